@@ -78,20 +78,26 @@ export class JobShell {
   }
 
   readonly hear = (event: UntimedEvent): void => {
-    if (this.#over) return;
+    if (this.#over) {
+      return;
+    }
     this.#waiting.push(event);
     this.#drain();
   };
 
   /** Handles events one by one: all actions of an event are started before the next event is handled. */
   #drain(): void {
-    if (this.#state === null || this.#performing) return;
+    if (this.#state === null || this.#performing) {
+      return;
+    }
     this.#performing = true;
     try {
       for (let event = this.#waiting.shift(); event !== undefined && !this.#over; event = this.#waiting.shift()) {
         const { state, actions } = step(this.#state, { ...event, now: now() } as Event);
         this.#state = state;
-        for (const action of actions) this.#perform(action);
+        for (const action of actions) {
+          this.#perform(action);
+        }
       }
     } catch (error) {
       this.fail(error);
@@ -123,11 +129,17 @@ export class JobShell {
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];
-    if (this.#state === null) return true;
-    if (task === undefined || task.state === 'succeeded' || task.state === 'failed') return false;
+    if (this.#state === null) {
+      return true;
+    }
+    if (task === undefined || task.state === 'succeeded' || task.state === 'failed') {
+      return false;
+    }
     // An executor that has not reattached yet may have a running program.
     const program = task.executor?.program ?? null;
-    if (task.executor === null) return true;
+    if (task.executor === null) {
+      return true;
+    }
     return program !== null && program.generation === generation && program.phase !== 'ended';
   };
 
@@ -138,7 +150,9 @@ export class JobShell {
 
   /** Ends this attempt without touching the job: another attempt has taken over, or the job is no longer managed. */
   fence(message: string): void {
-    if (this.#over) return;
+    if (this.#over) {
+      return;
+    }
     this.#end();
     this.#options.log.error({ reason: message }, 'this attempt no longer manages the job');
     this.#report({ state: 'FENCED' });
@@ -146,7 +160,9 @@ export class JobShell {
 
   /** Ends the job after an unexpected error, with diagnostics. */
   fail(error: unknown): void {
-    if (this.#over) return;
+    if (this.#over) {
+      return;
+    }
     const known = error instanceof TonyError;
     this.#options.log.fatal({ error: error instanceof Error ? error.stack : String(error) }, 'the ApplicationMaster failed');
     const hint = known ? error.hint : new TonyError('INTERNAL', '').hint;
@@ -185,13 +201,15 @@ export class JobShell {
         executors.stop(action.containerId, action.reason, action.atOnce);
         break;
       case 'persist':
-        if (action.snapshot.result !== null) this.#saveDecision(action.snapshot, action.snapshot.result);
-        else
+        if (action.snapshot.result !== null) {
+          this.#saveDecision(action.snapshot, action.snapshot.result);
+        } else {
           files.persist(
             action.snapshot,
             ({ generation, revision }) => this.hear({ type: 'persisted', generation, revision }),
             (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
           );
+        }
         break;
       case 'record':
         // In the ApplicationMaster's log, `attempt` is that of the ApplicationMaster.
@@ -212,7 +230,9 @@ export class JobShell {
   #saveDecision({ generation, revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
-      if (written) this.hear({ type: 'persisted', generation, revision });
+      if (written) {
+        this.hear({ type: 'persisted', generation, revision });
+      }
     });
   }
 
@@ -223,7 +243,9 @@ export class JobShell {
   }
 
   #connected(): Components {
-    if (this.#components === null) throw new TonyError('INTERNAL', 'The job started before its connections were open.');
+    if (this.#components === null) {
+      throw new TonyError('INTERNAL', 'The job started before its connections were open.');
+    }
     return this.#components;
   }
 
@@ -248,12 +270,16 @@ export class JobShell {
 
   #end(): void {
     this.#over = true;
-    if (this.#ticker !== null) clearInterval(this.#ticker);
+    if (this.#ticker !== null) {
+      clearInterval(this.#ticker);
+    }
   }
 
   /** Ends the job: the first attempt to write final.json decides the result; then the cluster is informed and staging files are removed. */
   async #finish(result: JobResult): Promise<void> {
-    if (this.#over) return;
+    if (this.#over) {
+      return;
+    }
     const { log, frozen } = this.#options;
     const decision = this.#final === null ? this.#decide(result) : { status: this.#final };
     this.#end();
@@ -263,8 +289,9 @@ export class JobShell {
       const decided: JobResult = isEndState(status.state) ? { state: status.state, diagnostics: status.message } : result;
       const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
-      if (unregistered.status === 'rejected')
+      if (unregistered.status === 'rejected') {
         log.error({ error: messageOf(unregistered.reason) }, 'the end of the job could not be reported to the cluster');
+      }
       this.#report({ state: decided.state });
     } catch (error) {
       log.fatal({ error: messageOf(error) }, 'the job could not be ended properly');

@@ -87,12 +87,18 @@ async function beginJob(
   });
   const earlier = attempt > 1 ? files.addressed.then(() => files.recover()) : { final: null, snapshot: null };
   const [registration, { final, snapshot }] = await Promise.all([registering, earlier]);
-  if (registration === null) return;
+  if (registration === null) {
+    return;
+  }
   const { queue, survivors } = registration;
   log.info({ host, port: endpoint.rpcPort, queue, survivors: survivors.length }, 'registered');
-  if (final !== null) return job.conclude(final);
+  if (final !== null) {
+    return job.conclude(final);
+  }
   job.begin(snapshot);
-  if (gatekeeper !== null) void guard(gatekeeper, job, queue, admissionPolicy(snapshot, survivors.length));
+  if (gatekeeper !== null) {
+    void guard(gatekeeper, job, queue, admissionPolicy(snapshot, survivors.length));
+  }
   job.hear({ type: 'registered', ...registration });
 }
 
@@ -101,7 +107,9 @@ async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, polic
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
     const judgement = await gatekeeper.decide(policy, queue, (reason) => job.hear({ type: 'held', reason }));
-    if (judgement === null) return;
+    if (judgement === null) {
+      return;
+    }
     job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
   }
   await gatekeeper.watch(queue, policy !== null, {
@@ -113,7 +121,9 @@ async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, polic
 async function shutDown(parts: Parts, { web, negotiator }: Connections): Promise<void> {
   parts.gatekeeper?.close();
   web.close();
-  for (const each of [parts.site, parts.view, parts.vitals, parts.scalars, parts.logs, parts.services, parts.executors]) each.close();
+  for (const each of [parts.site, parts.view, parts.vitals, parts.scalars, parts.logs, parts.services, parts.executors]) {
+    each.close();
+  }
   await negotiator.close();
   await parts.files.close();
   parts.storage.close();
@@ -127,15 +137,18 @@ function endOfLocalJob(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP'): string {
 function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(signal, () => {
-      if (frozen.cluster.kind === 'local') job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
-      else {
+      if (frozen.cluster.kind === 'local') {
+        job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
+      } else {
         // YARN has killed the application and ends its containers itself, or it starts another attempt, which keeps the containers.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }
     });
   }
-  if (!process.argv.includes(END_WITH_STDIN)) return;
+  if (!process.argv.includes(END_WITH_STDIN)) {
+    return;
+  }
   const gone = (): void => job.hear({ type: 'kill', reason: 'The client that started the job has gone.' });
   process.stdin.on('end', gone).on('error', gone).resume();
 }

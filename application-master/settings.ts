@@ -28,7 +28,9 @@ export interface MasterSettings {
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<MasterSettings> {
   const variable = (name: string): string => {
     const value = environment[name];
-    if (value === undefined || value === '') throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
+    if (value === undefined || value === '') {
+      throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
+    }
     return value;
   };
   const files = [`${folder}/${CONTAINER_LAYOUT.job}`, variable('HADOOP_TOKEN_FILE_LOCATION')] as const;
@@ -37,7 +39,9 @@ export async function readSettings(environment: Readonly<Record<string, string |
   const credentials = decodeCredentials(tokens);
   const secret = (name: string): Secret => {
     const value = credentials.secrets.get(name);
-    if (value === undefined) throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
+    if (value === undefined) {
+      throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
+    }
     return value;
   };
   refuseReplaced(job, secret(CREDENTIALS.jobDigest));
@@ -69,7 +73,9 @@ export async function readSettings(environment: Readonly<Record<string, string |
 function refuseReplaced(job: Buffer, digest: Secret): void {
   const found = createHash('sha256').update(job).digest();
   const submitted = digest.reveal();
-  if (found.length === submitted.length && timingSafeEqual(found, submitted)) return;
+  if (found.length === submitted.length && timingSafeEqual(found, submitted)) {
+    return;
+  }
   throw new TonyError('JOB_INVALID', 'job.json is not the submitted file: its digest differs from the digest in the credentials.', {
     hint: 'Submit the job again.',
   });
@@ -77,7 +83,9 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
 
 /** Rejects a local job in a YARN container: local jobs have no gatekeeper, so it would bypass every quota. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
-  if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) return;
+  if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) {
+    return;
+  }
   throw new TonyError('JOB_INVALID', `job.json belongs to a job with cluster.kind ${cluster.kind}, but YARN runs it.`, {
     hint: 'Submit it with tony-ts submit, without --local.',
   });

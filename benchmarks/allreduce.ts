@@ -201,7 +201,9 @@ async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> 
         const limits: number[] = [];
         for (let round = 0; round < plan.rounds; round++) {
           ours.push(median(await ranks.run(numbers, calls, null)));
-          if (mpi !== null) theirs.push(median(await mpi.run(numbers, calls)));
+          if (mpi !== null) {
+            theirs.push(median(await mpi.run(numbers, calls)));
+          }
           const each: number[] = [];
           for (let call = 0; call < calls; call++) {
             each.push(await limit.exchange(bytes));

@@ -54,7 +54,9 @@ async function main(): Promise<void> {
   const wasUp = (await cluster.status()).ready;
   await mkdir('.cache', { recursive: true });
   const folder = await mkdtemp(path.resolve('.cache', 'checkpoint-'));
-  if (!wasUp) await cluster.up({ log: progress });
+  if (!wasUp) {
+    await cluster.up({ log: progress });
+  }
   Object.assign(process.env, cluster.environment());
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
   const remote = `hdfs:///user/${USER}/bench-checkpoint`;
@@ -72,7 +74,9 @@ async function main(): Promise<void> {
       const ours = await secondsOf(() => store.save({ position: positionOf(round), tensors }, ORIGIN));
       const theirs = await secondsOf(() => uploadByCurl(cluster, file));
       await storage.remove(`${remote}/upload`);
-      if (round > 0) uploads.push({ ours, theirs });
+      if (round > 0) {
+        uploads.push({ ours, theirs });
+      }
       progress(round === 0 ? 'upload: warm' : `upload: round ${round} of ${rounds}`);
     }
     report(compare(pauses, uploads, mebibytes), rounds, mebibytes, values.output === 'json');
@@ -80,7 +84,9 @@ async function main(): Promise<void> {
     await storage.remove(remote).catch(() => false);
     storage.close();
     await rm(folder, { recursive: true, force: true });
-    if (!wasUp) await cluster.down();
+    if (!wasUp) {
+      await cluster.down();
+    }
   }
 }
 
@@ -99,7 +105,9 @@ async function measurePauses(tree: string, start: PauseStart, progress: (line: s
     progress(`pause: round ${rounds.length} of ${start.rounds}`);
   }
   const [exitCode] = await ended;
-  if (exitCode !== 0) throw new Error(`the training process ended with ${exitCode}`);
+  if (exitCode !== 0) {
+    throw new Error(`the training process ended with ${exitCode}`);
+  }
   return rounds;
 }
 
@@ -179,7 +187,9 @@ function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number
 
 function report(comparisons: readonly Comparison[], rounds: number, mebibytes: number, json: boolean): void {
   if (json) {
-    for (const comparison of comparisons) console.log(JSON.stringify({ type: 'checkpoint', rounds, mebibytes, ...comparison }));
+    for (const comparison of comparisons) {
+      console.log(JSON.stringify({ type: 'checkpoint', rounds, mebibytes, ...comparison }));
+    }
     return;
   }
   console.log(`\ncheckpoints, medians of ${rounds} rounds in turns`);
@@ -191,5 +201,8 @@ function report(comparisons: readonly Comparison[], rounds: number, mebibytes: n
   }
 }
 
-if (process.argv[2] === 'train') await trainWithCheckpoints(JSON.parse(process.argv[3] as string) as PauseStart);
-else await main();
+if (process.argv[2] === 'train') {
+  await trainWithCheckpoints(JSON.parse(process.argv[3] as string) as PauseStart);
+} else {
+  await main();
+}

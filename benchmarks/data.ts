@@ -65,35 +65,51 @@ const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
 const wasUp = (await cluster.status()).ready;
 await mkdir('.cache', { recursive: true });
 const folder = await mkdtemp(path.resolve('.cache', 'data-'));
-if (!wasUp) await cluster.up({ log: progress });
+if (!wasUp) {
+  await cluster.up({ log: progress });
+}
 Object.assign(process.env, cluster.environment());
 const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
 const remote = `hdfs:///user/${USER}/bench-data`;
 try {
   const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
-  for (const kind of kinds) await writeData(kind);
+  for (const kind of kinds) {
+    await writeData(kind);
+  }
   const reading: Measurement[][] = [];
   const parsing: Record<string, Measurement[][]> = {};
   for (let round = 0; round <= rounds; round++) {
     const isWarm = round > 0;
     if (values.only !== 'parse') {
       const read = [await readBytes(), await readByCurl(), await readRecords(), await readExamples()];
-      if (isWarm) reading.push(read);
+      if (isWarm) {
+        reading.push(read);
+      }
     }
     for (const kind of values.only === 'read' ? [] : kinds) {
       const parsed = [await parseHere(kind), ...(await parseByPython(kind))];
       parsing[kind] ??= [];
-      if (isWarm) parsing[kind].push(parsed);
+      if (isWarm) {
+        parsing[kind].push(parsed);
+      }
     }
     progress(isWarm ? `round ${round} of ${rounds}` : 'warm');
   }
-  if (reading.length > 0) report('read', 'image', reading);
-  for (const kind of kinds) if (parsing[kind] !== undefined) report('parse', kind, parsing[kind]);
+  if (reading.length > 0) {
+    report('read', 'image', reading);
+  }
+  for (const kind of kinds) {
+    if (parsing[kind] !== undefined) {
+      report('parse', kind, parsing[kind]);
+    }
+  }
 } finally {
   await storage.remove(remote).catch(() => false);
   storage.close();
   await rm(folder, { recursive: true, force: true });
-  if (!wasUp) await cluster.down();
+  if (!wasUp) {
+    await cluster.down();
+  }
 }
 
 function noise(random: () => number, length: number): Uint8Array {
@@ -115,8 +131,9 @@ async function writeData(kind: keyof typeof KINDS): Promise<void> {
     }
   };
   await writeTfRecords(storage, fileUri(localFile(kind)), records());
-  if (kind === 'image')
+  if (kind === 'image') {
     await storage.write(`${remote}/${kind}.tfrecord`, (await storage.open(fileUri(localFile(kind)))) as AsyncIterable<Uint8Array>);
+  }
 }
 
 async function timed(name: string, file: string, work: () => Promise<unknown>): Promise<Measurement> {
@@ -198,7 +215,9 @@ for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(
     measurements.push({ name: `tf.data in Python: ${name}`, speed: size / Number(seconds) });
   }
   const [exitCode] = await ended;
-  if (exitCode !== 0) throw new Error(`TensorFlow in Python ended with ${exitCode}`);
+  if (exitCode !== 0) {
+    throw new Error(`TensorFlow in Python ended with ${exitCode}`);
+  }
   return measurements;
 }
 

@@ -31,7 +31,9 @@ const { values } = parseArgs({
 const BATCH = 50;
 
 async function laneOptions(): Promise<LaneOptions> {
-  if (values.backend !== 'native') return { env: { ...process.env, TONY_BACKEND: values.backend } };
+  if (values.backend !== 'native') {
+    return { env: { ...process.env, TONY_BACKEND: values.backend } };
+  }
   const runtime = await ensureRuntime((line) => console.log(line));
   const { PATH, HOME } = process.env;
   const env = programEnvironment(path.resolve('dist', 'container'), runtime.tree, { PATH, HOME });
@@ -57,12 +59,18 @@ let nextSeed = Number(values.seed);
 async function judge(lane: Lane, program: Program): Promise<void> {
   const before = performance.now();
   const verdict = await lane.run(program);
-  if (values.verbose) console.log(Math.round(performance.now() - before), 'ms', JSON.stringify(verdict), JSON.stringify(program));
-  if (verdict === null) return;
+  if (values.verbose) {
+    console.log(Math.round(performance.now() - before), 'ms', JSON.stringify(verdict), JSON.stringify(program));
+  }
+  if (verdict === null) {
+    return;
+  }
   if ('skipped' in verdict) {
     counts.skipped++;
     fc.pre(false);
-  } else throw new Error(`${verdict.what} (by ${verdict.by})`);
+  } else {
+    throw new Error(`${verdict.what} (by ${verdict.by})`);
+  }
 }
 
 async function search(lane: Lane): Promise<void> {

@@ -13,7 +13,9 @@ const rounds = Math.max(1, Number(values.rounds));
 function run(words: readonly string[]): { readonly ms: number; readonly stdout: string } {
   const started = performance.now();
   const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`${words.join(' ')} ended with ${status}: ${stderr}`);
+  if (status !== 0) {
+    throw new Error(`${words.join(' ')} ended with ${status}: ${stderr}`);
+  }
   return { ms: performance.now() - started, stdout };
 }
 
@@ -25,7 +27,11 @@ const lines = new Map([
   ...commands.map((command): [string, string[]] => [`tony-ts ${command} --help`, [COMMAND, command, '--help']]),
 ]);
 const times = new Map([...lines.keys()].map((name): [string, number[]] => [name, []]));
-for (let round = 0; round < rounds; round++) for (const [name, words] of lines) times.get(name)?.push(run(words).ms);
+for (let round = 0; round < rounds; round++) {
+  for (const [name, words] of lines) {
+    times.get(name)?.push(run(words).ms);
+  }
+}
 for (const [name, all] of times) {
   const ms = median(all);
   console.log(

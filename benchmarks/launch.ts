@@ -51,11 +51,15 @@ const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
 const wasUp = (await cluster.status()).ready;
 const folder = await mkdtemp(path.join(ROOT, '.cache', 'launch-'));
 try {
-  if (!wasUp) await cluster.up({ log: progress });
+  if (!wasUp) {
+    await cluster.up({ log: progress });
+  }
   const medians = new Map<number, Sample>();
   for (const workers of WORKERS) {
     // Stages everything and fills the nodes' caches.
-    for (let warm = 0; warm < 2; warm++) await measure(workers, 'warm');
+    for (let warm = 0; warm < 2; warm++) {
+      await measure(workers, 'warm');
+    }
     const samples: Sample[] = [];
     for (let round = 1; round <= rounds; round++) {
       samples.push(await measure(workers, String(round)));
@@ -66,7 +70,9 @@ try {
   print(medians);
 } finally {
   await rm(folder, { recursive: true, force: true });
-  if (!wasUp) await cluster.down();
+  if (!wasUp) {
+    await cluster.down();
+  }
 }
 
 async function measure(workers: number, round: string): Promise<Sample> {
@@ -97,7 +103,9 @@ async function measure(workers: number, round: string): Promise<Sample> {
     .split('\n')
     .map((line) => JSON.parse(line) as { type: string; applicationId?: string })
     .at(-1);
-  if (exitCode !== 0 || result?.applicationId === undefined) throw new Error(`the job failed (exit code ${exitCode}):\n${output}`);
+  if (exitCode !== 0 || result?.applicationId === undefined) {
+    throw new Error(`the job failed (exit code ${exitCode}):\n${output}`);
+  }
   const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${result.applicationId}?user.name=${USER}`);
   const { app } = (await answer.json()) as { app: { startedTime: number; finishedTime: number } };
   const times = async (mark: string): Promise<number[]> => {
@@ -106,7 +114,9 @@ async function measure(workers: number, round: string): Promise<Sample> {
   };
   const starts = await times('start-');
   const ends = await times('end-');
-  if (starts.length !== workers || ends.length !== workers) throw new Error(`${starts.length} of ${workers} user processes ran`);
+  if (starts.length !== workers || ends.length !== workers) {
+    throw new Error(`${starts.length} of ${workers} user processes ran`);
+  }
   return {
     commandToFirst: Math.min(...starts) - started,
     commandToLast: Math.max(...starts) - started,
@@ -127,7 +137,9 @@ function watchMemory(): { stop(): { master: number; executor: number } } {
       const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
       const kind = /application-master\.mjs/.test(args) ? 'master' : /task-executor\.mjs/.test(args) ? 'executor' : null;
       // The shell that starts the process has the same words on its command line.
-      if (kind === null || !/^[^\0]*node\0/.test(args)) continue;
+      if (kind === null || !/^[^\0]*node\0/.test(args)) {
+        continue;
+      }
       const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
       peaks[kind] = Math.max(peaks[kind], Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024);
     }

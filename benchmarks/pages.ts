@@ -48,13 +48,17 @@ async function main(): Promise<void> {
   const { tasks, viewers, seconds, isJson } = settings();
   const progress = (line: string): void => void process.stderr.write(`${line}\n`);
   const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
-  if ((await cluster.stoppedDaemons()).length < 5) throw new Error('this needs a cluster of its own: npm run cluster -- down');
+  if ((await cluster.stoppedDaemons()).length < 5) {
+    throw new Error('this needs a cluster of its own: npm run cluster -- down');
+  }
   const folder = await mkdtemp(path.join(ROOT, '.cache', 'pages-'));
   const observer = new Observer();
   const viewing = new AbortController();
   setMaxListeners(0, viewing.signal);
   const interrupted = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort(new Error(`ended by ${signal}`)));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => interrupted.abort(new Error(`ended by ${signal}`)));
+  }
   const wait = (ms: number): Promise<void> => delay(ms, undefined, { signal: interrupted.signal });
   let applicationId: string | null = null;
   try {
@@ -74,7 +78,9 @@ async function main(): Promise<void> {
     observer.order({ type: 'probe', host: '127.0.0.1', port: master.webPort, user: USER });
 
     const seen = new Sightings();
-    for (let viewer = 0; viewer < viewers; viewer++) void view(api, viewer / viewers, seen, viewing.signal);
+    for (let viewer = 0; viewer < viewers; viewer++) {
+      void view(api, viewer / viewers, seen, viewing.signal);
+    }
     void keepWriting(storage, summaries, viewing.signal);
     await wait(15_000);
     progress(`${viewers} viewers look for ${seconds} s`);
@@ -95,7 +101,9 @@ async function main(): Promise<void> {
   } finally {
     viewing.abort();
     observer.close();
-    if (applicationId !== null) await run(['kill', applicationId], cluster.environment()).catch(() => '');
+    if (applicationId !== null) {
+      await run(['kill', applicationId], cluster.environment()).catch(() => '');
+    }
     await rm(folder, { recursive: true, force: true });
     await cluster.down();
   }
@@ -126,8 +134,12 @@ async function untilRunning(api: string, tasks: number, wait: (ms: number) => Pr
   for (;;) {
     const status = (await poll(`${api}/job`).catch(() => null)) as JobStatus | null;
     const running = status?.tasks.filter(({ state }) => state === 'running').length ?? 0;
-    if (status !== null && running >= tasks) return status.summaryDir;
-    if (performance.now() - began > 600_000) throw new Error(`only ${running} of ${tasks} tasks run`);
+    if (status !== null && running >= tasks) {
+      return status.summaryDir;
+    }
+    if (performance.now() - began > 600_000) {
+      throw new Error(`only ${running} of ${tasks} tasks run`);
+    }
     await wait(1000);
   }
 }
@@ -166,14 +178,18 @@ class Observer {
   async record(host: string, port: number): Promise<number> {
     this.order({ type: 'record', host, port });
     const [answer] = (await once(this.#worker, 'message')) as [Answer];
-    if (answer.type !== 'recording') throw new Error('the observer does not record');
+    if (answer.type !== 'recording') {
+      throw new Error('the observer does not record');
+    }
     return answer.port;
   }
 
   async report(): Promise<Answer & { type: 'seen' }> {
     this.order({ type: 'report' });
     const [answer] = (await once(this.#worker, 'message')) as [Answer];
-    if (answer.type !== 'seen') throw new Error('the observer has seen nothing');
+    if (answer.type !== 'seen') {
+      throw new Error('the observer has seen nothing');
+    }
     return answer;
   }
 
@@ -212,10 +228,14 @@ async function view(api: string, share: number, seen: Sightings, signal: AbortSi
           const query = resource === 'usage' || resource === 'events' ? `?after=${after}` : '';
           const answer = await poll(`${api}/${resource}${query}`);
           seen.latencies.push(performance.now() - began);
-          if (resource === 'job') seen.take(answer as JobStatus);
+          if (resource === 'job') {
+            seen.take(answer as JobStatus);
+          }
           after = (answer as { next?: number }).next ?? 0;
         } catch {
-          if (!signal.aborted) seen.failures++;
+          if (!signal.aborted) {
+            seen.failures++;
+          }
         }
       }
     }),
@@ -224,7 +244,9 @@ async function view(api: string, share: number, seen: Sightings, signal: AbortSi
 
 async function poll(url: string): Promise<unknown> {
   const answer = await fetch(`${url}${url.includes('?') ? '&' : '?'}user.name=${USER}`, { signal: AbortSignal.timeout(20_000) });
-  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+  if (!answer.ok) {
+    throw new Error(`${url}: ${answer.status}`);
+  }
   return answer.json();
 }
 
@@ -240,8 +262,9 @@ async function writeCurves(storage: Storage, run: string, from: number, to: numb
 
 async function keepWriting(storage: Storage, summaries: string, signal: AbortSignal): Promise<void> {
   for (let step = STEPS; !signal.aborted; step += 10) {
-    for (let run = 0; run < RUNS && !signal.aborted; run++)
+    for (let run = 0; run < RUNS && !signal.aborted; run++) {
       await writeCurves(storage, `${summaries}/run-${run}`, step, step + 10).catch(() => {});
+    }
     await delay(5000, undefined, { signal }).catch(() => {});
   }
 }
@@ -253,7 +276,9 @@ async function leadThrough(cluster: Cluster, port: number, folder: string): Prom
   const file = path.join(configuration, 'yarn-site.xml');
   const text = await readFile(file, 'utf8');
   const property = /(<name>yarn\.resourcemanager\.scheduler\.address<\/name><value>)[^<]*/;
-  if (!property.test(text)) throw new Error('the cluster does not say where its scheduler is');
+  if (!property.test(text)) {
+    throw new Error('the cluster does not say where its scheduler is');
+  }
   await writeFile(file, text.replace(property, `$1localhost:${port}`));
   return { ...cluster.environment(), HADOOP_CONF_DIR: configuration };
 }
@@ -265,7 +290,9 @@ async function submit(folder: string, environment: Record<string, string>, tasks
   await writeFile(conf, `name: pages\nframework: none\nruntime: system\ncommand: |\n  ${PROGRAM}\nroles: ${roles}\n${rest}`);
   const output = await run(['submit', '--conf', conf, '--detach', '--output', 'json'], environment);
   const id = /application_\d+_\d+/.exec(output)?.[0];
-  if (id === undefined) throw new Error(`nothing was submitted:\n${output}`);
+  if (id === undefined) {
+    throw new Error(`nothing was submitted:\n${output}`);
+  }
   return id;
 }
 
@@ -287,14 +314,20 @@ async function findMaster(applicationId: string): Promise<{ pid: number; webPort
   const serial = applicationId.replace('application_', '');
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
     const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
-    if (!words[0]?.endsWith('node') || !words.some((word) => word.endsWith('application-master.mjs'))) continue;
-    if (!(await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes(`_${serial}_`)) continue;
+    if (!words[0]?.endsWith('node') || !words.some((word) => word.endsWith('application-master.mjs'))) {
+      continue;
+    }
+    if (!(await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes(`_${serial}_`)) {
+      continue;
+    }
     for (const port of await listening(Number(pid))) {
       const headers = proxied(USER);
       const answer = await fetch(`http://127.0.0.1:${port}/tony/api/none`, { headers, signal: AbortSignal.timeout(3000) }).catch(
         () => null,
       );
-      if (answer?.status === 404) return { pid: Number(pid), webPort: port };
+      if (answer?.status === 404) {
+        return { pid: Number(pid), webPort: port };
+      }
     }
   }
   throw new Error('the ApplicationMaster was not found');
@@ -353,5 +386,8 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
 }
 
 // At the end of the file, because classes are defined only from their line on.
-if (isMainThread) await main();
-else observe();
+if (isMainThread) {
+  await main();
+} else {
+  observe();
+}

@@ -67,7 +67,9 @@ class Worker {
     this.#lines.on('line', (line) => this.#waiting.shift()?.(line));
     this.#child.once('exit', () => {
       this.#ended = true;
-      for (const tell of this.#waiting.splice(0)) tell(null);
+      for (const tell of this.#waiting.splice(0)) {
+        tell(null);
+      }
     });
   }
 
@@ -77,10 +79,15 @@ class Worker {
 
   async answer(): Promise<string> {
     const line = await new Promise<string | null>((resolve) => {
-      if (this.#ended) resolve(null);
-      else this.#waiting.push(resolve);
+      if (this.#ended) {
+        resolve(null);
+      } else {
+        this.#waiting.push(resolve);
+      }
     });
-    if (line === null) throw new Error(`a process has ended:\n${this.#errors}`);
+    if (line === null) {
+      throw new Error(`a process has ended:\n${this.#errors}`);
+    }
     return line;
   }
 
@@ -168,7 +175,9 @@ async function measure(kind: ModelKind, rounds: number, withTensorflow: boolean,
   const rates: Record<string, Rate[]> = {};
   try {
     contenders.fit = await ours('fit', kind, folder, tree);
-    if (python !== null) contenders.tensorflow = await tensorflow(kind, folder, python, 1, false);
+    if (python !== null) {
+      contenders.tensorflow = await tensorflow(kind, folder, python, 1, false);
+    }
     contenders.own = await ours('own', kind, folder, tree);
     contenders.loop = await ours('loop', kind, folder, tree);
     contenders.fit2 = await ours('fit', kind, folder, tree, 2);
@@ -176,7 +185,9 @@ async function measure(kind: ModelKind, rounds: number, withTensorflow: boolean,
       contenders.mirrored2 = await tensorflow(kind, folder, python, 2, true);
       contenders.tensorflow2 = await tensorflow(kind, folder, python, 2, false);
     }
-    for (const contender of Object.values(contenders)) await contender.run(10);
+    for (const contender of Object.values(contenders)) {
+      await contender.run(10);
+    }
     for (let round = 1; round <= rounds; round++) {
       for (const [name, contender] of Object.entries(contenders)) {
         const rate = await contender.run(STEPS[kind]);
@@ -201,7 +212,9 @@ function progress(line: string): void {
 function print(kind: ModelKind, rates: Rates, output: string): void {
   const rows = RATIOS.flatMap(({ ours, theirs, what, target }) => {
     const [one, other] = [rates[ours], rates[theirs]];
-    if (one === undefined || other === undefined) return [];
+    if (one === undefined || other === undefined) {
+      return [];
+    }
     const ratio = (clock: keyof Rate) => median(one.map((rate, round) => rate[clock] / (other[round] as Rate)[clock]));
     return [{ what, ratio: ratio('wall'), processorRatio: ratio('processor'), target: target[kind] ?? null }];
   });

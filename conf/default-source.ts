@@ -21,7 +21,9 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
     const word = token.replace(/["']/g, '');
     const isAssignment: boolean = isProgram && /^\w+=/.test(word);
     const path = isProgram && !word.includes('/') ? undefined : pathIn(word);
-    if (path !== undefined && isFile(path)) return path;
+    if (path !== undefined && isFile(path)) {
+      return path;
+    }
     isProgram = isAssignment;
   }
   return undefined;
@@ -30,7 +32,9 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
 /** Extracts the value of `--config=conf.yaml`; undefined unless the result is a path below the folder. */
 function pathIn(word: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
-  if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) return undefined;
+  if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) {
+    return undefined;
+  }
   const path = normalize(value);
   return path === '.' || path === '..' || path.startsWith(`..${sep}`) ? undefined : path;
 }

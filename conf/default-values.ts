@@ -8,7 +8,9 @@ type Mapping = Readonly<Record<string, unknown>>;
  * @param said the content of job.yaml, valid or not. A value that should be a mapping but is not stays unchanged, and fails the validation.
  */
 export function withDefaults(said: unknown, defaults: Mapping): unknown {
-  if (!isMapping(said)) return said;
+  if (!isMapping(said)) {
+    return said;
+  }
   const { roles, tensorboard, ...rest } = defaults;
   const filled = filledUp(said, rest);
   return {
@@ -27,7 +29,9 @@ function rolesWithDefaults(said: Mapping, defaults: Mapping, jobEnvironment: unk
   const saidOfAll = isMapping(jobEnvironment) ? jobEnvironment : {};
   return Object.fromEntries(
     Object.entries(said).map(([name, role]) => {
-      if (!isMapping(role)) return [name, role];
+      if (!isMapping(role)) {
+        return [name, role];
+      }
       const { env, ...rest } = defaultsOfRole(defaults, name);
       // A variable of a role overrides the job's variable of the same name, so a default must not introduce it.
       const unsaid = Object.entries(isMapping(env) ? env : {}).filter(([variable]) => !Object.hasOwn(saidOfAll, variable));
@@ -38,8 +42,12 @@ function rolesWithDefaults(said: Mapping, defaults: Mapping, jobEnvironment: unk
 
 /** Applies only to a job that sets `tensorboard`, either to `true` or to a mapping. */
 function withTensorBoardDefaults(said: unknown, defaults: unknown): Mapping {
-  if (!isMapping(defaults)) return {};
-  if (said === true) return { tensorboard: defaults };
+  if (!isMapping(defaults)) {
+    return {};
+  }
+  if (said === true) {
+    return { tensorboard: defaults };
+  }
   return isMapping(said) ? { tensorboard: filledUp(said, defaults) } : {};
 }
 
@@ -48,8 +56,11 @@ function filledUp(said: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(said));
   for (const [key, value] of Object.entries(fill)) {
     const own = filled.get(key);
-    if (own === undefined) filled.set(key, value);
-    else if (isMapping(own) && isMapping(value)) filled.set(key, filledUp(own, value));
+    if (own === undefined) {
+      filled.set(key, value);
+    } else if (isMapping(own) && isMapping(value)) {
+      filled.set(key, filledUp(own, value));
+    }
   }
   return Object.fromEntries(filled);
 }

@@ -97,9 +97,15 @@ export function describeEntry({ event, role = '', detail = '', exit, failure, ph
     const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(not counted after all) ' : UNCOUNTED[failure.cost];
     return `${uncounted}${describeFailure(failure, role)}${describeStderr(failure)}`;
   }
-  if (exit !== undefined) return describeEnd(exit);
-  if (result !== undefined) return detail === '' ? result : `${result}: ${detail}`;
-  if (phase !== undefined) return `${detail}, ${phase}`;
+  if (exit !== undefined) {
+    return describeEnd(exit);
+  }
+  if (result !== undefined) {
+    return detail === '' ? result : `${result}: ${detail}`;
+  }
+  if (phase !== undefined) {
+    return `${detail}, ${phase}`;
+  }
   return reason === undefined ? detail : `${detail}; ${reason}`;
 }
 

@@ -29,7 +29,9 @@ export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
   let schema: ExplainedSchema = root;
   for (const part of key === '' ? [] : key.split('.')) {
     const next = below(schema, part);
-    if (next === null) return null;
+    if (next === null) {
+      return null;
+    }
     schema = next;
   }
   return {
@@ -50,8 +52,12 @@ function branches(schema: ExplainedSchema): ExplainedSchema[] {
 
 function below(schema: ExplainedSchema, part: string): ExplainedSchema | null {
   for (const { properties, additionalProperties } of branches(schema)) {
-    if (properties !== undefined && Object.hasOwn(properties, part)) return properties[part] ?? null;
-    if (typeof additionalProperties === 'object') return additionalProperties;
+    if (properties !== undefined && Object.hasOwn(properties, part)) {
+      return properties[part] ?? null;
+    }
+    if (typeof additionalProperties === 'object') {
+      return additionalProperties;
+    }
   }
   return null;
 }
@@ -62,9 +68,15 @@ function describeValue(schema: ExplainedSchema): string {
 }
 
 function kindOf({ type, enum: choices, minimum, maximum, const: only, anyOf }: ExplainedSchema): string {
-  if (anyOf !== undefined) return '';
-  if (only !== undefined) return JSON.stringify(only);
-  if (choices !== undefined) return `one of ${choices.join(', ')}`;
+  if (anyOf !== undefined) {
+    return '';
+  }
+  if (only !== undefined) {
+    return JSON.stringify(only);
+  }
+  if (choices !== undefined) {
+    return `one of ${choices.join(', ')}`;
+  }
   switch (type) {
     case 'integer': {
       const least = minimum === undefined || minimum <= Number.MIN_SAFE_INTEGER ? '' : ` from ${minimum}`;

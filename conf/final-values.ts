@@ -37,12 +37,16 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   for (const { path, value } of leavesOf(ofJob)) {
     const place = PLACES[path.join('.')] ?? path;
     const was = valueAt(result, place);
-    if (isSame(was, value)) continue;
+    if (isSame(was, value)) {
+      continue;
+    }
     changed.push({ path, was: written(path, was), is: written(path, value) ?? '' });
     result = withValue(result, place, value);
   }
   const roles = job.roles.map((role) => {
-    if (isBroughtTensorBoard(role, result)) return role;
+    if (isBroughtTensorBoard(role, result)) {
+      return role;
+    }
     const ofRole = withRoleValues(role, partOfRole(role, final), result.env);
     for (const value of ofRole.changed) {
       const [, , key, variable = ''] = value.path;
@@ -76,7 +80,9 @@ export function withRoleValues(
     const place = placeInRole(path);
     const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : undefined);
     // An absent amount of another resource type equals 0.
-    if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) continue;
+    if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
+      continue;
+    }
     change(path, written(path, was), written(path, value) ?? '', withValue(result, place, value));
   }
   return { role: result, changed };
@@ -114,9 +120,13 @@ function isBroughtTensorBoard(role: Role, { tensorboard }: Job): boolean {
 }
 
 function placeInRole(path: Path): Path {
-  if (path[0] !== 'resources') return path;
+  if (path[0] !== 'resources') {
+    return path;
+  }
   const resource = path[1] ?? '';
-  if (resource === 'memory') return ['resources', 'memoryMb'];
+  if (resource === 'memory') {
+    return ['resources', 'memoryMb'];
+  }
   return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
 }
 
@@ -124,7 +134,9 @@ function placeInRole(path: Path): Path {
 function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
   return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
     const path = [...above, key];
-    if (value === undefined) return [];
+    if (value === undefined) {
+      return [];
+    }
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? leavesOf(value, path) : [{ path, value }];
   });
 }
@@ -132,7 +144,9 @@ function leavesOf(part: object, above: Path = []): { readonly path: Path; readon
 function valueAt(from: object, path: Path): unknown {
   let value: unknown = from;
   for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
+      return undefined;
+    }
     value = (value as Readonly<Record<string, unknown>>)[key];
   }
   return value;
@@ -150,9 +164,17 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 function written(path: Path, value: unknown): string | null {
-  if (value === undefined || value === null) return null;
-  if (Array.isArray(value)) return `[${value.join(', ')}]`;
-  if (typeof value !== 'number') return String(value);
-  if (DURATIONS.has(path.join('.'))) return writtenDuration(value);
+  if (value === undefined || value === null) {
+    return null;
+  }
+  if (Array.isArray(value)) {
+    return `[${value.join(', ')}]`;
+  }
+  if (typeof value !== 'number') {
+    return String(value);
+  }
+  if (DURATIONS.has(path.join('.'))) {
+    return writtenDuration(value);
+  }
   return path.at(-1) === 'memory' && path[0] !== 'env' ? writtenMemory(value) : String(value);
 }

@@ -49,7 +49,9 @@ export function parseFrozenJob(text: string): FrozenJob {
     throw new TonyError('JOB_INVALID', `job.json is not valid JSON: ${messageOf(error)}.`, { cause: error });
   }
   const parsed = frozenJob.safeParse(value);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    return parsed.data;
+  }
   const mistakes = describeMistakes(parsed.error, 'job.json');
   throw new TonyError('JOB_INVALID', `job.json is not what this version of tony-ts writes: ${mistakes}.`, {
     hint: 'Submit the job with the version of tony-ts that built the bundles.',

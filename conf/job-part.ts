@@ -69,7 +69,9 @@ function withoutDefaults(schema: z.core.$ZodType): z.ZodType {
     const { catchall } = schema.def;
     return described(catchall === undefined ? z.object(shape) : z.object(shape).catchall(catchall), schema.description);
   }
-  if (schema instanceof z.ZodRecord) return described(z.record(schema.keyType, withoutDefaults(schema.valueType)), schema.description);
+  if (schema instanceof z.ZodRecord) {
+    return described(z.record(schema.keyType, withoutDefaults(schema.valueType)), schema.description);
+  }
   return schema as z.ZodType;
 }
 

@@ -9,7 +9,9 @@ function mistakes(text: string, set: readonly string[] = []): string[] {
   try {
     parse(text, set);
   } catch (error) {
-    if (!(error instanceof TonyError)) throw error;
+    if (!(error instanceof TonyError)) {
+      throw error;
+    }
     expect(error.code).toBe('JOB_INVALID');
     expect(error.exitCode).toBe(2);
     return error.message

@@ -65,7 +65,9 @@ export function parseJob(text: string, options: ParseOptions): Job {
     expected: 'a mapping with the keys name and roles',
   });
   const overridden = new Map<string, string>();
-  for (const assignment of options.set ?? []) applyOverride(yaml.document, assignment, overridden);
+  for (const assignment of options.set ?? []) {
+    applyOverride(yaml.document, assignment, overridden);
+  }
   let said: unknown;
   let filled: unknown;
   const file = yaml.check(jobSchema, {
@@ -79,18 +81,24 @@ export function parseJob(text: string, options: ParseOptions): Job {
     meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options)],
     elsewhere: (path) => {
       const override = overriddenBy(path, overridden);
-      if (override !== undefined) return `--set ${override}`;
+      if (override !== undefined) {
+        return `--set ${override}`;
+      }
       return site && !says(said, path) && says(filled, path) ? `${site.from} (defaults)` : undefined;
     },
   });
   const job = toJob(withStrategyRoles(file), options);
-  if (!site) return job;
+  if (!site) {
+    return job;
+  }
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, said, site), site.final);
   for (const value of changed) {
     // A variable set for all roles counts as set for each role.
     const [, , key, variable = ''] = value.path;
     const saying = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => says(said, path));
-    if (saying === undefined || value.was === value.is) continue;
+    if (saying === undefined || value.was === value.is) {
+      continue;
+    }
     const override = overriddenBy(saying, overridden);
     options.onOverridden?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
   }
@@ -105,7 +113,9 @@ function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick
   const parts = jobPartSchema.parse(defaults).roles ?? {};
   const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
   const roles = job.roles.map((role) => {
-    if (says(said, ['roles', role.name])) return role;
+    if (says(said, ['roles', role.name])) {
+      return role;
+    }
     const { env = {}, resources, ...part } = (Object.hasOwn(parts, role.name) ? parts[role.name] : undefined) ?? {};
     const unsaid = Object.entries(env).filter(([variable]) => !says(said, ['env', variable]));
     const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(unsaid) };
@@ -117,7 +127,9 @@ function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick
 function says(said: unknown, path: readonly (string | number)[]): boolean {
   let value = said;
   for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return false;
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
+      return false;
+    }
     value = (value as Readonly<Record<string | number, unknown>>)[key];
   }
   return true;
@@ -141,7 +153,9 @@ function applyOverride(document: Document, assignment: string, overridden: Map<s
   }
   for (let depth = 1; depth < keys.length; depth++) {
     const parent = document.getIn(keys.slice(0, depth), true);
-    if (parent !== undefined && !isMap(parent)) document.deleteIn(keys.slice(0, depth));
+    if (parent !== undefined && !isMap(parent)) {
+      document.deleteIn(keys.slice(0, depth));
+    }
   }
   document.setIn(keys, value === undefined ? undefined : document.createNode(value));
   overridden.set(keys.join('\u0000'), assignment);
@@ -157,7 +171,9 @@ function splitKeys(path: string): string[] {
 function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMap<string, string>): string | undefined {
   for (let length = path.length; length > 0; length--) {
     const found = overridden.get(path.slice(0, length).join('\u0000'));
-    if (found !== undefined) return found;
+    if (found !== undefined) {
+      return found;
+    }
   }
   return undefined;
 }
@@ -170,7 +186,9 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
     ...Object.entries(data).map(([name, place]) => [['data', name], place] as const),
   ];
   return places.flatMap(([path, place]) => {
-    if (place === undefined || !isUri(place) || /^(hdfs|file):/i.test(place)) return [];
+    if (place === undefined || !isUri(place) || /^(hdfs|file):/i.test(place)) {
+      return [];
+    }
     return [
       {
         path,
@@ -185,10 +203,14 @@ function meaningProblems(file: JobFile): Problem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file)];
   const names = Object.keys(file.roles);
   const complete = withStrategyRoles(file);
-  if (names.length === 0) problems.push({ path: ['roles'], message: 'at least one role is required' });
+  if (names.length === 0) {
+    problems.push({ path: ['roles'], message: 'at least one role is required' });
+  }
   for (const name of names) {
     const role = file.roles[name];
-    if (role === undefined) continue;
+    if (role === undefined) {
+      continue;
+    }
     const kept = complete.roles[name];
     if (kept !== undefined && kept.command === undefined && file.command === undefined) {
       problems.push({
@@ -199,7 +221,9 @@ function meaningProblems(file: JobFile): Problem[] {
     }
     for (const resource of Object.keys(role.resources)) {
       const message = resourceKeyProblem(resource);
-      if (message !== undefined) problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
+      if (message !== undefined) {
+        problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
+      }
     }
     if (role.sidecar && role.untracked) {
       problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });
@@ -235,14 +259,18 @@ function meaningProblems(file: JobFile): Problem[] {
 
 /** The file beside job.yaml that makes its folder the source of a job without `source`. */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
-  if (file.source !== undefined) return undefined;
+  if (file.source !== undefined) {
+    return undefined;
+  }
   const commands = [file.command, ...Object.values(file.roles).map(({ command }) => command)];
   return commands.map((command) => fileBeside(command ?? '', isFile)).find((found) => found !== undefined);
 }
 
 function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Problem[] {
   const named = namedFile(file, isFile);
-  if (named === undefined || !isTooWide(folder)) return [];
+  if (named === undefined || !isTooWide(folder)) {
+    return [];
+  }
   const message = `a command names ${named}, which is in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;
   return [{ path: [], message }];
 }
@@ -295,6 +323,8 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
 }
 
 function resolvePath(path: string, folder: string): string {
-  if (path === '~' || path.startsWith('~/')) return resolve(homedir(), path.slice(2));
+  if (path === '~' || path.startsWith('~/')) {
+    return resolve(homedir(), path.slice(2));
+  }
   return isAbsolute(path) ? resolve(path) : resolve(folder, path);
 }

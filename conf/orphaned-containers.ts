@@ -15,11 +15,16 @@ export function orphanTexts(
   const passed = finishedAt === null ? 0 : Math.max(0, now - finishedAt);
   const groups = new Map<string, OrphanedContainer[]>();
   for (const container of orphanedContainers) {
-    if (container.mayRunForMs <= passed) continue;
+    if (container.mayRunForMs <= passed) {
+      continue;
+    }
     const key = `${container.attached} ${container.node}`;
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, [container]);
-    else group.push(container);
+    if (group === undefined) {
+      groups.set(key, [container]);
+    } else {
+      group.push(container);
+    }
   }
   return [...groups.values()].map((group) => sentenceOf(group, passed));
 }

@@ -78,7 +78,9 @@ export type Quotas = z.output<typeof quotaSchema>;
 /** Finds keys that cannot be resource types, so limits under them would have no effect; returns their paths in the site file. */
 export function unknownAmounts(quotas: Quotas): { readonly path: readonly string[]; readonly message: string }[] {
   return amountPaths(quotas).flatMap(({ path, resource }) => {
-    if (resource === 'instances' && path.at(-2) === 'total') return [];
+    if (resource === 'instances' && path.at(-2) === 'total') {
+      return [];
+    }
     const message = resourceKeyProblem(resource);
     return message === undefined ? [] : [{ path: ['quotas', ...path], message }];
   });

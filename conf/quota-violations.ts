@@ -57,8 +57,9 @@ export interface AllowedQueues {
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
-  if (own !== null && own.name !== EVERYBODY && own.entry.queues !== undefined)
+  if (own !== null && own.name !== EVERYBODY && own.entry.queues !== undefined) {
     return { queues: own.entry.queues, path: `quotas.users.${user}.queues` };
+  }
   const named = groups.filter((group) => Object.hasOwn(quotas.groups, group) && quotas.groups[group]?.queues !== undefined);
   if (named.length > 0) {
     const queues = new Set(named.flatMap((group) => quotas.groups[group]?.queues ?? []));
@@ -69,7 +70,9 @@ export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'use
 
 function outsideQueues(quotas: Quotas, owner: Owner): Violation[] {
   const allowed = allowedQueues(quotas, owner);
-  if (allowed === null || allowed.queues.includes(owner.queue)) return [];
+  if (allowed === null || allowed.queues.includes(owner.queue)) {
+    return [];
+  }
   const { queues, path } = allowed;
   return [
     {
@@ -82,7 +85,9 @@ function outsideQueues(quotas: Quotas, owner: Owner): Violation[] {
 
 function overInstances({ path, limits }: Rule, asked: number, whose: string): Violation[] {
   const { instances } = limits;
-  if (instances === undefined || asked <= instances) return [];
+  if (instances === undefined || asked <= instances) {
+    return [];
+  }
   return [
     {
       path: `${path}.instances`,
@@ -96,7 +101,9 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   const asked = taskOf(role);
   return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
     const amount = asked[resource] ?? 0;
-    if (limit === undefined || amount <= limit) return [];
+    if (limit === undefined || amount <= limit) {
+      return [];
+    }
     return [
       {
         path: `${path}.task.${resource}`,
@@ -112,7 +119,9 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];
     const amount = master[resource] ?? 0;
-    if (limit === undefined || amount <= Math.max(limit, usual)) return [];
+    if (limit === undefined || amount <= Math.max(limit, usual)) {
+      return [];
+    }
     return [
       {
         path: `${path}.task.${resource}`,
@@ -126,7 +135,9 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
 function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
   return Object.entries(limits).flatMap(([resource, limit]) => {
     const amount = asked[resource.toLowerCase()] ?? 0;
-    if (limit === undefined || amount <= limit) return [];
+    if (limit === undefined || amount <= limit) {
+      return [];
+    }
     const withMaster = role === null && Object.hasOwn(DEFAULT_MASTER, resource) ? ', including its ApplicationMaster' : '';
     const together = key === 'total' ? ' for all running jobs together' : '';
     return [
@@ -151,10 +162,18 @@ function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
   }
   if (nodeLabels !== undefined) {
     const asked = new Map<string, string>();
-    for (const role of job.roles) if (role.nodeLabel !== null) asked.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
-    if (job.master.nodeLabel !== null) asked.set(job.master.nodeLabel, 'master.nodeLabel');
+    for (const role of job.roles) {
+      if (role.nodeLabel !== null) {
+        asked.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
+      }
+    }
+    if (job.master.nodeLabel !== null) {
+      asked.set(job.master.nodeLabel, 'master.nodeLabel');
+    }
     for (const [label, key] of asked) {
-      if (nodeLabels.includes(label)) continue;
+      if (nodeLabels.includes(label)) {
+        continue;
+      }
       found.push({
         path: `${path}.nodeLabels`,
         message: `node label ${label} is not allowed; ${oneOf(nodeLabels)}`,

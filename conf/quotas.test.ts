@@ -135,9 +135,11 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
         const asked = job(`roles: {worker: {resources: {gpus: ${each}}}}`);
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
-        if (shortagesOf(asked, owner, limits, admitted).length === 0)
+        if (shortagesOf(asked, owner, limits, admitted).length === 0) {
           admitted.push({ ...owner, applicationId: `a${index}`, roles, master: {}, beyond: {} });
-        else expect(index).toBeGreaterThan(0);
+        } else {
+          expect(index).toBeGreaterThan(0);
+        }
       }
       expect(admitted.reduce((sum, { roles }) => sum + (roles.worker?.gpus ?? 0), 0)).toBeLessThanOrEqual(8);
     }),

@@ -47,7 +47,11 @@ export function takenBy(told: Demand | null, tasks: Amounts, master: Amounts): P
 /** Returns the maximum amount for each name. */
 function largest(all: readonly Amounts[]): Record<string, number> {
   const most: Record<string, number> = {};
-  for (const amounts of all) for (const [name, amount] of Object.entries(amounts)) most[name] = Math.max(most[name] ?? 0, amount ?? 0);
+  for (const amounts of all) {
+    for (const [name, amount] of Object.entries(amounts)) {
+      most[name] = Math.max(most[name] ?? 0, amount ?? 0);
+    }
+  }
   return most;
 }
 
@@ -139,7 +143,9 @@ function roleRules(
 export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
-    if (entry !== undefined) return { name: each, entry };
+    if (entry !== undefined) {
+      return { name: each, entry };
+    }
   }
   return null;
 }
@@ -186,7 +192,11 @@ function inLowerCase(amounts: Amounts): Record<string, number> {
 
 export function sumOf(all: readonly Amounts[]): Record<string, number> {
   const sum: Record<string, number> = {};
-  for (const amounts of all) for (const [name, amount] of Object.entries(amounts)) sum[name] = (sum[name] ?? 0) + (amount ?? 0);
+  for (const amounts of all) {
+    for (const [name, amount] of Object.entries(amounts)) {
+      sum[name] = (sum[name] ?? 0) + (amount ?? 0);
+    }
+  }
   return sum;
 }
 
@@ -210,7 +220,9 @@ export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, fi
         amount: amountsOf(other, rule.role)[resource.toLowerCase()] ?? 0,
       }));
       const used = held.reduce((sum, { amount }) => sum + amount, 0);
-      if (limit === undefined || asked === 0 || used + asked <= limit) return [];
+      if (limit === undefined || asked === 0 || used + asked <= limit) {
+        return [];
+      }
       const holders = held.filter(({ amount }) => amount > 0).map(({ id }) => id);
       return [{ path: `${rule.path}.total.${resource}`, resource, limit, asked, used, holders }];
     });

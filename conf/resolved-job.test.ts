@@ -14,7 +14,9 @@ function accepted(text: string): Job | null {
   try {
     return parseJob(text, { file: 'job.yaml', folder: '/' });
   } catch (error) {
-    if (error instanceof TonyError && error.code === 'JOB_INVALID') return null;
+    if (error instanceof TonyError && error.code === 'JOB_INVALID') {
+      return null;
+    }
     throw error;
   }
 }
@@ -70,7 +72,9 @@ test('every valid job.yaml gives a job that checkedJob accepts', () => {
   fc.assert(
     fc.property(file, (written) => {
       const parsed = accepted(stringify(written, { keepUndefined: false }));
-      if (parsed === null) return;
+      if (parsed === null) {
+        return;
+      }
       count += 1;
       const { serve, memoryMb } = parsed.tensorboard;
       const named = parsed.roles.some(({ name }) => name === 'tensorboard');
@@ -84,7 +88,9 @@ test('every valid job.yaml gives a job that checkedJob accepts', () => {
 
 test('checkedJob rejects an invalid Job that a program has changed, listing its mistakes', () => {
   const [worker, evaluator] = job.roles;
-  if (worker === undefined || evaluator === undefined) throw new Error('two roles');
+  if (worker === undefined || evaluator === undefined) {
+    throw new Error('two roles');
+  }
   const hiding = { ...worker, resources: { ...worker.resources, other: { 'yarn.io/gpu': 8 } } };
   expect(() => checkedJob({ ...job, roles: [hiding, { ...evaluator, name: 'worker' }] })).toThrow(
     expect.objectContaining({

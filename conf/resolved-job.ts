@@ -45,7 +45,9 @@ const ms = ({ min, max = Number.MAX_SAFE_INTEGER }: { readonly min: number; read
 const other = z.record(z.string(), count(0)).superRefine((amounts, context) => {
   for (const key of Object.keys(amounts)) {
     const message = otherResourceProblem(key);
-    if (message !== undefined) context.addIssue({ code: 'custom', path: [key], message });
+    if (message !== undefined) {
+      context.addIssue({ code: 'custom', path: [key], message });
+    }
   }
 });
 
@@ -89,8 +91,9 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     tags: z.array(tag).max(MOST_TAGS),
   })
   .superRefine((job, context) => {
-    for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job)])
+    for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job)]) {
       context.addIssue({ code: 'custom', path: [...path], message });
+    }
   });
 
 interface Problem {
@@ -152,7 +155,9 @@ export function describeMistakes({ issues }: z.ZodError, whole: string): string 
  */
 export function checkedJob(job: Job): Job {
   const parsed = resolvedJobSchema.safeParse(job);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    return parsed.data;
+  }
   throw new TonyError('JOB_INVALID', `The job violates rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
     hint: 'Create the job with loadJob or parseJob. Other resource types belong in resources.other, under their YARN names.',
   });

@@ -24,7 +24,9 @@ test('demandOfTags reads roleTags back; there are few tags, each of at most 100 
       );
       const asked = job(`{${yaml.join(', ')}}`);
       const tags = roleTags(asked);
-      for (const tag of tags) expect(tag.length).toBeLessThanOrEqual(100);
+      for (const tag of tags) {
+        expect(tag.length).toBeLessThanOrEqual(100);
+      }
       expect(tags.length).toBeLessThanOrEqual(Object.keys(roles).length + 1);
       const told = demandOfTags(tags);
       expect(told !== null && isSameDemand(told, demandOf(asked))).toBe(true);

@@ -26,11 +26,16 @@ export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
   );
   const tags: string[] = [];
   // A practical job never has that many resource types. For a job without tags, the amounts that the ResourceManager reports count.
-  if (parts.some((part) => PREFIX.length + part.length > LONGEST_TAG)) return [];
+  if (parts.some((part) => PREFIX.length + part.length > LONGEST_TAG)) {
+    return [];
+  }
   for (const part of parts) {
     const last = tags.at(-1);
-    if (last !== undefined && last.length + 1 + part.length <= LONGEST_TAG) tags[tags.length - 1] = `${last}+${part}`;
-    else tags.push(`${PREFIX}${part}`);
+    if (last !== undefined && last.length + 1 + part.length <= LONGEST_TAG) {
+      tags[tags.length - 1] = `${last}+${part}`;
+    } else {
+      tags.push(`${PREFIX}${part}`);
+    }
   }
   return tags;
 }
@@ -40,7 +45,9 @@ export function isRoleTag(tag: string): boolean {
 }
 
 function fieldOf(name: string, amount: number): string[] {
-  if (amount === 0) return [];
+  if (amount === 0) {
+    return [];
+  }
   const short = (SHORT as Readonly<Record<string, string>>)[name];
   return [short === undefined ? `${name}=${amount}` : `${short}${amount}`];
 }
@@ -52,7 +59,9 @@ export function demandOfTags(tags: readonly string[]): Demand | null {
   for (const part of parts) {
     const [name = '', instances = '', ...fields] = part.split(':');
     const amounts = fields.map(amountOf);
-    if ((name !== MASTER && !ROLE_NAME.test(name)) || !isCount(instances) || amounts.includes(null) || found.has(name)) return null;
+    if ((name !== MASTER && !ROLE_NAME.test(name)) || !isCount(instances) || amounts.includes(null) || found.has(name)) {
+      return null;
+    }
     found.set(name, { ...Object.fromEntries(amounts as [string, number][]), instances: Number(instances) });
   }
   const { instances: _, ...master } = found.get(MASTER) ?? {};
@@ -62,7 +71,9 @@ export function demandOfTags(tags: readonly string[]): Demand | null {
 
 function amountOf(field: string): [string, number] | null {
   const [, named, amount = ''] = /^([^=]+)=(\d+)$/.exec(field) ?? [];
-  if (named !== undefined) return isCount(amount) ? [named, Number(amount)] : null;
+  if (named !== undefined) {
+    return isCount(amount) ? [named, Number(amount)] : null;
+  }
   const name = Object.entries(SHORT).find(([, short]) => short === field[0])?.[0];
   return name !== undefined && isCount(field.slice(1)) ? [name, Number(field.slice(1))] : null;
 }

@@ -28,7 +28,9 @@ function load(text: string, site: string, set: readonly string[] = []): { job: J
 
 function role(job: Job, name: string) {
   const found = job.roles.find((each) => each.name === name);
-  if (found === undefined) throw new Error(`no role ${name}`);
+  if (found === undefined) {
+    throw new Error(`no role ${name}`);
+  }
   return found;
 }
 
@@ -129,7 +131,9 @@ defaults:
       try {
         load(text, of);
       } catch (error) {
-        if (error instanceof TonyError && error.code === 'JOB_INVALID') return error.message;
+        if (error instanceof TonyError && error.code === 'JOB_INVALID') {
+          return error.message;
+        }
         throw error;
       }
       throw new Error('there is no mistake');
@@ -251,7 +255,9 @@ test('loadJob with a site file reports a missing job file', async () => {
 describe('every key of a site file', () => {
   const leaves = (section: string, key: string): string[] => {
     const { children = [] } = explainKey(siteJsonSchema(), key === '' ? section : `${section}.${key}`) ?? {};
-    if (children.length === 0) return [key];
+    if (children.length === 0) {
+      return [key];
+    }
     return children.flatMap(({ key: child }) => leaves(section, key === '' ? child : `${key}.${child}`));
   };
   /** For each key, a value that differs from the default. */
@@ -361,7 +367,9 @@ describe('for any job and site file', () => {
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
         // Each value of the job is either kept or reported as overridden.
         const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
-        for (const path of lost) expect(told.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
+        for (const path of lost) {
+          expect(told.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
+        }
         expect(new Set(told).size).toBe(told.length);
         expect(told.length).toBeGreaterThanOrEqual(lost.length);
       }),

@@ -12,7 +12,9 @@ function mistakes(text: string): string {
   try {
     parseSite(text, 'tony-site.yaml');
   } catch (error) {
-    if (error instanceof TonyError && error.code === 'SITE_INVALID') return error.message;
+    if (error instanceof TonyError && error.code === 'SITE_INVALID') {
+      return error.message;
+    }
     throw error;
   }
   throw new Error('there is no mistake');
@@ -169,6 +171,8 @@ quotas:
 
 test('site.schema.json equals the generated schema (UPDATE=1 rewrites it)', async () => {
   const wanted = `${JSON.stringify(siteJsonSchema(), null, 2)}\n`;
-  if (process.env.UPDATE === '1') await writeFile(SCHEMA, wanted);
+  if (process.env.UPDATE === '1') {
+    await writeFile(SCHEMA, wanted);
+  }
   expect(JSON.parse(await readFile(SCHEMA, 'utf8'))).toEqual(JSON.parse(wanted));
 });

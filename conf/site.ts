@@ -119,7 +119,9 @@ function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): Pr
 }
 
 function isHttpAddress(address: string): boolean {
-  if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) return false;
+  if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
+    return false;
+  }
   const { username, password, search, hash } = new URL(address);
   return username === '' && password === '' && search === '' && hash === '';
 }

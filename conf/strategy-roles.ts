@@ -33,11 +33,17 @@ export function chiefOf(file: JobFile): string | undefined {
 
 /** Adds the roles that the strategy needs and drops those that it does not use. */
 export function withStrategyRoles(file: JobFile): JobFile {
-  if (file.framework !== 'tfjs') return file;
+  if (file.framework !== 'tfjs') {
+    return file;
+  }
   const { [SERVING_ROLE]: given, ...others } = file.roles;
-  if (file.strategy.type === 'all-reduce') return given === undefined || hasOwnMeaning(given) ? file : { ...file, roles: others };
+  if (file.strategy.type === 'all-reduce') {
+    return given === undefined || hasOwnMeaning(given) ? file : { ...file, roles: others };
+  }
   const chief = file.roles[chiefOf(file) ?? ''];
-  if (chief === undefined) return file;
+  if (chief === undefined) {
+    return file;
+  }
   // Runs the same script as the chief; the task's role determines its behaviour.
   if (given !== undefined) {
     const command = given.command ?? chief.command ?? file.command;
@@ -67,25 +73,40 @@ export function strategyProblems(file: JobFile): Problem[] {
   const refuse = (path: Problem['path'], message: string) => problems.push({ path, message });
   if (file.strategy.type === 'parameter-server') {
     const serving = ['roles', SERVING_ROLE];
-    if (ps?.sidecar) refuse([...serving, 'sidecar'], 'parameter servers hold the weights, so the job cannot continue without them');
-    if (ps?.chief) refuse([...serving, 'chief'], 'a parameter server cannot be the chief: choose the role that trains');
-    if (ps?.ranked) refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
-    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile)))
+    if (ps?.sidecar) {
+      refuse([...serving, 'sidecar'], 'parameter servers hold the weights, so the job cannot continue without them');
+    }
+    if (ps?.chief) {
+      refuse([...serving, 'chief'], 'a parameter server cannot be the chief: choose the role that trains');
+    }
+    if (ps?.ranked) {
+      refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
+    }
+    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
       refuse(['strategy'], 'no role would train: add a role worker to the role ps');
-    if (file.framework !== 'tfjs' && ps === undefined) refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
+    }
+    if (file.framework !== 'tfjs' && ps === undefined) {
+      refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
+    }
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
     refuse(['roles'], 'no role would train: add a role worker to the role ps');
   }
   const elastic = names.filter((name) => isElastic(file.roles[name]));
   for (const name of names) {
     const role = file.roles[name];
-    if (role === undefined || role.instances.min === role.instances.max) continue;
+    if (role === undefined || role.instances.min === role.instances.max) {
+      continue;
+    }
     const path = ['roles', name, 'instances'];
-    if (role.instances.max < role.instances.min)
+    if (role.instances.max < role.instances.min) {
       refuse(path, `max (${role.instances.max}) is less than min (${role.instances.min}): swap them`);
-    else if (name === SERVING_ROLE && isServing(file, name)) refuse(path, 'the number of parameter servers is fixed: write one number');
-    else if (!isRanked(name, role)) refuse(path, 'only a ranked role can grow and shrink: write one number, or `ranked: true`');
-    else if (elastic[0] !== name) refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` does so already`);
+    } else if (name === SERVING_ROLE && isServing(file, name)) {
+      refuse(path, 'the number of parameter servers is fixed: write one number');
+    } else if (!isRanked(name, role)) {
+      refuse(path, 'only a ranked role can grow and shrink: write one number, or `ranked: true`');
+    } else if (elastic[0] !== name) {
+      refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` does so already`);
+    }
   }
   return problems;
 }

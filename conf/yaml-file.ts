@@ -54,7 +54,9 @@ export class YamlFile {
     this.#options = options;
     this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
     const { errors, contents } = this.document;
-    if (errors.length > 0) this.#fail(errors.map((error) => `${this.#at(error.pos[0])}  ${error.message}`));
+    if (errors.length > 0) {
+      this.#fail(errors.map((error) => `${this.#at(error.pos[0])}  ${error.message}`));
+    }
     const empty = options.mayBeEmpty === true && (contents === null || (isScalar(contents) && contents.value === null));
     if (!isMap(contents) && !empty) {
       this.#fail([`${this.#at(0)}  expected ${options.expected}, found ${describe(this.written())}`]);
@@ -82,11 +84,15 @@ export class YamlFile {
     visit(this.document, {
       Node: (_, node) => {
         if (!isAlias(node)) {
-          if (node.anchor !== undefined) anchors.add(node.anchor);
+          if (node.anchor !== undefined) {
+            anchors.add(node.anchor);
+          }
           return;
         }
         first ??= node.range?.[0];
-        if (!anchors.has(node.source)) lost ??= node.range?.[0];
+        if (!anchors.has(node.source)) {
+          lost ??= node.range?.[0];
+        }
       },
     });
     return lost ?? first ?? 0;
@@ -99,11 +105,15 @@ export class YamlFile {
     const problems = parsed.success
       ? (options.meaning?.(parsed.data) ?? [])
       : parsed.error.issues.flatMap((issue) => describeIssue(issue, this.document, options));
-    if (parsed.success && problems.length === 0) return parsed.data;
+    if (parsed.success && problems.length === 0) {
+      return parsed.data;
+    }
     const placed = problems.map((problem) => {
       const name = problem.path.length === 0 ? '' : `${problem.path.join('.')}: `;
       const elsewhere = options.elsewhere?.(problem.path);
-      if (elsewhere !== undefined) return { offset: Number.MAX_SAFE_INTEGER, text: `${elsewhere}  ${name}${problem.message}` };
+      if (elsewhere !== undefined) {
+        return { offset: Number.MAX_SAFE_INTEGER, text: `${elsewhere}  ${name}${problem.message}` };
+      }
       const offset = offsetOf(this.document, problem);
       return { offset, text: `${this.#at(offset)}  ${name}${problem.message}` };
     });
@@ -130,13 +140,17 @@ function offsetOf(document: Document, problem: Problem): number {
     if (isMap(parent)) {
       const pair = parent.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(path.at(-1)));
       const range = isScalar(pair?.key) ? pair.key.range : undefined;
-      if (range) return range[0];
+      if (range) {
+        return range[0];
+      }
     }
   }
   for (let length = path.length; length > 0; length--) {
     const node = document.getIn(path.slice(0, length), true) as Node | undefined;
     const range = node?.range as Range | null | undefined;
-    if (range) return length === path.length ? range[0] : offsetOf(document, { ...problem, path: path.slice(0, length), atKey: true });
+    if (range) {
+      return length === path.length ? range[0] : offsetOf(document, { ...problem, path: path.slice(0, length), atKey: true });
+    }
   }
   return 0;
 }
@@ -155,7 +169,9 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
     case 'invalid_value': {
       const value = document.getIn(path);
       const options = issue.values.map((option) => String(option));
-      if (value === undefined) return [{ path, message: `is missing: set one of ${options.join(', ')}` }];
+      if (value === undefined) {
+        return [{ path, message: `is missing: set one of ${options.join(', ')}` }];
+      }
       return [{ path, message: `\`${String(value)}\` is not one of ${options.join(', ')}${didYouMean(String(value), options)}` }];
     }
     case 'invalid_type': {
@@ -189,18 +205,34 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
 }
 
 function typeName(expected: string): string {
-  if (expected === 'object' || expected === 'record') return 'a mapping';
-  if (expected === 'array') return 'a list';
-  if (expected === 'int') return 'a whole number';
-  if (expected === 'string') return 'a string';
+  if (expected === 'object' || expected === 'record') {
+    return 'a mapping';
+  }
+  if (expected === 'array') {
+    return 'a list';
+  }
+  if (expected === 'int') {
+    return 'a whole number';
+  }
+  if (expected === 'string') {
+    return 'a string';
+  }
   return `a ${expected}`;
 }
 
 function describe(value: unknown): string {
-  if (value === undefined || value === null) return 'nothing';
-  if (isMap(value)) return 'a mapping';
-  if (Array.isArray(value) || (typeof value === 'object' && 'items' in value)) return 'a list';
-  if (typeof value === 'object') return 'a mapping';
+  if (value === undefined || value === null) {
+    return 'nothing';
+  }
+  if (isMap(value)) {
+    return 'a mapping';
+  }
+  if (Array.isArray(value) || (typeof value === 'object' && 'items' in value)) {
+    return 'a list';
+  }
+  if (typeof value === 'object') {
+    return 'a mapping';
+  }
   const text = String(value);
   return `\`${text.length > 60 ? `${text.slice(0, 57)}...` : text}\``;
 }
@@ -222,7 +254,9 @@ function schemaAt(path: readonly (string | number)[], root: JsonSchema): JsonSch
     const next: JsonSchema | boolean | undefined = branches
       .map((branch) => branch.properties?.[key] ?? branch.additionalProperties ?? branch.items)
       .find((candidate) => typeof candidate === 'object');
-    if (typeof next !== 'object') return undefined;
+    if (typeof next !== 'object') {
+      return undefined;
+    }
     schema = next;
   }
   return [schema, ...(schema.anyOf ?? [])].find((branch) => branch.properties !== undefined) ?? schema;

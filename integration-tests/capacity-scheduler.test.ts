@@ -72,7 +72,9 @@ async function emit(quotas: string, ...words: string[]): Promise<{ stderr: strin
 async function queue(name: string): Promise<CapacityQueue> {
   const root = await resourceManager.capacityQueues();
   const found = root?.children.find((child) => child.name === name);
-  if (found === undefined) throw new Error(`no queue ${name}`);
+  if (found === undefined) {
+    throw new Error(`no queue ${name}`);
+  }
   return found;
 }
 
@@ -108,7 +110,9 @@ async function submit(user: string, to: string, workers: number): Promise<string
     env: { HADOOP_USER_NAME: user },
   });
   const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
-  if (submitted === undefined) throw new Error(stderr);
+  if (submitted === undefined) {
+    throw new Error(stderr);
+  }
   return String(submitted.applicationId);
 }
 

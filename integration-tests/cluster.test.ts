@@ -11,7 +11,9 @@ async function submit(command: string, memoryMb = 128): Promise<string> {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    if (!answer.ok) throw new Error(await answer.text());
+    if (!answer.ok) {
+      throw new Error(await answer.text());
+    }
     return answer;
   };
   const id = ((await (await post('/new-application', {})).json()) as { 'application-id': string })['application-id'];

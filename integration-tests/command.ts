@@ -52,7 +52,9 @@ export class Command {
   }
 
   get pid(): number {
-    if (this.#child.pid === undefined) throw new Error('the command did not start');
+    if (this.#child.pid === undefined) {
+      throw new Error('the command did not start');
+    }
     return this.#child.pid;
   }
 

@@ -62,7 +62,9 @@ test('a log has the same bytes while the container runs and from HDFS after its 
   const container = await start();
   const read = async (range: LogRange): Promise<LogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);
-    if (piece === null) throw new Error('there is no tony.log');
+    if (piece === null) {
+      throw new Error('there is no tony.log');
+    }
     return piece;
   };
   await until(async () => (await read({ tail: 1 })).size === size, { describe: () => logs.files(container) });

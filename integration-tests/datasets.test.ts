@@ -98,9 +98,13 @@ checkpoint: {every: 30}
   const ids = await Promise.all(
     [0, 1].map(async (rank) => (await readFile(`${folder}/ids-${rank}`, 'utf8')).trim().split('\n').map(Number)),
   );
-  for (const own of ids) expect(own.length).toBeGreaterThan(5000);
+  for (const own of ids) {
+    expect(own.length).toBeGreaterThan(5000);
+  }
   const times = new Uint8Array(10_000);
-  for (const id of ids.flat()) times[id] = (times[id] as number) + 1;
+  for (const id of ids.flat()) {
+    times[id] = (times[id] as number) + 1;
+  }
   expect(new Set(times)).toEqual(new Set([2]));
   // The longer share is a file of 5000 records, or two files with 5000 in total.
   expect(result.metrics.steps).toBe(200);
@@ -117,7 +121,9 @@ test('ranks read pairs of IDX files in parts, and read the next epoch from local
     { splitBytes: 1_000_000, localCopy: { folder: await temporaryFolder(), keepFreeBytes: 0 } },
   );
   const shares = await Promise.all([0, 1].map((index) => digits.toArray({ storage, share: { index, count: 2 } })));
-  for (const share of shares) expect(share.length).toBeGreaterThan(4000);
+  for (const share of shares) {
+    expect(share.length).toBeGreaterThan(4000);
+  }
   const count = (values: Iterable<number>) =>
     Array.from(values).reduce((counts, label) => counts.with(label, (counts[label] ?? 0) + 1), new Array<number>(10).fill(0));
   expect(count(shares.flat().map(({ label }) => label))).toEqual(count(labels));
@@ -135,7 +141,9 @@ test('reading continues at the same record after the DataNode was down', async (
   const reader = tfrecords(`${FOLDER}/large.tfrecord`).map(String).read({ storage });
   let count = 0;
   for await (const record of reader) {
-    if (record.trim() !== `record ${count}`) throw new Error(`record ${count} is ${record.trim()}`);
+    if (record.trim() !== `record ${count}`) {
+      throw new Error(`record ${count} is ${record.trim()}`);
+    }
     count++;
     if (count === 100) {
       await cluster.kill('datanode');
@@ -150,7 +158,9 @@ test('ranks share text files in parts, and file names may be patterns', async ()
   await storage.write(`${FOLDER}/text/part-0.jsonl`, Buffer.from(`${text.join('\n')}\n`));
   const values = jsonl<{ index: number }>(`${FOLDER}/t?xt/part-*`, { splitBytes: 100_000 });
   const shares = await Promise.all([0, 1, 2].map((index) => values.toArray({ storage, share: { index, count: 3 } })));
-  for (const share of shares) expect(share.length).toBeGreaterThan(60_000);
+  for (const share of shares) {
+    expect(share.length).toBeGreaterThan(60_000);
+  }
   const all = shares
     .flat()
     .map(({ index }) => index)

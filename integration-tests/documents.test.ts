@@ -81,10 +81,14 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const { id, state } of await cluster.applications()) {
-    if (!['FINISHED', 'FAILED', 'KILLED'].includes(state)) await run(`tony-ts kill ${id}`, folder);
+    if (!['FINISHED', 'FAILED', 'KILLED'].includes(state)) {
+      await run(`tony-ts kill ${id}`, folder);
+    }
   }
   // Folders that admins have created.
-  for (const made of ['/apps', '/tony']) await cluster.hdfsRemove(made);
+  for (const made of ['/apps', '/tony']) {
+    await cluster.hdfsRemove(made);
+  }
   await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
 
@@ -92,7 +96,9 @@ test.each(withCommands)('the commands in %s run successfully', { timeout: 400_00
   const place = path.join(folder, name.replaceAll(/\W/g, '-'));
   await mkdir(place);
   await readersFiles(place);
-  for (const command of listed) await follow(command, place);
+  for (const command of listed) {
+    await follow(command, place);
+  }
 });
 
 test('every exception for a documented command is still in use', () => {
@@ -102,13 +108,19 @@ test('every exception for a documented command is still in use', () => {
 });
 
 async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<void> {
-  if (NOT_RUN.some(([pattern]) => pattern.test(text))) return;
+  if (NOT_RUN.some(([pattern]) => pattern.test(text))) {
+    return;
+  }
   const command = await filledIn(text);
   const server = SERVERS.find(([pattern]) => pattern.test(text));
-  if (server !== undefined) used.add(server[0]);
+  if (server !== undefined) {
+    used.add(server[0]);
+  }
   const { exitCode, output } = await run(command, cwd, { shell: `${cwd}.shell`, ready: server?.[1] });
   const id = /\b(application|local)_\d+_\d+/.exec(command)?.[0];
-  if (exitCode !== 0 && id !== undefined) console.error((await run(`tony-ts status ${id}; tony-ts list --all`, folder)).output);
+  if (exitCode !== 0 && id !== undefined) {
+    console.error((await run(`tony-ts status ${id}; tony-ts list --all`, folder)).output);
+  }
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
@@ -135,7 +147,9 @@ async function filledIn(text: string): Promise<string> {
     .replaceAll('--port 18080', '--port 0')
     .replaceAll(/\balice\b/g, USER);
   for (const pattern of [/APPLICATION_ID|application_1795225023264_\d{4}/, /local_1795225023264_\d{4}/]) {
-    if (pattern.test(filled)) filled = filled.replaceAll(new RegExp(pattern, 'g'), await jobFor(filled));
+    if (pattern.test(filled)) {
+      filled = filled.replaceAll(new RegExp(pattern, 'g'), await jobFor(filled));
+    }
   }
   return filled;
 }
@@ -163,7 +177,9 @@ async function startJob(job: string, option = ''): Promise<string> {
   await writeFile(file, job);
   const { output } = await run(`tony-ts submit --detach --output json --conf ${file} ${option} 2>&1`, folder);
   const submitted = jsonLines(output.replace(/^[^{].*$/gm, '')).find(({ type }) => type === 'submitted');
-  if (submitted === undefined) throw new Error(output);
+  if (submitted === undefined) {
+    throw new Error(output);
+  }
   return String(submitted.applicationId);
 }
 
@@ -212,7 +228,9 @@ async function run(
 
 function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
-    if (pid !== undefined) process.kill(-pid, signal);
+    if (pid !== undefined) {
+      process.kill(-pid, signal);
+    }
   } catch {
     // None of its files remain.
   }

@@ -201,7 +201,9 @@ interface TrainedStep {
 
 /** The values that the chief recorded in a generation. */
 function trained(steps: string, generation: number): TrainedStep[] {
-  if (!existsSync(steps)) return [];
+  if (!existsSync(steps)) {
+    return [];
+  }
   const lines = readFileSync(steps, 'utf8').trim().split('\n');
   return lines
     .map((line) => line.split(' ').map(Number) as [number, number, number, number, number])

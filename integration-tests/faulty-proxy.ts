@@ -64,7 +64,9 @@ export class FaultyProxy {
 
   /** Keeps connections open but forwards nothing, as a network that drops packets: until `restore`, or lost permanently on `cut`. */
   hold(...directions: Direction[]): void {
-    for (const direction of directions.length === 0 ? (['request', 'answer'] as const) : directions) this.#held.add(direction);
+    for (const direction of directions.length === 0 ? (['request', 'answer'] as const) : directions) {
+      this.#held.add(direction);
+    }
   }
 
   /** Delays every chunk by this time. */
@@ -104,7 +106,9 @@ export class FaultyProxy {
           client.resetAndDestroy();
           target.resetAndDestroy();
         }
-        if (client.destroyed && target.destroyed) this.#links.delete(link);
+        if (client.destroyed && target.destroyed) {
+          this.#links.delete(link);
+        }
       });
     }
     void this.#carry(client, target, 'request');
@@ -115,9 +119,15 @@ export class FaultyProxy {
     try {
       // Not destroyed at the end of its input: the other direction may still transfer data.
       for await (const piece of from.iterator({ destroyOnReturn: false })) {
-        if (this.#delayMs > 0) await delay(this.#delayMs);
-        while (this.#held.has(direction)) await once(this.#restored, 'restored');
-        if (!to.write(piece as Uint8Array)) await new Promise((resolve) => to.once('drain', resolve).once('close', resolve));
+        if (this.#delayMs > 0) {
+          await delay(this.#delayMs);
+        }
+        while (this.#held.has(direction)) {
+          await once(this.#restored, 'restored');
+        }
+        if (!to.write(piece as Uint8Array)) {
+          await new Promise((resolve) => to.once('drain', resolve).once('close', resolve));
+        }
       }
       to.end();
     } catch {

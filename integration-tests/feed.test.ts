@@ -128,7 +128,9 @@ describe('a feed on this machine', () => {
     const states = new Set<string>();
     const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
     const typed = feed([id, 'numbers', '--format', 'tfrecord'], tfRecordFile(numbers(20_000, 21_000)), env);
-    for (const record of numbers(0, 20_000)) await writer.write(record);
+    for (const record of numbers(0, 20_000)) {
+      await writer.write(record);
+    }
     await writer.end();
     expect(await typed).toMatchObject({ code: 0 });
     expect(await command.result).toMatchObject({ exitCode: 0 });
@@ -143,7 +145,9 @@ describe('a feed on this machine', () => {
   test('delivers unconfirmed records to the next ApplicationMaster, and rejects a wrong token', async () => {
     const { id, out, root, command, paths } = await submitLocally();
     const writer = await openFeed(id, 'numbers', { localRoot: root });
-    for (const record of numbers(0, 1000)) await writer.write(record);
+    for (const record of numbers(0, 1000)) {
+      await writer.write(record);
+    }
     await until(() => recordsIn(out, 'feed').length === 1000, { describe: () => recordsIn(out, 'feed').length });
     const place = path.join(paths.job, 'feed.json');
     expect(statSync(place).mode & 0o777).toBe(0o600);
@@ -155,7 +159,9 @@ describe('a feed on this machine', () => {
 
     const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };
     process.kill(pid, 'SIGKILL');
-    for (const record of numbers(1000, 5000)) await writer.write(record);
+    for (const record of numbers(1000, 5000)) {
+      await writer.write(record);
+    }
     await writer.end();
     expect(await command.result).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
@@ -170,7 +176,9 @@ describe('a feed on this machine', () => {
     });
     const large = Buffer.alloc(1024 * 1024);
     const writing = (async () => {
-      for (;;) await writer.write(large);
+      for (;;) {
+        await writer.write(large);
+      }
     })();
     writing.catch(() => {});
     await until(() => states.some((state) => state.startsWith('full') && state.includes('no worker reads')), {
@@ -217,15 +225,21 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   const [id] = await command.output(/local_\d+_\d+/);
   const fed = (name: string): string[] => readFileSync(path.join(out, name), 'utf8').trimEnd().split('\n');
   const writer = await openFeed(id, 'numbers', { localRoot: root });
-  for (const record of numbers(0, 200)) await writer.write(record);
+  for (const record of numbers(0, 200)) {
+    await writer.write(record);
+  }
   await until(() => recordsIn(out, 'fed').length === 200, { describe: () => readdirSync(out), timeoutMs: 60_000 });
   // Longer than the interval after which ranks report to each other that they have no data.
   await delay(11_000);
-  for (const record of numbers(200, 300)) await writer.write(record);
+  for (const record of numbers(200, 300)) {
+    await writer.write(record);
+  }
   await until(() => recordsIn(out, 'fed').length === 300, { describe: () => readdirSync(out) });
   process.kill(Number(readFileSync(path.join(out, 'pid-1'), 'utf8')), 'SIGKILL');
   await until(() => readdirSync(out).includes('begun-0-2'), { describe: () => readdirSync(out) });
-  for (const record of numbers(300, 500)) await writer.write(record);
+  for (const record of numbers(300, 500)) {
+    await writer.write(record);
+  }
   await writer.end();
   expect(await command.result).toMatchObject({ exitCode: 0 });
   expect(sorted(recordsIn(out, 'fed').filter((record) => Number(record) >= 300))).toEqual(numbers(300, 500));
@@ -262,7 +276,9 @@ ${options.yaml}
   );
   const used = (rank: number, generation: number) => {
     const name = path.join(out, `used-${rank}-${generation}`);
-    if (!existsSync(name)) return [];
+    if (!existsSync(name)) {
+      return [];
+    }
     const steps = readFileSync(name, 'utf8').split('\n').slice(0, -1);
     return steps.map((line) => line.split(' ').filter(Boolean).map(Number));
   };
@@ -279,7 +295,9 @@ const PARTS = numbers(0, 12).map((part) => {
 
 async function partsOnDisk(): Promise<string> {
   const data = await temporaryFolder();
-  for (const { name, text } of PARTS) await writeFile(path.join(data, name), text);
+  for (const { name, text } of PARTS) {
+    await writeFile(path.join(data, name), text);
+  }
   return data;
 }
 
@@ -322,7 +340,9 @@ test.each([
 
 test('the split of a task that dies passes to another task, and each record counts once', async () => {
   const data = await temporaryFolder();
-  for (const file of numbers(0, 10)) await writeFile(path.join(data, `part-${file}`), `${file}\n`);
+  for (const file of numbers(0, 10)) {
+    await writeFile(path.join(data, `part-${file}`), `${file}\n`);
+  }
   const roles = 'roles: {worker: {instances: 3, ranked: false, restart: {policy: on-failure, maxRestarts: 2}}}';
   const { out, command } = await submitLocally({ env: { CLAIM: data, PAUSE_MS: '50' }, roles });
   expect(await command.result).toMatchObject({ exitCode: 0 });
@@ -352,7 +372,9 @@ describe('a feed on a cluster', () => {
     const data = `hdfs:///user/${USER}/dispatched`;
     const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
     onTestFinished(() => storage.close());
-    for (const { name, text } of PARTS) await storage.write(`${data}/${name}`, Buffer.from(text));
+    for (const { name, text } of PARTS) {
+      await storage.write(`${data}/${name}`, Buffer.from(text));
+    }
     const job = await dispatchedJob({
       data,
       hold,
@@ -381,7 +403,9 @@ describe('a feed on a cluster', () => {
     expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 1 } });
     const own = [0, 1].map((rank) => job.used(rank, 1).flat().map(String));
     expect(sorted(own.flat())).toEqual(numbers(0, 600));
-    for (const records of own) expect(records.length).toBeGreaterThan(0);
+    for (const records of own) {
+      expect(records.length).toBeGreaterThan(0);
+    }
     await noneLeft(cluster, id);
   });
 });

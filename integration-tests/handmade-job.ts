@@ -99,7 +99,9 @@ export class HandmadeJobs {
       signal: AbortSignal.timeout(30_000),
     });
     const text = await answer.text();
-    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text}`);
+    if (!answer.ok) {
+      throw new Error(`${path}: ${answer.status} ${text}`);
+    }
     return text;
   }
 }

@@ -68,7 +68,9 @@ export class TestCluster extends Cluster {
       body: JSON.stringify({ state: 'KILLED' }),
       signal: AbortSignal.timeout(10_000),
     });
-    if (!answer.ok) throw new Error(`killing ${id}: ${await answer.text()}`);
+    if (!answer.ok) {
+      throw new Error(`killing ${id}: ${await answer.text()}`);
+    }
   }
 
   /** Waits until YARN reports that the application has ended. */
@@ -85,8 +87,12 @@ export class TestCluster extends Cluster {
   /** All files and folders below an HDFS path; empty when the path does not exist. */
   async hdfsTree(folder: string): Promise<HdfsEntry[]> {
     const answer = await fetch(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
-    if (answer.status === 404) return [];
-    if (!answer.ok) throw new Error(`listing ${folder}: ${await answer.text()}`);
+    if (answer.status === 404) {
+      return [];
+    }
+    if (!answer.ok) {
+      throw new Error(`listing ${folder}: ${await answer.text()}`);
+    }
     const listing = (await answer.json()) as { FileStatuses: { FileStatus: (Omit<HdfsEntry, 'path'> & { pathSuffix: string })[] } };
     const entries = listing.FileStatuses.FileStatus.map(({ pathSuffix, type, length, owner, permission }) => {
       return { path: `${folder}/${pathSuffix}`, type, length, owner, permission };
@@ -110,7 +116,9 @@ export class TestCluster extends Cluster {
     const request = httpRequest(Location, { method: 'PUT', signal: AbortSignal.timeout(60_000) }).end(content);
     const [written] = (await once(request, 'response')) as [IncomingMessage];
     written.resume();
-    if (written.statusCode !== 201) throw new Error(`writing ${file}: ${written.statusCode}`);
+    if (written.statusCode !== 201) {
+      throw new Error(`writing ${file}: ${written.statusCode}`);
+    }
   }
 
   async hdfsMakeFolder(folder: string, permission: string): Promise<void> {
@@ -118,13 +126,17 @@ export class TestCluster extends Cluster {
       method: 'PUT',
       signal: AbortSignal.timeout(10_000),
     });
-    if (!answer.ok) throw new Error(`making ${folder}: ${await answer.text()}`);
+    if (!answer.ok) {
+      throw new Error(`making ${folder}: ${await answer.text()}`);
+    }
   }
 
   /** Changes the owner of a path. */
   async hdfsGive(file: string, user: string): Promise<void> {
     const answer = await fetch(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
-    if (!answer.ok) throw new Error(`giving ${file} to ${user}: ${await answer.text()}`);
+    if (!answer.ok) {
+      throw new Error(`giving ${file} to ${user}: ${await answer.text()}`);
+    }
   }
 
   async hdfsRemove(file: string): Promise<void> {
@@ -151,7 +163,9 @@ export class TestCluster extends Cluster {
 
   async #get(url: string): Promise<Response> {
     const answer = await fetch(url, { signal: AbortSignal.timeout(60_000) });
-    if (!answer.ok) throw new Error(`GET ${url}: ${answer.status} ${await answer.text()}`);
+    if (!answer.ok) {
+      throw new Error(`GET ${url}: ${answer.status} ${await answer.text()}`);
+    }
     return answer;
   }
 }
@@ -194,7 +208,9 @@ async function allEnded(cluster: TestCluster): Promise<void> {
     });
   } catch (error) {
     // They must not affect the next file.
-    for (const { id } of await left()) await cluster.killApplication(id);
+    for (const { id } of await left()) {
+      await cluster.killApplication(id);
+    }
     throw error;
   }
 }

@@ -24,7 +24,9 @@ beforeAll(async () => {
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
   // Histories from other tests' jobs.
-  for (const user of ['alice', 'bob']) await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
+  for (const user of ['alice', 'bob']) {
+    await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
+  }
   await cluster.hdfsMakeFolder(SHARED, '1777');
   await hdfs(SHARED, 'SETOWNER&group=historians', 'PUT');
 });
@@ -36,7 +38,9 @@ afterAll(async () => {
 
 async function hdfs(file: string, operation: string, method: string): Promise<void> {
   const answer = await fetch(`${cluster.nameNode}/webhdfs/v1${file}?op=${operation}&user.name=${cluster.administrator}`, { method });
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) {
+    throw new Error(await answer.text());
+  }
 }
 
 async function submit(user: string, name: string, command: string, more = ''): Promise<string> {
@@ -48,7 +52,9 @@ async function submit(user: string, name: string, command: string, more = ''): P
   const words = ['submit', '--conf', file, '--detach', '--output', 'json'];
   const { stdout, stderr } = await cluster.run(words, { env: { ...site, HADOOP_USER_NAME: user } });
   const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
-  if (submitted === undefined) throw new Error(stderr);
+  if (submitted === undefined) {
+    throw new Error(stderr);
+  }
   return String(submitted.applicationId);
 }
 
@@ -92,7 +98,9 @@ describe('a history for all users', () => {
     const of = (name: string): string | undefined => tree.find((entry) => entry.path === `${SHARED}/${name}`)?.permission;
     expect(of('alice')).toBe('750');
     expect(of(`alice/${good}`)).toBe('750');
-    for (const name of ['job.json', 'events-1.jsonl', 'final.json']) expect(of(`alice/${good}/${name}`)).toBe('640');
+    for (const name of ['job.json', 'events-1.jsonl', 'final.json']) {
+      expect(of(`alice/${good}/${name}`)).toBe('640');
+    }
     expect(tree.filter(({ owner }) => owner === 'bob').every(({ path: name }) => name.startsWith(`${SHARED}/bob`))).toBe(true);
   });
 

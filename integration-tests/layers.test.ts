@@ -49,7 +49,9 @@ const imports = sources.flatMap(importsOf);
 
 test('rooms import downwards only', () => {
   const upwards = imports.filter(({ file, specifier }) => {
-    if (!specifier.startsWith('.')) return false;
+    if (!specifier.startsWith('.')) {
+      return false;
+    }
     const from = roomOf(file);
     const to = roomOf(path.posix.join(path.posix.dirname(file), specifier));
     return to !== from && to !== 'package.json' && !MAY_IMPORT[from]?.includes(to);
@@ -60,9 +62,13 @@ test('rooms import downwards only', () => {
 test('the folders of a room import in one direction', () => {
   const known = new Map<string, Set<string>>();
   for (const { file, specifier } of imports) {
-    if (!specifier.startsWith('.') || /\.(test|fixture)\.|\/testing\//.test(file)) continue;
+    if (!specifier.startsWith('.') || /\.(test|fixture)\.|\/testing\//.test(file)) {
+      continue;
+    }
     const [from, to] = [path.posix.dirname(file), path.posix.dirname(path.posix.join(path.posix.dirname(file), specifier))];
-    if (from !== to && roomOf(to) === roomOf(file)) known.set(from, (known.get(from) ?? new Set()).add(to));
+    if (from !== to && roomOf(to) === roomOf(file)) {
+      known.set(from, (known.get(from) ?? new Set()).add(to));
+    }
   }
   const reaches = (from: string, to: string, seen = new Set<string>()): boolean =>
     [...(known.get(from) ?? [])].some((next) => next === to || (!seen.has(next) && reaches(next, to, seen.add(next))));

@@ -72,7 +72,9 @@ async function submitted(
   await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
   const { stdout, stderr } = await run([...submit, '--conf', path.join(folder, 'job.yaml')]);
   const id = ID.exec(stdout)?.[0];
-  if (id === undefined) throw new Error(`no id in ${stdout}${stderr}`);
+  if (id === undefined) {
+    throw new Error(`no id in ${stdout}${stderr}`);
+  }
   // If this test fails, the next one still needs free resources.
   onTestFinished(async () => void (await run(['kill', id])));
   return { id, open: () => writeFile(gate, ''), fail: () => writeFile(failing, '') };
@@ -104,7 +106,9 @@ describe.each([
     await fail();
     await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
     // The job reports the end first, then YARN.
-    if (at.onYarn) await cluster.ended(id);
+    if (at.onYarn) {
+      await cluster.ended(id);
+    }
     const over = (await at.run(['describe', id])).stdout;
     expect(over).toMatch(/^first failure\n {2}worker:1: .*code 3\n {4}TypeError: loss is not a function\n/);
     const [value] = jsonLines((await at.run(['describe', id, '--output', 'json'])).stdout);
@@ -194,7 +198,9 @@ describe.each([
     const again = await at.run(['kill', id, '--output', 'json']);
     expect(jsonLines(again.stdout)).toMatchObject([{ killed: false, state: 'KILLED', roles: [] }]);
     expect(again.exitCode).toBe(0);
-    if (at.onYarn) await noneLeft(cluster, id);
+    if (at.onYarn) {
+      await noneLeft(cluster, id);
+    }
   });
 });
 

@@ -14,7 +14,9 @@ export const NODE_MAJORS: readonly NodeMajor[] = [20, 22, 24];
 export async function nodeOfMajor(major: NodeMajor): Promise<string> {
   const node = NODE_PACKAGES[major][process.arch === 'arm64' ? 'arm64' : 'x64'];
   const folder = path.join(CACHE, `${node.name}-${node.version}`);
-  if (existsSync(folder)) return path.join(folder, 'node');
+  if (existsSync(folder)) {
+    return path.join(folder, 'node');
+  }
   const partial = `${folder}.${process.pid}`;
   try {
     await mkdir(partial, { recursive: true });

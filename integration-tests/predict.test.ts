@@ -199,7 +199,9 @@ const examples = tfrecords('${folder}/in')
   });
   const processes = await cluster.containers(id);
   const container = processes.find(({ pid }) => pid === second)?.containerId;
-  for (const { pid } of processes.filter(({ containerId }) => containerId === container)) signal(pid, 'SIGKILL');
+  for (const { pid } of processes.filter(({ containerId }) => containerId === container)) {
+    signal(pid, 'SIGKILL');
+  }
   const application = await cluster.ended(id, 200_000);
   expect(application).toMatchObject({ finalStatus: 'SUCCEEDED' });
   await noneLeft(cluster, id);

@@ -34,7 +34,9 @@ async function makeJob(): Promise<Job> {
   const folder = await temporaryFolder();
   const out = path.join(folder, 'out');
   const source = path.join(folder, 'source');
-  for (const each of [out, source]) mkdirSync(each);
+  for (const each of [out, source]) {
+    mkdirSync(each);
+  }
   // Unique to this run: no other test has the same source.
   writeFileSync(path.join(source, 'state.txt'), `pristine ${folder}\n`);
   writeFileSync(path.join(source, 'job.yaml'), 'a file like any other\n');
@@ -74,7 +76,9 @@ function expectPristine(job: Job, run: string, generation = 1): void {
   expect(job.records(run, 'names')).toMatchObject(all(() => 'job.yaml\nrun.sh\nstate.txt\n', generation));
   expect(job.records(run, 'before')).toMatchObject(all(() => PRISTINE, generation));
   // When a program fails, its peers are ended at an arbitrary point of the script.
-  if (run === 'restarted' && generation === 1) return;
+  if (run === 'restarted' && generation === 1) {
+    return;
+  }
   expect(job.records(run, 'after')).toMatchObject(all((index) => `pristine \ntask ${index}\n`, generation));
 }
 

@@ -102,7 +102,9 @@ export class PseudoTerminal {
     const { active } = this.#terminal.buffer;
     for (let at = 0; at < active.length; at++) {
       const line = active.getLine(at);
-      if (line?.isWrapped) this.#broken.add(`${active.getLine(at - 1)?.translateToString(true)}${line.translateToString(true)}`);
+      if (line?.isWrapped) {
+        this.#broken.add(`${active.getLine(at - 1)?.translateToString(true)}${line.translateToString(true)}`);
+      }
     }
   }
 }

@@ -44,8 +44,9 @@ beforeAll(async () => {
   await cluster.hdfsMakeFolder(EVERYBODYS, '777');
   elsewhere = createServer((request, response) => {
     asked.push(request.url ?? '');
-    if (request.url === '/conf') response.end('<configuration><property name="fs.defaultFS" value="hdfs://elsewhere"/></configuration>');
-    else {
+    if (request.url === '/conf') {
+      response.end('<configuration><property name="fs.defaultFS" value="hdfs://elsewhere"/></configuration>');
+    } else {
       response.writeHead(404, { 'Content-Type': 'application/json' });
       response.end(
         '{"RemoteException":{"exception":"FileNotFoundException","javaClassName":"java.io.FileNotFoundException","message":"none"}}',
@@ -77,7 +78,9 @@ async function submit(job: string, words: readonly string[] = [], environment: R
   await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
   const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach', ...words], { env: environment });
   const [id] = /application_\d+_\d+/.exec(stdout) ?? [];
-  if (id === undefined) throw new Error(stderr);
+  if (id === undefined) {
+    throw new Error(stderr);
+  }
   return { id, end: await cluster.ended(id), said: stdout + stderr };
 }
 
@@ -91,7 +94,9 @@ function withOther(other: Readonly<Record<string, number>>): (honest: FrozenJob)
 
 function withHadoop(properties: Readonly<Record<string, string>>): (honest: FrozenJob) => FrozenJob {
   return (honest) => {
-    if (honest.cluster.kind !== 'yarn') throw new Error('a local job');
+    if (honest.cluster.kind !== 'yarn') {
+      throw new Error('a local job');
+    }
     return { ...withWorker(larger)(honest), cluster: { kind: 'yarn', hadoop: { ...honest.cluster.hadoop, ...properties } } };
   };
 }
@@ -268,7 +273,9 @@ describe('a later job waits for an earlier job that its user may not view', () =
     );
     const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach'], { env: { HADOOP_USER_NAME: BOB } });
     const [bobs] = /application_\d+_\d+/.exec(stdout) ?? [];
-    if (bobs === undefined) throw new Error(stderr);
+    if (bobs === undefined) {
+      throw new Error(stderr);
+    }
     await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs', timeoutMs: 90_000 });
     // Only bob learns the start time.
     const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
@@ -318,7 +325,9 @@ describe('when a user changes the settings of the command,', () => {
   async function cheating(name: string, from: string | null): Promise<string> {
     const conf = path.join(folder, name);
     await mkdir(conf);
-    if (from !== null) await cp(from, conf, { recursive: true });
+    if (from !== null) {
+      await cp(from, conf, { recursive: true });
+    }
     await writeFile(path.join(conf, 'tony-site.yaml'), 'quotas: {}\n');
     return conf;
   }

@@ -47,7 +47,9 @@ async function submit(user: string, queue: string, workers: number): Promise<{ i
     env: { HADOOP_USER_NAME: user },
   });
   const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
-  if (submitted === undefined) throw new Error(stderr);
+  if (submitted === undefined) {
+    throw new Error(stderr);
+  }
   return { id: String(submitted.applicationId), end: () => writeFile(flag, '') };
 }
 
@@ -65,7 +67,9 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
 async function usage(...words: string[]): Promise<QuotaUsage> {
   const { stdout, stderr } = await cluster.run(['quotas', 'usage', '--output', 'json', ...words], { env: { HADOOP_USER_NAME: 'carol' } });
   const [said] = jsonLines(stdout);
-  if (said === undefined) throw new Error(stderr);
+  if (said === undefined) {
+    throw new Error(stderr);
+  }
   return said as unknown as QuotaUsage;
 }
 

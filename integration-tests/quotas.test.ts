@@ -47,7 +47,9 @@ async function settle(quotas: string): Promise<void> {
 async function giveTo(user: string, file: string): Promise<void> {
   const url = `${cluster.nameNode}/webhdfs/v1${file}?op=SETOWNER&owner=${user}&user.name=${cluster.administrator}`;
   const answer = await fetch(url, { method: 'PUT' });
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) {
+    throw new Error(await answer.text());
+  }
 }
 
 interface Request {
@@ -77,7 +79,9 @@ async function submit({
     env: { HADOOP_USER_NAME: user, ...environment },
   });
   const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
-  if (submitted === undefined) throw new Error(stderr);
+  if (submitted === undefined) {
+    throw new Error(stderr);
+  }
   return { id: String(submitted.applicationId), end: () => writeFile(flag, '') };
 }
 

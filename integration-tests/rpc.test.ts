@@ -56,7 +56,9 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
   });
   const credentials = decodeCredentials(await until(() => readFile(file), { describe: 'a token file', timeoutMs: 60_000 }));
   const token = findToken(credentials, MASTER_TOKEN_KIND);
-  if (token === undefined) throw new Error('the container has no token for the ResourceManager');
+  if (token === undefined) {
+    throw new Error('the container has no token for the ResourceManager');
+  }
   return { applicationId, token };
 }
 
@@ -102,7 +104,9 @@ class Master {
         const result = await this.scheduler.heartbeat(0.5);
         this.results.push(result);
         this.allocated.push(...result.allocated);
-        for (const container of result.completed) this.completed.set(container.id, container);
+        for (const container of result.completed) {
+          this.completed.set(container.id, container);
+        }
         return condition(this);
       },
       {
@@ -223,12 +227,16 @@ test('YARN serves the latest version of a request that is withdrawn, raised or l
   master.scheduler.setAsk(worker(0));
   master.scheduler.setAsk(evaluator(1));
   await master.beat(({ allocated }) => allocated.some(({ priority }) => priority === 2));
-  for (let beats = 0; beats < 8; beats++) await master.beat();
+  for (let beats = 0; beats < 8; beats++) {
+    await master.beat();
+  }
   // Containers allocated before the change may still arrive; no further ones are allocated after it.
   const seen = master.allocated.length;
   master.scheduler.setAsk(worker(1));
   await master.beat(({ allocated }) => allocated.length > seen);
-  for (let beats = 0; beats < 4; beats++) await master.beat();
+  for (let beats = 0; beats < 4; beats++) {
+    await master.beat();
+  }
   expect(master.allocated).toHaveLength(seen + 1);
 });
 
@@ -250,7 +258,9 @@ describe('when connections or daemons fail,', () => {
       await beat;
       await master.beat(({ allocated }) => allocated.length >= wanted);
       const last = master.allocated.at(-1);
-      if (last !== undefined) master.scheduler.release(last.id);
+      if (last !== undefined) {
+        master.scheduler.release(last.id);
+      }
       await master.beat(({ completed }) => completed.has(last?.id ?? ''));
     }
     expect(new Set(master.allocated.map(({ id }) => id)).size).toBe(6);

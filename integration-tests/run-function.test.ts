@@ -33,7 +33,9 @@ test('run rejects with the error that a function throws on a worker, and with th
   const options = await local();
   const failing = run(options, async (cluster) => {
     const check = (): void => {
-      if (cluster.rank === 1) throw new RangeError('rank 1 does not like this');
+      if (cluster.rank === 1) {
+        throw new RangeError('rank 1 does not like this');
+      }
     };
     console.error('about to check');
     check();
@@ -102,7 +104,11 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   expect(job.trackingUrl).toContain(`/proxy/${job.id}/`);
   const again = await attachJob<{ sum: number; rank: number }>(job.id, { environment: cluster.clientEnvironment() });
   const lines: string[] = [];
-  for await (const { task, text } of again.logs()) if (text.startsWith('hello')) lines.push(`${task} ${text}`);
+  for await (const { task, text } of again.logs()) {
+    if (text.startsWith('hello')) {
+      lines.push(`${task} ${text}`);
+    }
+  }
   expect(await again.report()).toMatchObject({ state: 'SUCCEEDED', diagnostics: '' });
   expect(lines.sort()).toEqual([0, 1, 2, 3].map((rank) => `worker:${rank} hello from ${rank} of 4`));
   expect(await again.result()).toEqual({ sum: 106, rank: 0 });
@@ -116,7 +122,9 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
 test('on a cluster, an exception of a worker and a killed job both reject the result', async () => {
   const options = { slots: 2, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
   const failing = run(options, async ({ rank }) => {
-    if (rank === 1) throw new TypeError('not on the cluster');
+    if (rank === 1) {
+      throw new TypeError('not on the cluster');
+    }
     await new Promise((done) => setTimeout(done, 60_000));
   });
   await expect(failing).rejects.toThrow(/^application_\d+_\d+ has failed in worker:1: TypeError: not on the cluster\n/);

@@ -20,7 +20,9 @@ const FIRST_OFFSET = 11_000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const clusters = await clustersOfThisRun(project.config.maxWorkers);
-  for (const cluster of clusters) await cluster.wipe();
+  for (const cluster of clusters) {
+    await cluster.wipe();
+  }
   const offsets = clusters.map(({ offset }) => offset);
   // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the clusters.
   const watchdog = spawn(process.execPath, [WATCHDOG, ...offsets.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
@@ -38,7 +40,9 @@ async function clustersOfThisRun(count: number): Promise<Cluster[]> {
   const clusters: Cluster[] = [];
   for (let offset = first; offset <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {
     const cluster = new Cluster(offset);
-    if (!watched.has(String(offset)) && (await cluster.portsInUse()).length === 0) clusters.push(cluster);
+    if (!watched.has(String(offset)) && (await cluster.portsInUse()).length === 0) {
+      clusters.push(cluster);
+    }
   }
   if (clusters.length < count) {
     throw new Error(`no free ranges of ports were found for ${count} clusters; set TONY_TEST_CLUSTER_OFFSET to where the search begins`);

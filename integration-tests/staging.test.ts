@@ -12,7 +12,9 @@ const STAGING = '/user/alice/.tony-ts';
 
 async function jobFolder(): Promise<string> {
   const folder = await temporaryFolder();
-  for (const name of ['source', 'data/sub']) await mkdir(path.join(folder, name), { recursive: true });
+  for (const name of ['source', 'data/sub']) {
+    await mkdir(path.join(folder, name), { recursive: true });
+  }
   // Unique to this run: files staged by other tests must not count.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
@@ -99,7 +101,9 @@ test('submit uploads private files once, and repeats only the changed ones', asy
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
   // A killed job leaves none of its own files.
-  for (const { id } of [first, second, third]) expect(await ownFiles(id)).toEqual([]);
+  for (const { id } of [first, second, third]) {
+    expect(await ownFiles(id)).toEqual([]);
+  }
 });
 
 test('a killed job leaves none of its own files, however late its ApplicationMaster learns of the kill', async () => {
@@ -126,7 +130,9 @@ test('a killed job leaves none of its own files, however late its ApplicationMas
     await until(async () => (await running('application-master.mjs')) === undefined, { describe: () => ownFiles(id) });
     expect(await ownFiles(id)).toEqual([]);
   } finally {
-    for (const pid of stopped) process.kill(pid, 'SIGCONT');
+    for (const pid of stopped) {
+      process.kill(pid, 'SIGCONT');
+    }
   }
   await noneLeft(cluster, id);
 });
@@ -142,7 +148,9 @@ test('submit reports unchanged uploads, and replaces a damaged file', async () =
   const again = await cluster.run(words);
   expect(again.stdout).toMatch(/^source unchanged \(\d+(\.\d+)? k?B already on HDFS\)$/m);
   await end(/application_\d+_\d+/.exec(again.stdout)?.[0] ?? '');
-  for (const { path: name } of archive) await cluster.hdfsWrite(name, Buffer.from('damaged'));
+  for (const { path: name } of archive) {
+    await cluster.hdfsWrite(name, Buffer.from('damaged'));
+  }
   const { staged, id } = await submit(folder);
   expect(staged.source).toBe(true);
   await end(id);

@@ -132,7 +132,9 @@ test('uploads have the planned size, and the next plan needs no upload', async (
     expect.arrayContaining(uploads.map(({ name, bytes }) => ({ name, bytes }))),
   );
   const sizes = (await cluster.hdfsTree(`${STAGING}/cache`)).map(({ length }) => length);
-  for (const { bytes } of uploads) expect(sizes).toContain(bytes);
+  for (const { bytes } of uploads) {
+    expect(sizes).toContain(bytes);
+  }
 
   const again = planIn(await values([...words, '--dry-run']));
   expect(again.uploads).toEqual(uploads.map(({ name, bytes }) => ({ name, bytes, missing: 0 })));

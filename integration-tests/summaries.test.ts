@@ -340,7 +340,9 @@ test('a run of 100,000 steps writes few files and keeps every point', { timeout:
   for (let step = 1; step <= steps; step++) {
     writer.scalars({ loss: 1 / step, 'train/accuracy': step / steps }, step);
     // Yields to the event loop, as a training loop does.
-    if (step % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+    if (step % 50 === 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
   await writer.flush();
   const files = await storage.list(joinUri(written.uri, 'train'));

@@ -20,7 +20,9 @@ export async function tensorboardPython(): Promise<string> {
     const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', `tensorboard==${VERSION}`];
     await execute(path.join(building, 'bin', 'python'), pip);
     await rename(building, folder).catch((error) => {
-      if (!existsSync(folder)) throw error;
+      if (!existsSync(folder)) {
+        throw error;
+      }
     });
     await rm(building, { recursive: true, force: true });
   }

@@ -74,7 +74,9 @@ function containerOf(status: JobStatus): string | null {
 /** The data that the TensorBoard behind a job's pages has read. */
 async function runs(get: (place: string) => Promise<Response>): Promise<string[]> {
   const answer = await get('data/runs');
-  if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+  if (!answer.ok) {
+    throw new Error(`${answer.status} ${await answer.text()}`);
+  }
   return (await answer.json()) as string[];
 }
 
@@ -155,7 +157,9 @@ describe('TensorBoard on this machine', () => {
 async function executorOf(pids: readonly number[], containerId: string | null): Promise<number | null> {
   for (const pid of pids) {
     const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
-    if (environment.split('\0').includes(`CONTAINER_ID=${containerId}`)) return pid;
+    if (environment.split('\0').includes(`CONTAINER_ID=${containerId}`)) {
+      return pid;
+    }
   }
   return null;
 }

@@ -40,7 +40,9 @@ async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job
   await writeFile(file, `${lines.join('\n')}\n`);
   const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach'], { env });
   const id = /application_\d+_\d+/.exec(stdout)?.[0];
-  if (id === undefined) throw new Error(`the submit failed: ${stdout}${stderr}`);
+  if (id === undefined) {
+    throw new Error(`the submit failed: ${stdout}${stderr}`);
+  }
   onTestFinished(async () => {
     await cluster.run(['kill', id]);
   });
@@ -56,7 +58,9 @@ async function signIn(context: TestContext): Promise<{ browser: BrowserContext; 
   const browser = await (await openBrowser(context)).newContext({ viewport: { width: 1280, height: 900 } });
   const refused: string[] = [];
   browser.on('response', (response) => {
-    if (response.status() >= 400) refused.push(`${response.status()} ${response.request().method()} ${response.url()}`);
+    if (response.status() >= 400) {
+      refused.push(`${response.status()} ${response.request().method()} ${response.url()}`);
+    }
   });
   const page = await browser.newPage();
   // Many tests may run on this machine at the same time.
@@ -74,7 +78,9 @@ async function hasRead(page: Page, place: () => string): Promise<void> {
   const tags = () => ask<Record<string, Readonly<Record<string, unknown>>>>('scalars/tags');
   const isWhole = async (): Promise<boolean> => {
     const run = Object.entries(await tags()).find(([, own]) => 'train/loss' in own)?.[0];
-    if (run === undefined) return false;
+    if (run === undefined) {
+      return false;
+    }
     const points = await ask<unknown[]>('scalars/scalars', { run, tag: 'train/loss' });
     return points.length === 200 && (await ask<unknown[]>('text/text', { run, tag: 'notes' })).length === 1;
   };
@@ -123,7 +129,9 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
 
   const python = async (): Promise<number> => {
     const found = (await cluster.containers(job.id)).find(({ command }) => /python.*tensorboard/.test(command));
-    if (found === undefined) throw new Error('no TensorBoard runs');
+    if (found === undefined) {
+      throw new Error('no TensorBoard runs');
+    }
     return found.pid;
   };
   const first = await python();

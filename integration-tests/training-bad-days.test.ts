@@ -115,7 +115,9 @@ async function executorOf(training: Training, index: number): Promise<number> {
     ({ command, containerId }) =>
       containerId === task?.containerId && /node .*task-executor\.mjs/.test(command) && !command.startsWith('/bin/bash'),
   );
-  if (found === undefined) throw new Error(`no executor of worker ${index} in ${JSON.stringify(processes, null, 1)}`);
+  if (found === undefined) {
+    throw new Error(`no executor of worker ${index} in ${JSON.stringify(processes, null, 1)}`);
+  }
   return found.pid;
 }
 

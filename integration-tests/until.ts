@@ -13,7 +13,9 @@ export async function until<T>(
     let failure: unknown;
     try {
       const value = await condition();
-      if (value) return value as Exclude<T, false | null | undefined | 0 | ''>;
+      if (value) {
+        return value as Exclude<T, false | null | undefined | 0 | ''>;
+      }
     } catch (error) {
       failure = error;
     }

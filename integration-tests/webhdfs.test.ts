@@ -25,7 +25,9 @@ afterAll(async () => {
 async function setQuota(folder: string, bytes: number): Promise<void> {
   const url = `${cluster.nameNode}/webhdfs/v1${folder}?op=SETQUOTA&namespacequota=1000&storagespacequota=${bytes}&user.name=${cluster.administrator}`;
   const answer = await fetch(url, { method: 'PUT' });
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) {
+    throw new Error(await answer.text());
+  }
 }
 
 test('the client skips a NameNode of an HA list that is down', async () => {
@@ -49,7 +51,9 @@ test('an exhausted quota ends a long write immediately with an error that names 
   await setQuota(folder, 140_000_000);
   const block = Buffer.alloc(8_000_000);
   async function* long(): AsyncIterable<Buffer> {
-    for (let part = 0; part < 40; part += 1) yield block;
+    for (let part = 0; part < 40; part += 1) {
+      yield block;
+    }
   }
   const storage = createStorage({ hadoop: configuration, user: USER });
   await expect(storage.write(`hdfs://${authority}${folder}/file`, long())).rejects.toMatchObject({

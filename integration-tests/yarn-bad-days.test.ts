@@ -45,7 +45,9 @@ class Job {
     const answer = await fetch(`${cluster.resourceManager}/proxy/${this.id}/tony/api/job?user.name=${user}`, {
       signal: AbortSignal.timeout(10_000),
     });
-    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+    if (!answer.ok) {
+      throw new Error(`${answer.status} ${await answer.text()}`);
+    }
     return (await answer.json()) as JobStatus;
   }
 
@@ -58,7 +60,9 @@ class Job {
         /node\b/.test(each.command.split(' ')[0] ?? '') &&
         (containerId === undefined || each.containerId === containerId),
     );
-    if (found === undefined) throw new Error(`no ${bundle} of ${containerId ?? this.id} in ${JSON.stringify(all, null, 1)}`);
+    if (found === undefined) {
+      throw new Error(`no ${bundle} of ${containerId ?? this.id} in ${JSON.stringify(all, null, 1)}`);
+    }
     return found.pid;
   }
 
@@ -205,7 +209,9 @@ test.each([
   const index = first.findIndex((pid) => nodePortOf(pid) === lostPort);
   // A running executor carries out a stop order within milliseconds, too soon for the status to show it.
   const stopped = withMaster ? null : await job.executor(index);
-  if (stopped !== null) process.kill(stopped, 'SIGSTOP');
+  if (stopped !== null) {
+    process.kill(stopped, 'SIGSTOP');
+  }
   try {
     await cluster.kill(lost);
     // The remaining node has no room for both, so the test restarts the lost node.
@@ -222,7 +228,9 @@ test.each([
       expect(stdout.replace(/\s+/g, ' ')).toContain(`worker:${index} may still run on ${orphan?.node}`);
     }
   } finally {
-    if (stopped !== null) process.kill(stopped, 'SIGCONT');
+    if (stopped !== null) {
+      process.kill(stopped, 'SIGCONT');
+    }
   }
   await cluster.heal();
   await job.programs(2);
@@ -288,12 +296,16 @@ function nodePortOf(pid: number): number | null {
 async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
   // GPUs determine the evaluators' node, memory the ApplicationMaster's.
   const fillers = [await fill(withMaster ? 'memory: 7000m, gpus: 3' : 'memory: 1500m, gpus: 3')];
-  if (!withMaster) fillers.push(await fill('memory: 7000m'));
+  if (!withMaster) {
+    fillers.push(await fill('memory: 7000m'));
+  }
   const worker = 'worker: {instances: 2, ranked: true, resources: {memory: 256m}}';
   const evaluator = 'evaluator: {instances: 2, ranked: false, resources: {memory: 512m, gpus: 2}}';
   const job = await startJob({ roles: `{${worker}, ${evaluator}}`, master: '2g', command: LOGGING_PROGRAM });
   const master = await until(() => job.process('application-master.mjs'), { describe: 'no ApplicationMaster', timeoutMs: 60_000 });
-  if (!withMaster) await remove(fillers[1] as Job);
+  if (!withMaster) {
+    await remove(fillers[1] as Job);
+  }
   const evaluators = ['evaluator-0', 'evaluator-1'];
   const [first] = await Promise.all([job.pid('evaluator-0', 1), job.pid('evaluator-1', 1), job.programs(1)]);
   await remove(fillers[0] as Job);
@@ -457,7 +469,9 @@ test('secrets appear in no arguments, environments, logs, job.json, history or Y
         places.set(`${what} of ${command}`, readFileSync(`/proc/${pid}/${what}`, 'latin1'));
       } catch (error) {
         // A process that has ended in the meantime has no environment to read.
-        if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+        if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) {
+          throw error;
+        }
       }
     }
   }
@@ -465,15 +479,18 @@ test('secrets appear in no arguments, environments, logs, job.json, history or Y
   for (const pid of [master, ...programs]) {
     const folder = readlinkSync(`/proc/${pid}/cwd`);
     for (const name of readdirSync(folder)) {
-      if (!/tokens|^task-/.test(name) && statSync(path.join(folder, name)).isFile())
+      if (!/tokens|^task-/.test(name) && statSync(path.join(folder, name)).isFile()) {
         places.set(`${folder}/${name}`, readFileSync(path.join(folder, name), 'latin1'));
+      }
     }
   }
   const logFolders = [master, ...programs].map(
     (pid) => /\0LOG_DIRS=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`)?.[1] ?? '',
   );
   for (const folder of logFolders) {
-    for (const name of readdirSync(folder)) places.set(`log ${folder}/${name}`, readFileSync(path.join(folder, name), 'latin1'));
+    for (const name of readdirSync(folder)) {
+      places.set(`log ${folder}/${name}`, readFileSync(path.join(folder, name), 'latin1'));
+    }
   }
   const read = [...places.keys()].filter((place) => /log .*\/(tony\.log|stdout|stderr)$/.test(place));
   expect(read).toHaveLength(8);
@@ -482,14 +499,20 @@ test('secrets appear in no arguments, environments, logs, job.json, history or Y
     places.set(`REST ${what}`, await answer.text());
   }
   for (const entry of await cluster.hdfsTree(`/user/${USER}/.tony-ts/jobs/${job.id}`)) {
-    if (entry.type === 'FILE') places.set(entry.path, (await cluster.hdfsRead(entry.path)).toString('latin1'));
+    if (entry.type === 'FILE') {
+      places.set(entry.path, (await cluster.hdfsRead(entry.path)).toString('latin1'));
+    }
   }
   await job.succeeds();
   for (const entry of await cluster.hdfsTree(`/user/${USER}/.tony-ts/history/${job.id}`)) {
-    if (entry.type === 'FILE') places.set(entry.path, (await cluster.hdfsRead(entry.path)).toString('latin1'));
+    if (entry.type === 'FILE') {
+      places.set(entry.path, (await cluster.hdfsRead(entry.path)).toString('latin1'));
+    }
   }
   expect(places.size).toBeGreaterThan(25);
-  for (const canary of canaries) expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
+  for (const canary of canaries) {
+    expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
+  }
 });
 
 /** Worker 0's task file, which only its user may read. */

@@ -52,7 +52,9 @@ test('retry repeats an action, with growing pauses, until it succeeds', async ()
   const pauses: number[][] = [];
   let failuresLeft = 4;
   const action = async (): Promise<string> => {
-    if (failuresLeft-- > 0) throw new Error('busy');
+    if (failuresLeft-- > 0) {
+      throw new Error('busy');
+    }
     return 'done';
   };
   const result = retry(action, { firstMs: 10, mostMs: 50, onFailure: (_, failures, pauseMs) => pauses.push([failures, pauseMs]) });
@@ -91,7 +93,9 @@ test('an aborted signal ends the retries with its reason: before the first attem
     const onFailure = vi.fn();
     const failed = retry(
       async () => {
-        if (when === 'attempt') abort.abort(reason);
+        if (when === 'attempt') {
+          abort.abort(reason);
+        }
         throw new Error('busy');
       },
       { firstMs: 10, mostMs: 50, signal: abort.signal, onFailure },

@@ -33,7 +33,9 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     };
     const timer = setTimeout(end, ms);
     signal?.addEventListener('abort', end);
-    if (signal?.aborted === true) end();
+    if (signal?.aborted === true) {
+      end();
+    }
   });
 }
 

@@ -13,7 +13,9 @@ export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 export function checkOptions<T extends object>(name: string, options: T, known: OptionNames<T>): void {
   const names = Object.keys(known);
   for (const option of Object.keys(options)) {
-    if (Object.hasOwn(known, option)) continue;
+    if (Object.hasOwn(known, option)) {
+      continue;
+    }
     const meant = suggest(option, names);
     throw new TonyError('USAGE', `${name} has no option ${option}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
       hint: `Its options are ${names.join(', ')}.`,

@@ -53,7 +53,9 @@ export class ConnectionLimit {
     socket.once('close', () => {
       this.#count--;
       // The peer may reuse the port for a new connection before the close event of this one.
-      if (this.#unproven.get(key)?.socket === socket) this.#settle(key);
+      if (this.#unproven.get(key)?.socket === socket) {
+        this.#settle(key);
+      }
     });
   }
 
@@ -64,7 +66,9 @@ export class ConnectionLimit {
 
   /** After its response, an admitted connection counts as unproven until the next request. */
   answered(socket: Socket): void {
-    if (!socket.destroyed) this.#wait(keyOf(socket), socket);
+    if (!socket.destroyed) {
+      this.#wait(keyOf(socket), socket);
+    }
   }
 
   #wait(key: string, socket: Socket): void {
@@ -82,7 +86,9 @@ export class ConnectionLimit {
 
   #makeRoom(): boolean {
     const [oldest] = this.#unproven;
-    if (oldest === undefined || this.#now() - oldest[1].since < (this.#options.graceMs ?? 0)) return false;
+    if (oldest === undefined || this.#now() - oldest[1].since < (this.#options.graceMs ?? 0)) {
+      return false;
+    }
     this.#settle(oldest[0]);
     oldest[1].socket.destroy();
     return true;

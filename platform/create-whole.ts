@@ -14,7 +14,9 @@ export async function createWhole(path: string, text: string, mode = 0o666): Pro
     await link(mine, path);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+      return false;
+    }
     throw error;
   } finally {
     await rm(mine, { force: true });

@@ -26,23 +26,37 @@ export function encodeJsonValue(value: unknown, what: string, code: ErrorCode): 
 }
 
 function check(value: unknown, what: string, code: ErrorCode, around: Set<object>): void {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return;
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') {
+    return;
+  }
   if (typeof value === 'number') {
-    if (Number.isFinite(value)) return;
+    if (Number.isFinite(value)) {
+      return;
+    }
     throw unfit(what, String(value), code);
   }
-  if (typeof value !== 'object') throw unfit(what, typeof value, code);
-  if (around.has(value)) throw unfit(what, 'part of itself', code);
+  if (typeof value !== 'object') {
+    throw unfit(what, typeof value, code);
+  }
+  if (around.has(value)) {
+    throw unfit(what, 'part of itself', code);
+  }
   const prototype: unknown = Object.getPrototypeOf(value);
   // An object of another realm (a notebook's) has a different Object.prototype, whose own prototype is null.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
-  if (!Array.isArray(value) && !isPlain) throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);
+  if (!Array.isArray(value) && !isPlain) {
+    throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);
+  }
   around.add(value);
-  if (Array.isArray(value)) for (const [index, each] of value.entries()) check(each, `${what}[${index}]`, code, around);
-  else {
+  if (Array.isArray(value)) {
+    for (const [index, each] of value.entries()) {
+      check(each, `${what}[${index}]`, code, around);
+    }
+  } else {
     for (const [name, each] of Object.entries(value)) {
-      if (each !== undefined)
+      if (each !== undefined) {
         check(each, /^[A-Za-z_$][\w$]*$/.test(name) ? `${what}.${name}` : `${what}[${JSON.stringify(name)}]`, code, around);
+      }
     }
   }
   around.delete(value);

@@ -21,7 +21,9 @@ export async function makeFolders(folder: string, mode?: number): Promise<string
       return (await makeFolder(folder, mode)) ? (made ?? folder) : made;
     }
     // A read-only file system may fail even if the folder exists.
-    if (code !== 'ENOENT' && (await isFolder(folder))) return undefined;
+    if (code !== 'ENOENT' && (await isFolder(folder))) {
+      return undefined;
+    }
     throw error;
   }
 }
@@ -32,7 +34,9 @@ async function makeFolder(folder: string, mode: number | undefined): Promise<boo
     await mkdir(folder, { mode });
     return true;
   } catch (error) {
-    if (await isFolder(folder)) return false;
+    if (await isFolder(folder)) {
+      return false;
+    }
     throw error;
   }
 }

@@ -6,7 +6,9 @@ export async function readIfThere(file: string): Promise<string | null> {
     return await readFile(file, 'utf8');
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      return null;
+    }
     throw error;
   }
 }

@@ -3,11 +3,15 @@
  * unobserved.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
+  if (signal === undefined) {
+    return work;
+  }
   let aborted: () => void = () => undefined;
   const end = new Promise<never>((_, reject) => {
     aborted = () => reject(signal.reason);
-    if (signal.aborted) aborted();
+    if (signal.aborted) {
+      aborted();
+    }
     signal.addEventListener('abort', aborted, { once: true });
   });
   try {

@@ -11,7 +11,9 @@ export class WeightedCache<Key, Value> {
 
   get(key: Key): Value | undefined {
     const entry = this.#entries.get(key);
-    if (entry === undefined) return undefined;
+    if (entry === undefined) {
+      return undefined;
+    }
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     return entry.value;
@@ -20,11 +22,15 @@ export class WeightedCache<Key, Value> {
   /** A value that exceeds the limit alone is not stored. */
   set(key: Key, value: Value, weight: number): void {
     this.delete(key);
-    if (weight > this.#most) return;
+    if (weight > this.#most) {
+      return;
+    }
     this.#entries.set(key, { value, weight });
     this.#weight += weight;
     for (const [oldest] of this.#entries) {
-      if (this.#weight <= this.#most) break;
+      if (this.#weight <= this.#most) {
+        break;
+      }
       this.delete(oldest);
     }
   }

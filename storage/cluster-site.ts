@@ -13,12 +13,16 @@ const PLACE = ['apps', 'tony-ts', 'site.yaml'];
  * @throws TonyError SITE_INVALID with every mistake, or when HDFS is unreachable.
  */
 export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<SiteConfig> {
-  if (!defaultFs.startsWith('hdfs:')) return DEFAULT_SITE;
+  if (!defaultFs.startsWith('hdfs:')) {
+    return DEFAULT_SITE;
+  }
   const uri = joinUri(defaultFs, ...PLACE);
   try {
     return parseSite((await storage.read(uri)).toString(), uri);
   } catch (error) {
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') return DEFAULT_SITE;
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+      return DEFAULT_SITE;
+    }
     throw error;
   }
 }

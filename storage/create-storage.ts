@@ -56,7 +56,9 @@ class StorageByScheme implements Storage {
 
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#of(from);
-    if (source !== this.#of(to)) throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system, ${to}.`);
+    if (source !== this.#of(to)) {
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system, ${to}.`);
+    }
     return source.rename(from, to);
   }
 
@@ -74,8 +76,12 @@ class StorageByScheme implements Storage {
   }
 
   #of(uri: string): Storage {
-    if (parseUri(uri).scheme === 'file') return this.#file;
-    if (this.#hdfs !== null) return this.#hdfs;
+    if (parseUri(uri).scheme === 'file') {
+      return this.#file;
+    }
+    if (this.#hdfs !== null) {
+      return this.#hdfs;
+    }
     throw new TonyError('NO_HADOOP_CONF', `${uri} is on HDFS, but no Hadoop configuration exists.`);
   }
 }

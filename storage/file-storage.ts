@@ -22,7 +22,9 @@ export class FileStorage implements Storage {
       const handle = await open(path, 'r');
       try {
         const status = await handle.stat();
-        if (status.isDirectory()) throw new TonyError('NOT_FOUND', `${uri} is a folder, not a file.`);
+        if (status.isDirectory()) {
+          throw new TonyError('NOT_FOUND', `${uri} is a folder, not a file.`);
+        }
         const start = range.offset ?? 0;
         const end = Math.min(range.length === undefined ? status.size : start + range.length, status.size);
         if (end <= start) {
@@ -46,8 +48,12 @@ export class FileStorage implements Storage {
   async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
     const path = pathOf(uri);
     const temporary = join(dirname(path), temporaryName(basename(path)));
-    if (options.ifAbsent && (await isThere(path))) return false;
-    if (options.makeParents !== false) await translated(uri, () => makeFolders(dirname(path), FOLDER_PERMISSION));
+    if (options.ifAbsent && (await isThere(path))) {
+      return false;
+    }
+    if (options.makeParents !== false) {
+      await translated(uri, () => makeFolders(dirname(path), FOLDER_PERMISSION));
+    }
     const handle = await translated(uri, () => open(temporary, 'wx', options.permission ?? FILE_PERMISSION));
     try {
       await fill(uri, handle, data, options);
@@ -81,20 +87,28 @@ export class FileStorage implements Storage {
     const [source, target] = [pathOf(from), pathOf(to)];
     return translated(`${from} to ${to}`, async () => {
       const status = await lstat(source).catch(ifMissing(null));
-      if (status === null || (await isThere(target))) return false;
+      if (status === null || (await isThere(target))) {
+        return false;
+      }
       await makeFolders(dirname(target), FOLDER_PERMISSION);
       if (!status.isDirectory()) {
         const isFirst = await giveName(source, target, true);
         // Another process may remove the source's folder in the meantime.
-        if (isFirst) await unlink(source).catch(ifMissing(undefined));
+        if (isFirst) {
+          await unlink(source).catch(ifMissing(undefined));
+        }
         return isFirst;
       }
       // If two folders are renamed to one name concurrently, the second rename fails, because the target is not empty.
       return rename(source, target).then(
         () => true,
         (error: NodeJS.ErrnoException) => {
-          if (error.code === 'ENOTEMPTY' || error.code === 'EEXIST' || error.code === 'ENOTDIR') return false;
-          if (error.code === 'ENOENT') return false;
+          if (error.code === 'ENOTEMPTY' || error.code === 'EEXIST' || error.code === 'ENOTDIR') {
+            return false;
+          }
+          if (error.code === 'ENOENT') {
+            return false;
+          }
           throw error;
         },
       );
@@ -103,14 +117,22 @@ export class FileStorage implements Storage {
 
   async remove(uri: string): Promise<boolean> {
     const path = pathOf(uri);
-    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
+    if (path === '/') {
+      throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
+    }
     return translated(uri, async () => {
       const status = await lstat(path).catch(ifMissing(null));
-      if (status === null) return false;
-      if (!status.isDirectory()) return unlink(path).then(() => true, ifMissing(false));
+      if (status === null) {
+        return false;
+      }
+      if (!status.isDirectory()) {
+        return unlink(path).then(() => true, ifMissing(false));
+      }
       // The rename removes the folder atomically, as HDFS does: concurrent writes are removed with it, or go to a new folder.
       const aside = join(dirname(path), temporaryName(basename(path)));
-      if (!(await rename(path, aside).then(() => true, ifMissing(false)))) return false;
+      if (!(await rename(path, aside).then(() => true, ifMissing(false)))) {
+        return false;
+      }
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
@@ -127,7 +149,9 @@ export class FileStorage implements Storage {
     await translated(uri, async () => {
       const made = await makeFolders(path, permission);
       // The umask restricts mkdir's mode.
-      if (made !== undefined) await chmod(path, permission);
+      if (made !== undefined) {
+        await chmod(path, permission);
+      }
     });
   }
 
@@ -166,7 +190,9 @@ async function giveName(temporary: string, path: string, exclusive: boolean): Pr
   return link(temporary, path).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') return false;
+      if (error.code === 'EEXIST') {
+        return false;
+      }
       throw error;
     },
   );
@@ -174,7 +200,9 @@ async function giveName(temporary: string, path: string, exclusive: boolean): Pr
 
 async function entryOf(uri: string, name: string, path: string, look: typeof stat | typeof lstat = stat): Promise<Entry | null> {
   const status = await translated(uri, () => look(path).catch(ifMissing(null)));
-  if (status === null) return null;
+  if (status === null) {
+    return null;
+  }
   return {
     uri,
     name,
@@ -197,7 +225,9 @@ function userName(): string {
 
 function pathOf(uri: string): string {
   const parsed = parseUri(uri);
-  if (parsed.scheme !== 'file') throw new TonyError('STORAGE_REFUSED', `${uri} is not a file:// URI.`);
+  if (parsed.scheme !== 'file') {
+    throw new TonyError('STORAGE_REFUSED', `${uri} is not a file:// URI.`);
+  }
   return parsed.path;
 }
 
@@ -208,7 +238,9 @@ function isThere(path: string): Promise<boolean> {
 /** Returns `answer` for ENOENT and ENOTDIR; rethrows every other error. */
 function ifMissing<T>(answer: T): (error: NodeJS.ErrnoException) => T {
   return (error) => {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return answer;
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
+      return answer;
+    }
     throw error;
   };
 }
@@ -230,7 +262,9 @@ async function translated<T>(uri: string, action: () => Promise<T>): Promise<T> 
   try {
     return await action();
   } catch (error) {
-    if (error instanceof TonyError) throw error;
+    if (error instanceof TonyError) {
+      throw error;
+    }
     const code = (error as NodeJS.ErrnoException).code ?? '';
     throw new TonyError(CODES[code] ?? 'STORAGE_REFUSED', `${uri}: ${messageOf(error)}`, { cause: error });
   }

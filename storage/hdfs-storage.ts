@@ -42,7 +42,9 @@ export class HdfsStorage implements Storage {
 
   async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
     const { fileSystem, path } = this.#locate(uri);
-    if (options.ifAbsent && (await fileSystem.status(path)) !== null) return false;
+    if (options.ifAbsent && (await fileSystem.status(path)) !== null) {
+      return false;
+    }
     const temporary = `${path.slice(0, path.lastIndexOf('/'))}/${temporaryName(path.slice(path.lastIndexOf('/') + 1))}`;
     let isThere = true;
     try {
@@ -56,11 +58,14 @@ export class HdfsStorage implements Storage {
       // The NameNode decides which of two concurrent writers succeeds.
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
-      if (outcome === 'source-missing')
+      if (outcome === 'source-missing') {
         throw new TonyError('STORAGE_REFUSED', `${uri}: the written file was removed before it was renamed.`);
+      }
       return outcome === 'renamed';
     } finally {
-      if (isThere) await fileSystem.remove(temporary).catch(() => false);
+      if (isThere) {
+        await fileSystem.remove(temporary).catch(() => false);
+      }
     }
   }
 
@@ -82,10 +87,14 @@ export class HdfsStorage implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#locate(from);
     const target = this.#locate(to);
-    if (source.fileSystem !== target.fileSystem) throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system.`);
+    if (source.fileSystem !== target.fileSystem) {
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system.`);
+    }
     const parent = target.path.slice(0, target.path.lastIndexOf('/')) || '/';
     if ((await target.fileSystem.status(parent)) === null) {
-      if ((await source.fileSystem.status(source.path)) === null) return false;
+      if ((await source.fileSystem.status(source.path)) === null) {
+        return false;
+      }
       await target.fileSystem.makeFolder(parent, FOLDER_PERMISSION);
     }
     return (await source.fileSystem.rename(source.path, target.path, { overwrite: false })) === 'renamed';
@@ -93,7 +102,9 @@ export class HdfsStorage implements Storage {
 
   async remove(uri: string): Promise<boolean> {
     const { fileSystem, path } = this.#locate(uri);
-    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
+    if (path === '/') {
+      throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
+    }
     return fileSystem.remove(path);
   }
 
@@ -103,13 +114,17 @@ export class HdfsStorage implements Storage {
   }
 
   close(): void {
-    for (const fileSystem of this.#fileSystems.values()) fileSystem.close();
+    for (const fileSystem of this.#fileSystems.values()) {
+      fileSystem.close();
+    }
     this.#fileSystems.clear();
   }
 
   #locate(uri: string): { fileSystem: WebHdfs; path: string } {
     const parsed = parseUri(uri);
-    if (parsed.scheme !== 'hdfs') throw new TonyError('STORAGE_REFUSED', `${uri} is not an hdfs:// URI.`);
+    if (parsed.scheme !== 'hdfs') {
+      throw new TonyError('STORAGE_REFUSED', `${uri} is not an hdfs:// URI.`);
+    }
     const authority = parsed.authority || this.#defaultAuthority(uri);
     let fileSystem = this.#fileSystems.get(authority);
     if (fileSystem === undefined) {
@@ -123,7 +138,9 @@ export class HdfsStorage implements Storage {
   #defaultAuthority(uri: string): string {
     const { defaultFs } = this.#options.configuration;
     const parsed = /^hdfs:\/\/([^/]+)/.exec(defaultFs);
-    if (parsed?.[1] !== undefined) return parsed[1];
+    if (parsed?.[1] !== undefined) {
+      return parsed[1];
+    }
     throw new TonyError('HADOOP_CONF_INVALID', `${uri} names no NameNode, and fs.defaultFS is ${defaultFs || 'not set'}.`);
   }
 }

@@ -157,7 +157,9 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
     test('lets exactly one of concurrent renames to the same name succeed', async () => {
       const folder = fresh();
       const sources = Array.from({ length: 6 }, (_, index) => joinUri(folder, `from-${index}`));
-      for (const source of sources) await storage.write(joinUri(source, 'data'), Buffer.from(source));
+      for (const source of sources) {
+        await storage.write(joinUri(source, 'data'), Buffer.from(source));
+      }
       const target = joinUri(folder, 'to');
       const wins = await Promise.all(sources.map((source) => storage.rename(source, target)));
       expect(wins.filter(Boolean)).toHaveLength(1);
@@ -169,12 +171,15 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       const folder = fresh();
       expect(await storage.list(folder)).toEqual([]);
       await storage.makeFolder(joinUri(folder, 'b'));
-      for (const name of ['c', 'a', 'B', 'a b%41 é?#;&=+', '10', '9']) await storage.write(joinUri(folder, name), Buffer.from(name));
+      for (const name of ['c', 'a', 'B', 'a b%41 é?#;&=+', '10', '9']) {
+        await storage.write(joinUri(folder, name), Buffer.from(name));
+      }
       const listed = await storage.list(folder);
       expect(listed.map((entry) => entry.name)).toEqual(['10', '9', 'B', 'a', 'a b%41 é?#;&=+', 'b', 'c']);
       // Each entry's URI opens that entry.
-      for (const entry of listed.filter(({ type }) => type === 'file'))
+      for (const entry of listed.filter(({ type }) => type === 'file')) {
         expect([nameOf(entry.uri), await text(entry.uri)]).toEqual([entry.name, entry.name]);
+      }
       expect((await storage.list(folder, { most: 3 })).map(({ name }) => name)).toEqual(['10', '9', 'B']);
       expect(await storage.list(folder, { most: 100 })).toEqual(listed);
       expect(await storage.list(fresh(), { most: 3 })).toEqual([]);
@@ -185,7 +190,9 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
     test('includes unfinished files in a raw list', async () => {
       const folder = fresh();
       const left = temporaryName('a');
-      for (const name of ['a', left]) await storage.write(joinUri(folder, name), Buffer.from(name));
+      for (const name of ['a', left]) {
+        await storage.write(joinUri(folder, name), Buffer.from(name));
+      }
       expect(await names(folder)).toEqual(['a']);
       expect((await storage.list(folder, { raw: true })).map(({ name }) => name)).toEqual([left, 'a']);
     });
@@ -219,7 +226,9 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       };
       const remove = async (): Promise<void> => {
         try {
-          while (removed.filter(Boolean).length < 30) removed.push(await storage.remove(folder));
+          while (removed.filter(Boolean).length < 30) {
+            removed.push(await storage.remove(folder));
+          }
         } finally {
           isOver = true;
         }

@@ -25,8 +25,9 @@ export function parseUri(uri: string): FileUri | HdfsUri {
   const [, scheme, authority = '', rawPath = '/'] = match ?? [];
   switch (scheme?.toLowerCase()) {
     case 'file':
-      if (authority !== '' && authority !== 'localhost')
+      if (authority !== '' && authority !== 'localhost') {
         throw new TonyError('STORAGE_REFUSED', `${uri}: a file:// URI cannot name a host.`);
+      }
       return { scheme: 'file', path: cleanPath(decode(rawPath), uri) };
     case 'hdfs':
       return { scheme: 'hdfs', authority, path: cleanPath(rawPath, uri) };
@@ -39,7 +40,9 @@ export function parseUri(uri: string): FileUri | HdfsUri {
 
 /** Converts an absolute local path to a URI. */
 export function fileUri(path: string): string {
-  if (!isAbsolute(path)) throw new TonyError('INTERNAL', `fileUri requires an absolute path, not ${path}.`);
+  if (!isAbsolute(path)) {
+    throw new TonyError('INTERNAL', `fileUri requires an absolute path, not ${path}.`);
+  }
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
@@ -55,7 +58,9 @@ export function parentUri(uri: string): string {
   const trimmed = withoutSlash(uri);
   const cut = trimmed.lastIndexOf('/');
   const isBelowRoot = /^[a-z0-9+.-]+:\/\/[^/]*\/./is.test(trimmed);
-  if (!isBelowRoot) return uri;
+  if (!isBelowRoot) {
+    return uri;
+  }
   const parent = trimmed.slice(0, cut);
   return /^[a-z0-9+.-]+:\/\/[^/]*$/i.test(parent) ? `${parent}/` : parent;
 }
@@ -74,9 +79,12 @@ function withoutSlash(uri: string): string {
 
 function cleanPath(path: string, uri: string): string {
   const parts = path.split('/').filter((part) => part !== '');
-  if (parts.some((part) => part === '.' || part === '..'))
+  if (parts.some((part) => part === '.' || part === '..')) {
     throw new TonyError('STORAGE_REFUSED', `${uri}: "." and ".." are not allowed in a URI.`);
-  if (path.includes('\0')) throw new TonyError('STORAGE_REFUSED', 'A URI must not contain a NUL character.');
+  }
+  if (path.includes('\0')) {
+    throw new TonyError('STORAGE_REFUSED', 'A URI must not contain a NUL character.');
+  }
   return `/${parts.join('/')}`;
 }
 

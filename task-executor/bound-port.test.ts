@@ -27,7 +27,9 @@ it('reserves a port without listening on it, until the program that inherits the
   });
   onTestFinished(() => void process.kill(-(child.pid as number), 'SIGKILL'));
   bound.close();
-  if (child.stdout !== null) await once(child.stdout, 'data');
+  if (child.stdout !== null) {
+    await once(child.stdout, 'data');
+  }
   expect(await dial(bound.port)).toBe('program');
 });
 
@@ -46,5 +48,7 @@ it('returns different ports, also when the host name is not one of this machine'
   const unknown = 'x'.repeat(64);
   const ports = await Promise.all(['127.0.0.1', '127.0.0.1', unknown, '192.0.2.1'].map(bindFreePort));
   expect(new Set(ports.map(({ port }) => port)).size).toBe(ports.length);
-  for (const port of ports) port.close();
+  for (const port of ports) {
+    port.close();
+  }
 });

@@ -29,7 +29,9 @@ type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpH
 export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);
-  if (handle === null) throw new Error(`cannot bind a port of ${host}`);
+  if (handle === null) {
+    throw new Error(`cannot bind a port of ${host}`);
+  }
   const name: { port?: number } = {};
   const error = handle.getsockname(name);
   if (error !== 0 || name.port === undefined || handle.fd < 0) {

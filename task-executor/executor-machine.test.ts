@@ -171,16 +171,21 @@ describe('the executor', () => {
         let program: { generation: number; started: boolean } | null = null;
         const ports = new Set<number>();
         const perform = (event: ExecutorEvent): void => {
-          if (left) return;
+          if (left) {
+            return;
+          }
           const next = step(state, event);
           expect(next.state.generation).toBeGreaterThanOrEqual(state.generation);
           state = next.state;
           for (const action of next.actions) {
             expect(left).toBe(false);
-            if (action.type === 'bind') binds.push(action.generation);
-            else if (action.type === 'leave') {
+            if (action.type === 'bind') {
+              binds.push(action.generation);
+            } else if (action.type === 'leave') {
               left = true;
-              if (now - (state.leaving?.since ?? now) <= 15_000) expect(program).toBeNull();
+              if (now - (state.leaving?.since ?? now) <= 15_000) {
+                expect(program).toBeNull();
+              }
             } else if (action.type === 'spawn') {
               expect(program).toBeNull();
               expect(ports.has(state.port)).toBe(false);
@@ -194,7 +199,9 @@ describe('the executor', () => {
         for (const [happens, then] of turns) {
           now += 100;
           perform({ ...happens, now } as ExecutorEvent);
-          if (then === 'bind' && binds.length > 0) perform({ type: 'bound', generation: binds.shift() as number, port: port++, now });
+          if (then === 'bind' && binds.length > 0) {
+            perform({ type: 'bound', generation: binds.shift() as number, port: port++, now });
+          }
           if (then === 'start' && program !== null && !(program as { started: boolean }).started) {
             (program as { started: boolean }).started = true;
             perform({ type: 'started', generation: (program as { generation: number }).generation, pid: 1, now });

@@ -147,9 +147,13 @@ function lives(program: Program | null): boolean {
 }
 
 function bound(state: ExecutorState, generation: number, port: number): Step {
-  if (state.leaving !== null || state.preparing === null) return only(state);
+  if (state.leaving !== null || state.preparing === null) {
+    return only(state);
+  }
   // A newer generation was requested while this port was being bound.
-  if (state.preparing !== generation) return { state, actions: [{ type: 'bind', generation: state.preparing }] };
+  if (state.preparing !== generation) {
+    return { state, actions: [{ type: 'bind', generation: state.preparing }] };
+  }
   return {
     state: { ...state, preparing: null, generation, port },
     actions: generation === 0 ? [] : [{ type: 'say-ready', generation, port }],
@@ -166,67 +170,102 @@ export function saidOf({ generation, port, program, preparing }: ExecutorState):
 
 /** Reports what changed while the hello was in flight: those reports could not be sent because the link was not open. */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, said }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
-  if (masterAttempt < state.masterAttempt)
+  if (masterAttempt < state.masterAttempt) {
     return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
+  }
   const next: ExecutorState = { ...state, link: 'open', masterAttempt, leaseMs, lastContact: now };
   const { generation, port, program } = next;
   const present = saidOf(next);
-  if (present.generation === said.generation && present.phase === said.phase && present.port === said.port) return only(next);
-  if (program?.phase === 'ended') return { state: next, actions: [{ type: 'say-exited', exit: program.exit }] };
-  if (program?.phase === 'running') return { state: next, actions: [{ type: 'say-started', generation, pid: program.pid }] };
-  if (program === null && generation > 0 && present.port > 0) return { state: next, actions: [{ type: 'say-ready', generation, port }] };
+  if (present.generation === said.generation && present.phase === said.phase && present.port === said.port) {
+    return only(next);
+  }
+  if (program?.phase === 'ended') {
+    return { state: next, actions: [{ type: 'say-exited', exit: program.exit }] };
+  }
+  if (program?.phase === 'running') {
+    return { state: next, actions: [{ type: 'say-started', generation, pid: program.pid }] };
+  }
+  if (program === null && generation > 0 && present.port > 0) {
+    return { state: next, actions: [{ type: 'say-ready', generation, port }] };
+  }
   return only(next);
 }
 
 function prepare(state: ExecutorState, generation: number): Step {
-  if (state.leaving !== null) return only(state);
+  if (state.leaving !== null) {
+    return only(state);
+  }
   const newest = Math.max(state.generation, state.preparing ?? 0);
-  if (generation < newest) return ignore(state, `Prepare of generation ${generation} is out of date: ${newest} is there`);
-  if (generation === state.preparing) return only(state);
+  if (generation < newest) {
+    return ignore(state, `Prepare of generation ${generation} is out of date: ${newest} is there`);
+  }
+  if (generation === state.preparing) {
+    return only(state);
+  }
   if (generation === state.generation) {
     return state.program === null
       ? { state, actions: [{ type: 'say-ready', generation, port: state.port }] }
       : ignore(state, `Prepare of generation ${generation}, whose program has been started`);
   }
   const next = { ...state, preparing: generation };
-  if (lives(state.program)) return { state: next, actions: [{ type: 'kill', gently: false }] };
+  if (lives(state.program)) {
+    return { state: next, actions: [{ type: 'kill', gently: false }] };
+  }
   // While a port is being bound, its `bound` event continues with the newest generation.
-  if (state.preparing !== null) return only(next);
+  if (state.preparing !== null) {
+    return only(next);
+  }
   return { state: { ...next, program: null, port: 0 }, actions: [{ type: 'bind', generation }] };
 }
 
 function start(state: ExecutorState, generation: number, members: readonly MemberMessage[]): Step {
-  if (state.leaving !== null) return only(state);
+  if (state.leaving !== null) {
+    return only(state);
+  }
   const { program } = state;
   if (program !== null || state.preparing !== null || state.port === 0) {
     if (generation === state.generation && state.preparing === null) {
-      if (program?.phase === 'running') return { state, actions: [{ type: 'say-started', generation, pid: program.pid }] };
-      if (program?.phase === 'ended') return { state, actions: [{ type: 'say-exited', exit: program.exit }] };
+      if (program?.phase === 'running') {
+        return { state, actions: [{ type: 'say-started', generation, pid: program.pid }] };
+      }
+      if (program?.phase === 'ended') {
+        return { state, actions: [{ type: 'say-exited', exit: program.exit }] };
+      }
       return only(state);
     }
     return ignore(state, `Start of generation ${generation} has no port of its own yet`);
   }
   // A port bound for generation 0 serves any generation until a program has used it; a port bound for a generation serves only that one.
-  if (state.generation !== 0 && state.generation !== generation)
+  if (state.generation !== 0 && state.generation !== generation) {
     return ignore(state, `Start of generation ${generation} while the port is bound for ${state.generation}`);
+  }
   return { state: { ...state, generation, program: { phase: 'starting' } }, actions: [{ type: 'spawn', generation, members }] };
 }
 
 function started(state: ExecutorState, generation: number, pid: number): Step {
-  if (state.program?.phase !== 'starting' || state.generation !== generation) return only(state);
+  if (state.program?.phase !== 'starting' || state.generation !== generation) {
+    return only(state);
+  }
   const next: ExecutorState = { ...state, program: { phase: 'running', pid } };
   // A stop or a newer generation may have been requested before the process existed.
-  if (state.leaving !== null || state.preparing !== null) return { state: next, actions: [{ type: 'kill', gently: false }] };
+  if (state.leaving !== null || state.preparing !== null) {
+    return { state: next, actions: [{ type: 'kill', gently: false }] };
+  }
   return { state: next, actions: [{ type: 'say-started', generation, pid }] };
 }
 
 function exited(state: ExecutorState, exit: Exited): Step {
-  if (!lives(state.program) || exit.generation !== state.generation) return only(state);
+  if (!lives(state.program) || exit.generation !== state.generation) {
+    return only(state);
+  }
   const ended: ExecutorState = { ...state, program: { phase: 'ended', exit } };
-  if (state.leaving !== null) return { state: ended, actions: [{ type: 'say-exited', exit }, { type: 'say-left' }, left(state.leaving)] };
+  if (state.leaving !== null) {
+    return { state: ended, actions: [{ type: 'say-exited', exit }, { type: 'say-left' }, left(state.leaving)] };
+  }
   // The program was killed to make way for the next generation: its exit is not reported.
-  if (state.preparing !== null)
+  if (state.preparing !== null) {
     return { state: { ...ended, program: null, port: 0 }, actions: [{ type: 'bind', generation: state.preparing }] };
+  }
   return { state: ended, actions: [{ type: 'say-exited', exit }] };
 }
 
@@ -258,7 +297,9 @@ function tick(state: ExecutorState, now: number): Step {
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);
   }
-  if (next.link === 'open' || now - next.lastContact <= next.leaseMs) return only(next);
+  if (next.link === 'open' || now - next.lastContact <= next.leaseMs) {
+    return only(next);
+  }
   const seconds = Math.round((now - next.lastContact) / 1000);
   return leave(next, now, 1, `no ApplicationMaster could be reached for ${seconds} s`, false);
 }

@@ -97,7 +97,9 @@ export class Executor {
   #happened(happening: Happening): void {
     const { state, actions } = step(this.#state, { ...happening, now: performance.now() } as ExecutorEvent);
     this.#state = state;
-    for (const action of actions) this.#perform(action);
+    for (const action of actions) {
+      this.#perform(action);
+    }
   }
 
   #perform(action: ExecutorAction): void {
@@ -152,7 +154,9 @@ export class Executor {
   async #spawn({ generation, members }: Extract<ExecutorAction, { type: 'spawn' }>): Promise<void> {
     const port = this.#port;
     const welcome = this.#welcome;
-    if (port === null || welcome === null) throw new Error('the executor has no port or no command');
+    if (port === null || welcome === null) {
+      throw new Error('the executor has no port or no command');
+    }
     const services = await this.#openServices(generation);
     const request = { generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
     const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
@@ -161,7 +165,9 @@ export class Executor {
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
     // Marks in the log where a restarted program begins.
-    if (generation > 1) await appendFile(stderr, `--- generation ${generation} ---\n`);
+    if (generation > 1) {
+      await appendFile(stderr, `--- generation ${generation} ---\n`);
+    }
     const started = await Program.start({
       command: welcome.command,
       folder: prepared.folder,
@@ -221,33 +227,49 @@ export class Executor {
   }
 
   #told(message: MasterMessage): void {
-    if (message.prepare) this.#happened({ type: 'prepare', generation: message.prepare.generation });
-    else if (message.start) this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
-    else if (message.stop) this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
+    if (message.prepare) {
+      this.#happened({ type: 'prepare', generation: message.prepare.generation });
+    } else if (message.start) {
+      this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
+    } else if (message.stop) {
+      this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
+    }
   }
 
   #beatEvery(intervalMs: number): void {
-    if (this.#beat !== null && intervalMs === this.#intervalMs) return;
+    if (this.#beat !== null && intervalMs === this.#intervalMs) {
+      return;
+    }
     this.#intervalMs = intervalMs;
-    if (this.#beat !== null) clearInterval(this.#beat);
+    if (this.#beat !== null) {
+      clearInterval(this.#beat);
+    }
     this.#beat = setInterval(() => {
-      if (!this.#link.congested) this.#heartbeat();
+      if (!this.#link.congested) {
+        this.#heartbeat();
+      }
     }, intervalMs);
   }
 
   #heartbeat(): void {
-    if (this.#state.link !== 'open') return;
+    if (this.#state.link !== 'open') {
+      return;
+    }
     const run = this.#run;
     run?.report?.read();
     const progress = run?.progress.take() ?? null;
     const sent = this.#link.send({
       heartbeat: { generation: run?.generation ?? this.#state.generation, usage: this.#usage(run), ...(progress !== null && { progress }) },
     });
-    if (!sent && progress !== null) run?.progress.giveBack(progress);
+    if (!sent && progress !== null) {
+      run?.progress.giveBack(progress);
+    }
   }
 
   #usage(run: Run | null): UsageMessage | null {
-    if (run?.program == null || this.#state.program?.phase !== 'running') return null;
+    if (run?.program == null || this.#state.program?.phase !== 'running') {
+      return null;
+    }
     const now = performance.now();
     return { ...run.program.tree.sample(now), gpus: this.#gpus.sample(now) };
   }
@@ -272,7 +294,9 @@ export class Executor {
   }
 
   async #leave(exitCode: number): Promise<void> {
-    if (this.#beat !== null) clearInterval(this.#beat);
+    if (this.#beat !== null) {
+      clearInterval(this.#beat);
+    }
     this.#services?.close();
     await this.#link.close();
     this.#guard.close();

@@ -45,7 +45,9 @@ export class GpuUsage {
         this.#asking = false;
         this.#latest = error === null ? parseGpus(stdout) : [];
         this.#askAgainAt = now + (error === null ? EVERY_MS : PAUSE_AFTER_FAILURE_MS);
-        if ((error as NodeJS.ErrnoException | null)?.code === 'ENOENT') this.#askAgainAt = Number.POSITIVE_INFINITY;
+        if ((error as NodeJS.ErrnoException | null)?.code === 'ENOENT') {
+          this.#askAgainAt = Number.POSITIVE_INFINITY;
+        }
       });
     }
     return this.#latest;

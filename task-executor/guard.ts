@@ -55,7 +55,9 @@ export class Guard {
 
   /** A closed pipe or a missing acknowledgement shows that the guard has died. In that case a new guard is started and gets the group. */
   async #tellNow(): Promise<void> {
-    if (this.#process.stdin === null || this.#process.stdin.destroyed) this.#process = this.#spawn();
+    if (this.#process.stdin === null || this.#process.stdin.destroyed) {
+      this.#process = this.#spawn();
+    }
     try {
       await this.#write(this.#process);
     } catch {
@@ -67,7 +69,9 @@ export class Guard {
   /** Resolves when the guard has acknowledged the group: data that is only written may be lost with a guard that dies. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (stdin === null || stdout === null || stdout.destroyed) return reject(new Error('the guard has exited'));
+      if (stdin === null || stdout === null || stdout.destroyed) {
+        return reject(new Error('the guard has exited'));
+      }
       const gone = (): void => reject(new Error('the guard has exited'));
       stdout.once('data', () => {
         stdout.off('close', gone);
@@ -85,11 +89,15 @@ export class Guard {
     guard.stdin?.on('error', () => {});
     guard.on('error', (error) => this.#log.error({ error: messageOf(error) }, 'could not start the guard of the program'));
     guard.on('exit', (code, signal) => {
-      if (this.#closed || guard !== this.#process) return;
+      if (this.#closed || guard !== this.#process) {
+        return;
+      }
       this.#log.warn({ code, signal }, 'the guard of the program has exited; starting another one');
       guard.stdin?.destroy();
       setTimeout(() => {
-        if (this.#closed || guard !== this.#process) return;
+        if (this.#closed || guard !== this.#process) {
+          return;
+        }
         this.#tell().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
       }, PAUSE_MS).unref();
     });

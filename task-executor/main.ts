@@ -15,8 +15,11 @@ let executor: Executor | null = null;
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   process.on(signal, () => {
     const exitCode = 128 + constants.signals[signal];
-    if (executor === null) process.exit(exitCode);
-    else executor.terminate(exitCode, `this container was ended by ${signal}`);
+    if (executor === null) {
+      process.exit(exitCode);
+    } else {
+      executor.terminate(exitCode, `this container was ended by ${signal}`);
+    }
   });
 }
 

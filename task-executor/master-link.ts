@@ -90,7 +90,9 @@ export class MasterLink {
   }
 
   open(): void {
-    if (this.#closed || this.#connection !== null) return;
+    if (this.#closed || this.#connection !== null) {
+      return;
+    }
     const client = new AttachClient(grpcAddress(this.#address), this.#credentials, {
       ...PINNED_CHANNEL_OPTIONS,
       'grpc.max_receive_message_length': LARGEST_ANSWER_BYTES,
@@ -109,7 +111,9 @@ export class MasterLink {
   /** Returns false if no link is open, or if earlier messages are still buffered because the link is slow. */
   send(message: ExecutorMessage): boolean {
     const connection = this.#connection;
-    if (connection === null || !connection.welcomed) return false;
+    if (connection === null || !connection.welcomed) {
+      return false;
+    }
     connection.stream.write(message);
     return true;
   }
@@ -129,10 +133,14 @@ export class MasterLink {
       if (connection?.welcomed === true) {
         const { containerId, proof } = connection.hello;
         const answer = await this.#serveOnce(connection, { ...request, containerId, proof }, signal);
-        if (answer !== null) return answer;
+        if (answer !== null) {
+          return answer;
+        }
       }
       const pauseMs = backoffMs(failures, SERVE_BACKOFF);
-      if (performance.now() + pauseMs > until) return null;
+      if (performance.now() + pauseMs > until) {
+        return null;
+      }
       await pause(pauseMs, signal);
     }
     return null;
@@ -151,8 +159,9 @@ export class MasterLink {
       const call = client.Serve(request, new Metadata(), { deadline: Date.now() + SERVE_MS }, (error, answer) => {
         connection.calls.delete(call);
         signal.removeEventListener('abort', cancel);
-        if (error !== null && !signal.aborted && !connection.over)
+        if (error !== null && !signal.aborted && !connection.over) {
           this.#options.log.warn({ service: request.service, code: status[error.code], reason: error.details }, 'a service did not answer');
+        }
         resolve(error === null ? (answer ?? null) : null);
       });
       const cancel = (): void => call.cancel();
@@ -168,15 +177,21 @@ export class MasterLink {
 
   /** Closes the current stream and reconnects. */
   disconnect(reason: string): void {
-    if (this.#connection !== null) this.#fail(this.#connection, reason);
+    if (this.#connection !== null) {
+      this.#fail(this.#connection, reason);
+    }
   }
 
   /** Waits briefly until the last messages are sent. */
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#retry !== null) clearTimeout(this.#retry);
+    if (this.#retry !== null) {
+      clearTimeout(this.#retry);
+    }
     const connection = this.#connection;
-    if (connection === null) return;
+    if (connection === null) {
+      return;
+    }
     this.#connection = null;
     connection.over = true;
     clearTimeout(connection.deadline);
@@ -190,7 +205,9 @@ export class MasterLink {
   }
 
   #hear(connection: Connection, message: MasterMessage): void {
-    if (connection.over) return;
+    if (connection.over) {
+      return;
+    }
     if (connection.welcomed) {
       this.#options.events.message(message);
       return;
@@ -208,7 +225,9 @@ export class MasterLink {
 
   #failWith(connection: Connection, error: ServiceError): void {
     if (error.code === status.PERMISSION_DENIED) {
-      if (connection.over) return;
+      if (connection.over) {
+        return;
+      }
       const attempt = Number(error.metadata?.get(ATTEMPT_METADATA)[0] ?? 0);
       this.#fail(connection, error.details);
       this.#options.events.refused(Number.isInteger(attempt) ? attempt : 0, error.details);
@@ -218,23 +237,35 @@ export class MasterLink {
   }
 
   #fail(connection: Connection, reason: string): void {
-    if (connection.over) return;
+    if (connection.over) {
+      return;
+    }
     connection.over = true;
     clearTimeout(connection.deadline);
     connection.stream.on('error', () => {});
     connection.stream.cancel();
-    for (const call of connection.calls) call.cancel();
+    for (const call of connection.calls) {
+      call.cancel();
+    }
     connection.client.close();
-    if (this.#connection === connection) this.#connection = null;
-    if (this.#closed) return;
+    if (this.#connection === connection) {
+      this.#connection = null;
+    }
+    if (this.#closed) {
+      return;
+    }
     const { host, port } = this.#address;
     this.#options.log.warn({ master: `${host}:${port}`, reason }, 'no link to the ApplicationMaster');
-    if (connection.welcomed) this.#options.events.lost();
+    if (connection.welcomed) {
+      this.#options.events.lost();
+    }
     this.#retryLater();
   }
 
   #retryLater(): void {
-    if (this.#retry !== null) return;
+    if (this.#retry !== null) {
+      return;
+    }
     this.#failures++;
     // The first failure is usually a broken connection; from the second on, the ApplicationMaster may have moved.
     const look = this.#failures > 1;
@@ -243,8 +274,9 @@ export class MasterLink {
         const found = look ? await this.#options.findMaster() : null;
         this.#retry = null;
         if (found !== null && found.attempt >= this.#attempt) {
-          if (found.host !== this.#address.host || found.port !== this.#address.port)
+          if (found.host !== this.#address.host || found.port !== this.#address.port) {
             this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'found another ApplicationMaster');
+          }
           this.#attempt = found.attempt;
           this.#address = found;
         }

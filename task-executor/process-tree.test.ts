@@ -31,7 +31,9 @@ it('counts a whole process tree, including sessions of its descendants', async (
   const tree = new ProcessTree(root, performance.now());
   let members: readonly number[] = [];
   onTestFinished(() => {
-    for (const pid of members) process.kill(pid, 'SIGKILL');
+    for (const pid of members) {
+      process.kill(pid, 'SIGKILL');
+    }
   });
   await once(child.stdout, 'data');
   members = tree.members();

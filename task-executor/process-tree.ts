@@ -55,7 +55,9 @@ function auxiliary(key: number, otherwise: number): number {
   try {
     const bytes = readFileSync('/proc/self/auxv');
     for (let at = 0; at + 16 <= bytes.length; at += 16) {
-      if (bytes.readBigUInt64LE(at) === BigInt(key)) return Number(bytes.readBigUInt64LE(at + 8));
+      if (bytes.readBigUInt64LE(at) === BigInt(key)) {
+        return Number(bytes.readBigUInt64LE(at + 8));
+      }
     }
   } catch {
     // Without /proc, fall back to the value of nearly every Linux.
@@ -98,7 +100,9 @@ export class ProcessTree {
     const stats = now >= this.#searchAt ? this.#search(now) : this.#known.map(readStat).filter((stat) => stat !== null);
     const ticks = new Map(stats.map((stat) => [stat.pid, stat.ticks]));
     let used = 0;
-    for (const [pid, total] of ticks) used += Math.max(0, total - (this.#ticks.get(pid) ?? 0));
+    for (const [pid, total] of ticks) {
+      used += Math.max(0, total - (this.#ticks.get(pid) ?? 0));
+    }
     const seconds = (now - this.#sampledAt) / 1000;
     this.#ticks = ticks;
     this.#sampledAt = now;
@@ -130,13 +134,19 @@ export class ProcessTree {
     const all = new Map<number, ProcessStat>();
     for (const name of processIds()) {
       const stat = readStat(name);
-      if (stat !== null) all.set(stat.pid, stat);
+      if (stat !== null) {
+        all.set(stat.pid, stat);
+      }
     }
     const belongs = new Map<number, boolean>();
     const isMember = (stat: ProcessStat | undefined): boolean => {
-      if (stat === undefined) return false;
+      if (stat === undefined) {
+        return false;
+      }
       const known = belongs.get(stat.pid);
-      if (known !== undefined) return known;
+      if (known !== undefined) {
+        return known;
+      }
       // Set before checking the parent: a pid reused during the search could otherwise cause a cycle.
       belongs.set(stat.pid, false);
       const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));

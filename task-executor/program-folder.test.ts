@@ -57,7 +57,9 @@ it('copies files with their modes, links unchanged, and empty folders', async ()
 });
 
 it('copies thousands of files', async () => {
-  for (let file = 0; file < 3_000; file++) writeFileSync(path.join(cache, 'data', `file-${file}`), String(file));
+  for (let file = 0; file < 3_000; file++) {
+    writeFileSync(path.join(cache, 'data', `file-${file}`), String(file));
+  }
   const folder = await create(1);
   expect(readFileSync(path.join(folder, 'data', 'file-2999'), 'utf8')).toBe('2999');
   expect(readdirSync(path.join(folder, 'data'))).toHaveLength(3_002);

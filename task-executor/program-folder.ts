@@ -34,7 +34,9 @@ export async function createProgramFolder(
   const earlier = (await readdir(parent)).map((name) => path.join(parent, name));
   await Promise.all(earlier.map((each) => removeTree(each).catch((error: unknown) => onLeftOver(each, error))));
   await mkdir(folder, { mode: 0o700 });
-  if (source !== null) await copyTree(source, folder);
+  if (source !== null) {
+    await copyTree(source, folder);
+  }
   return folder;
 }
 
@@ -52,7 +54,9 @@ async function copyTree(from: string, to: string): Promise<void> {
   await copyStructure(from, to, files);
   let next = 0;
   const worker = async (): Promise<void> => {
-    for (let file = files[next++]; file !== undefined; file = files[next++]) await copyContent(file);
+    for (let file = files[next++]; file !== undefined; file = files[next++]) {
+      await copyContent(file);
+    }
   };
   await Promise.all(Array.from({ length: COPIES_AT_ONCE }, worker));
 }
@@ -63,15 +67,20 @@ async function copyStructure(from: string, to: string, files: PendingCopy[]): Pr
     if (entry.isDirectory()) {
       await mkdir(pending.to, { mode: 0o755 });
       await copyStructure(pending.from, pending.to, files);
-    } else if (entry.isSymbolicLink()) await symlink(await readlink(pending.from), pending.to);
-    else files.push(pending);
+    } else if (entry.isSymbolicLink()) {
+      await symlink(await readlink(pending.from), pending.to);
+    } else {
+      files.push(pending);
+    }
   }
 }
 
 /** Clones the file where the file system supports it; otherwise the kernel copies it. */
 async function copyContent({ from, to }: PendingCopy): Promise<void> {
   const [{ mode }] = await Promise.all([lstat(from), copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)]);
-  if ((mode & 0o200) === 0) await chmod(to, (mode & 0o777) | 0o200);
+  if ((mode & 0o200) === 0) {
+    await chmod(to, (mode & 0o777) | 0o200);
+  }
 }
 
 /** Also removes folders from which a program has removed its own write permission. */
@@ -87,6 +96,8 @@ async function removeTree(folder: string): Promise<void> {
 async function makeWritable(folder: string): Promise<void> {
   await chmod(folder, 0o700);
   for (const entry of await readdir(folder, { withFileTypes: true })) {
-    if (entry.isDirectory()) await makeWritable(path.join(folder, entry.name));
+    if (entry.isDirectory()) {
+      await makeWritable(path.join(folder, entry.name));
+    }
   }
 }

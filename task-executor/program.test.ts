@@ -115,7 +115,9 @@ it('starts another guard when one has died', async () => {
     });
   const before = ownGuards();
   expect(before.length).toBeGreaterThan(0);
-  for (const pid of before) process.kill(pid, 'SIGKILL');
+  for (const pid of before) {
+    process.kill(pid, 'SIGKILL');
+  }
   await expect.poll(() => before.every(isGone)).toBe(true);
   const victim = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
   await guard.watch(victim.pid as number);

@@ -84,7 +84,9 @@ export class Program {
     let program: Program | null = null;
     const ended = new Promise<ProgramEnd>((resolve) => {
       child.once('exit', async (code, signal) => {
-        if (program !== null) await program.#endRest();
+        if (program !== null) {
+          await program.#endRest();
+        }
         void options.guard.watch(null).catch(() => {});
         resolve({ code: code ?? -1, signal: signal ?? '', stderrTail: await tailOf(options.stderr, from) });
       });
@@ -104,7 +106,9 @@ export class Program {
 
   /** Gently: sends SIGTERM, which also reaches a stopped program, then SIGKILL when the grace period is over. */
   kill(gently: boolean): void {
-    if (!this.#alive) return;
+    if (!this.#alive) {
+      return;
+    }
     if (gently) {
       this.#graceEnds = performance.now() + this.#graceMs;
       this.#signal('SIGTERM');
@@ -122,9 +126,13 @@ export class Program {
    * grace period.
    */
   async #endRest(): Promise<void> {
-    while (performance.now() < this.#graceEnds && this.tree.members().length > 0) await pause(REST_POLL_MS);
+    while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {
+      await pause(REST_POLL_MS);
+    }
     // A process may fork between the search and the signal.
-    for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) this.#signal('SIGKILL');
+    for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) {
+      this.#signal('SIGKILL');
+    }
     this.#alive = false;
   }
 
@@ -132,7 +140,9 @@ export class Program {
   #signal(signal: NodeJS.Signals): void {
     const outside = this.tree.membersOutsideGroup();
     killQuietly(-this.pid, signal);
-    for (const pid of outside) killQuietly(pid, signal);
+    for (const pid of outside) {
+      killQuietly(pid, signal);
+    }
   }
 }
 

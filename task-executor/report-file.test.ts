@@ -22,8 +22,9 @@ describe('parseReport', () => {
     expect(parseReport('{"type":"peer-lost","rank":1}')).toEqual({ type: 'peer-lost', rank: 1 });
     expect(parseReport(`{"type":"notice","message":"${'x'.repeat(5000)}"}`)).toMatchObject({ message: 'x'.repeat(1000) });
     expect(parseReport('{"type":"early-end","step":3,"reason":"enough"}')).toEqual({ type: 'early-end', step: 3, reason: 'enough' });
-    for (const line of ['', '[]', 'null', '{"type":"progress","step":-1}', '{"type":"progress","step":1e300}', '{"type":"other"}'])
+    for (const line of ['', '[]', 'null', '{"type":"progress","step":-1}', '{"type":"progress","step":1e300}', '{"type":"other"}']) {
       expect(parseReport(line)).toBeNull();
+    }
   });
 
   it('never throws', () => {
@@ -63,7 +64,9 @@ describe('ReportFile', () => {
     progress.add({ type: 'early-end', step: 3, reason: 'enough' });
     progress.add({ type: 'last-step', step: 3 });
     const expected = { earlyEnd: { step: 3, reason: 'enough' }, ending: true };
-    for (const message of [progress.take(), progress.all()]) expect(message).toMatchObject(expected);
+    for (const message of [progress.take(), progress.all()]) {
+      expect(message).toMatchObject(expected);
+    }
   });
 
   it('withdraws the end of training when another phase takes steps', () => {
@@ -80,9 +83,13 @@ describe('ReportFile', () => {
     const progress = new ProgressSoFar();
     const reports = new ReportFile(file, progress);
     writeFileSync(file, `bad\nworse\n${'x'.repeat(3 << 20)}`);
-    for (let look = 0; look < 5; look++) reports.read();
+    for (let look = 0; look < 5; look++) {
+      reports.read();
+    }
     appendFileSync(file, '\n{"type":"progress","step":5}\n');
-    for (let look = 0; look < 5; look++) reports.read();
+    for (let look = 0; look < 5; look++) {
+      reports.read();
+    }
     expect(progress.take()).toMatchObject({ step: 5, notices: [{ text: expect.stringContaining('no report') }] });
   });
 
@@ -91,17 +98,23 @@ describe('ReportFile', () => {
     progress.add({ type: 'notice', message: 'first' });
     const taken = progress.take();
     progress.add({ type: 'notice', message: 'second' });
-    if (taken !== null) progress.giveBack(taken);
+    if (taken !== null) {
+      progress.giveBack(taken);
+    }
     expect(progress.take()).toMatchObject({ notices: [{ text: 'first' }, { text: 'second' }] });
   });
 
   it('replaces a notice by a newer one on the same subject', () => {
     const progress = new ProgressSoFar();
-    for (let at = 0; at < 100; at++) progress.add(parseReport(`{"type":"notice","message":"${at}","about":"storage"}`));
+    for (let at = 0; at < 100; at++) {
+      progress.add(parseReport(`{"type":"notice","message":"${at}","about":"storage"}`));
+    }
     const taken = progress.take();
     expect(taken?.notices).toEqual([{ text: '99', about: 'storage' }]);
     progress.add({ type: 'notice', message: 'written again', about: 'storage' });
-    if (taken !== null) progress.giveBack(taken);
+    if (taken !== null) {
+      progress.giveBack(taken);
+    }
     expect(progress.take()?.notices).toEqual([{ text: 'written again', about: 'storage' }]);
   });
 

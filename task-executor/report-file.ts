@@ -19,14 +19,25 @@ export function parseReport(line: string): Report | null {
   } catch {
     return null;
   }
-  if (typeof value !== 'object' || value === null) return null;
+  if (typeof value !== 'object' || value === null) {
+    return null;
+  }
   const { type, step, rank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
-  if (type === 'progress' && isCount(step)) return { type, step, metrics: numbersOf(metrics) };
-  if (type === 'checkpoint' && isCount(step)) return { type, step };
-  if (type === 'peer-lost' && isCount(rank)) return { type, rank };
-  if (type === 'last-step' && isCount(step)) return { type, step };
-  if (type === 'early-end' && isCount(step) && typeof reason === 'string')
+  if (type === 'progress' && isCount(step)) {
+    return { type, step, metrics: numbersOf(metrics) };
+  }
+  if (type === 'checkpoint' && isCount(step)) {
+    return { type, step };
+  }
+  if (type === 'peer-lost' && isCount(rank)) {
+    return { type, rank };
+  }
+  if (type === 'last-step' && isCount(step)) {
+    return { type, step };
+  }
+  if (type === 'early-end' && isCount(step) && typeof reason === 'string') {
     return { type, step, reason: reason.slice(0, MAX_NOTICE_LENGTH) };
+  }
   if (type === 'notice' && typeof message === 'string') {
     const subject = typeof about === 'string' ? { about: about.slice(0, MAX_NAME_LENGTH) } : {};
     return { type, message: message.slice(0, MAX_NOTICE_LENGTH), ...subject };
@@ -40,7 +51,9 @@ function isCount(value: unknown): value is number {
 
 /** Omits values that are not finite numbers (a NaN loss arrives as null). */
 function numbersOf(metrics: unknown): Record<string, number> {
-  if (typeof metrics !== 'object' || metrics === null) return {};
+  if (typeof metrics !== 'object' || metrics === null) {
+    return {};
+  }
   const numbers = Object.entries(metrics).filter(
     (entry): entry is [string, number] => Number.isFinite(entry[1]) && entry[0].length <= MAX_NAME_LENGTH,
   );
@@ -63,21 +76,33 @@ export class ProgressSoFar {
 
   add(report: Report | null): void {
     if (report === null) {
-      if (this.#malformed) return;
+      if (this.#malformed) {
+        return;
+      }
       this.#malformed = true;
       this.#note({ text: 'A line of the report file is no report; such lines are ignored.', about: '' });
     } else if (report.type === 'progress') {
       this.#step = report.step;
       // A step beyond the last one shows that another phase of the program's training has begun.
-      if (this.#lastStep !== null && report.step > this.#lastStep) this.#lastStep = null;
-      for (const [name, value] of Object.entries(report.metrics ?? {})) {
-        if (this.#metrics.size < MAX_METRICS || this.#metrics.has(name)) this.#metrics.set(name, value);
+      if (this.#lastStep !== null && report.step > this.#lastStep) {
+        this.#lastStep = null;
       }
-    } else if (report.type === 'checkpoint') this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
-    else if (report.type === 'peer-lost') this.#lostRank = report.rank;
-    else if (report.type === 'last-step') this.#lastStep = report.step;
-    else if (report.type === 'early-end') this.#earlyEnd = { step: report.step, reason: report.reason };
-    else this.#note({ text: report.message, about: report.about ?? '' });
+      for (const [name, value] of Object.entries(report.metrics ?? {})) {
+        if (this.#metrics.size < MAX_METRICS || this.#metrics.has(name)) {
+          this.#metrics.set(name, value);
+        }
+      }
+    } else if (report.type === 'checkpoint') {
+      this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
+    } else if (report.type === 'peer-lost') {
+      this.#lostRank = report.rank;
+    } else if (report.type === 'last-step') {
+      this.#lastStep = report.step;
+    } else if (report.type === 'early-end') {
+      this.#earlyEnd = { step: report.step, reason: report.reason };
+    } else {
+      this.#note({ text: report.message, about: report.about ?? '' });
+    }
     this.#any = true;
     this.#news = true;
   }
@@ -88,7 +113,9 @@ export class ProgressSoFar {
 
   /** Returns the newest value of everything if anything has changed since the last call; otherwise null. */
   take(): ProgressMessage | null {
-    if (!this.#news) return null;
+    if (!this.#news) {
+      return null;
+    }
     const message = this.all();
     this.#news = false;
     this.#notices = [];
@@ -103,7 +130,9 @@ export class ProgressSoFar {
 
   /** Returns everything reported so far; null if nothing was reported. */
   all(): ProgressMessage | null {
-    if (!this.#any) return null;
+    if (!this.#any) {
+      return null;
+    }
     return {
       step: this.#step,
       metrics: Object.fromEntries(this.#metrics),
@@ -139,10 +168,14 @@ export class ReportFile {
     let chunk = this.#next();
     while (chunk.length > 0) {
       this.#take(chunk);
-      if (!atEnd) break;
+      if (!atEnd) {
+        break;
+      }
       chunk = this.#next();
     }
-    if (atEnd && this.#begun.length > 0) this.#take(Buffer.from('\n'));
+    if (atEnd && this.#begun.length > 0) {
+      this.#take(Buffer.from('\n'));
+    }
   }
 
   #next(): Buffer {
@@ -157,7 +190,9 @@ export class ReportFile {
       const chunks: Buffer[] = [];
       for (let read = 0; read < MAX_READ_BYTES; ) {
         const count = readSync(file, buffer, 0, buffer.length, this.#offset);
-        if (count === 0) break;
+        if (count === 0) {
+          break;
+        }
         chunks.push(Buffer.from(buffer.subarray(0, count)));
         this.#offset += count;
         read += count;
@@ -171,15 +206,20 @@ export class ReportFile {
   #take(chunk: Buffer): void {
     let data = this.#begun.length === 0 ? chunk : Buffer.concat([this.#begun, chunk]);
     for (let end = data.indexOf(0x0a); end >= 0; end = data.indexOf(0x0a)) {
-      if (this.#passing) this.#passing = false;
-      else {
+      if (this.#passing) {
+        this.#passing = false;
+      } else {
         const line = data.subarray(0, end).toString('utf8').trim();
-        if (line !== '') this.#progress.add(end <= MAX_LINE_BYTES ? parseReport(line) : null);
+        if (line !== '') {
+          this.#progress.add(end <= MAX_LINE_BYTES ? parseReport(line) : null);
+        }
       }
       data = data.subarray(end + 1);
     }
     if (data.length > MAX_LINE_BYTES) {
-      if (!this.#passing) this.#progress.add(null);
+      if (!this.#passing) {
+        this.#progress.add(null);
+      }
       this.#passing = true;
       data = Buffer.alloc(0);
     }

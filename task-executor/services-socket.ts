@@ -66,7 +66,9 @@ export class ServicesSocket {
   }
 
   close(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets) {
+      socket.destroy();
+    }
     this.#server.close(() => this.#release());
   }
 
@@ -83,12 +85,18 @@ export class ServicesSocket {
       const request = await readFrame(socket, REQUEST_LIMITS);
       clearTimeout(deadline);
       const { service } = JSON.parse(Buffer.from(request.head).toString('utf8')) as { service?: unknown };
-      if (typeof service !== 'string' || service.length > 100) throw new Error('the request does not name a service');
+      if (typeof service !== 'string' || service.length > 100) {
+        throw new Error('the request does not name a service');
+      }
       const answer = (await this.#options.ask(service, request.body, gone.signal)) ?? UNAVAILABLE;
-      if (answer.head.length > ANSWER_LIMITS.head || answer.body.length > ANSWER_LIMITS.body) throw new Error('the answer is too large');
+      if (answer.head.length > ANSWER_LIMITS.head || answer.body.length > ANSWER_LIMITS.body) {
+        throw new Error('the answer is too large');
+      }
       socket.end(encodeFrame(answer));
     } catch (error) {
-      if (!gone.signal.aborted) this.#options.log.warn({ error: messageOf(error) }, 'could not answer a request of the program');
+      if (!gone.signal.aborted) {
+        this.#options.log.warn({ error: messageOf(error) }, 'could not answer a request of the program');
+      }
       socket.destroy();
     } finally {
       clearTimeout(deadline);

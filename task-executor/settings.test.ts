@@ -6,8 +6,9 @@ it('parses addresses', () => {
   expect(parseAddress('node-1:4711')).toEqual({ host: 'node-1', port: 4711 });
   expect(parseAddress('[::1]:4711')).toEqual({ host: '::1', port: 4711 });
   expect(parseAddress('::1:4711')).toEqual({ host: '::1', port: 4711 });
-  for (const text of ['', 'node', ':1', 'node:', 'node:0', 'node:65536', 'node:1x'])
+  for (const text of ['', 'node', ':1', 'node:', 'node:0', 'node:65536', 'node:1x']) {
     expect(() => parseAddress(text)).toThrow(expect.objectContaining({ code: 'CONTAINER_INVALID' }));
+  }
 });
 
 it('names the variable that the container lacks', async () => {

@@ -39,7 +39,9 @@ export const EXECUTOR_ENVIRONMENT = {
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {
   const variable = (name: string): string => {
     const value = environment[name];
-    if (value === undefined || value === '') throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
+    if (value === undefined || value === '') {
+      throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
+    }
     return value;
   };
   const files = [path.join(folder, CONTAINER_LAYOUT.job), variable(EXECUTOR_ENVIRONMENT.credentials)] as const;
@@ -48,14 +50,17 @@ export async function readSettings(environment: Readonly<Record<string, string |
   const { secrets } = decodeCredentials(credentials);
   const secret = (name: string): Secret => {
     const value = secrets.get(name);
-    if (value === undefined) throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
+    if (value === undefined) {
+      throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
+    }
     return value;
   };
   const roleName = variable(EXECUTOR_ENVIRONMENT.role);
   const role = frozen.job.roles.find(({ name }) => name === roleName);
   const index = Number(variable(EXECUTOR_ENVIRONMENT.index));
-  if (role === undefined || !Number.isInteger(index) || index < 0 || index >= role.maxInstances)
+  if (role === undefined || !Number.isInteger(index) || index < 0 || index >= role.maxInstances) {
     throw new TonyError('CONTAINER_INVALID', `job.json does not contain the task ${roleName}:${environment[EXECUTOR_ENVIRONMENT.index]}.`);
+  }
   return {
     frozen,
     role,
@@ -88,7 +93,9 @@ function parseCheckedJob(text: string): FrozenJob {
   } catch (error) {
     throw new TonyError('CONTAINER_INVALID', `job.json is not valid JSON: ${messageOf(error)}.`, { cause: error });
   }
-  if (job.version !== 1) throw new TonyError('CONTAINER_INVALID', `job.json has the unknown version ${String(job.version)}.`);
+  if (job.version !== 1) {
+    throw new TonyError('CONTAINER_INVALID', `job.json has the unknown version ${String(job.version)}.`);
+  }
   return job;
 }
 
@@ -96,6 +103,8 @@ function parseCheckedJob(text: string): FrozenJob {
 export function parseAddress(text: string): { host: string; port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
   const port = Number(digits);
-  if (host === '' || port < 1 || port > 65_535) throw new TonyError('CONTAINER_INVALID', `"${text}" is not a valid host:port.`);
+  if (host === '' || port < 1 || port > 65_535) {
+    throw new TonyError('CONTAINER_INVALID', `"${text}" is not a valid host:port.`);
+  }
   return { host: host.replace(/^\[(.*)\]$/, '$1'), port };
 }

@@ -10,7 +10,9 @@ export async function tailOf(file: string, from: number): Promise<string> {
     try {
       const { size } = await handle.stat();
       const start = Math.max(from, size - MAX_BYTES);
-      if (start >= size) return '';
+      if (start >= size) {
+        return '';
+      }
       const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(size - start), position: start });
       return lastLines(buffer.subarray(0, bytesRead), start > from);
     } finally {

@@ -21,7 +21,9 @@ const program = path.join(ROOT, '.cache', 'benchmarks', `${name}.mjs`);
 await bundle({ source: `benchmarks/${name}.ts`, output: program, external: ['@tensorflow/*', 'esbuild'] }, program);
 const child = spawn(process.execPath, [program, ...args], { cwd: ROOT, stdio: 'inherit' });
 // Ctrl-C reaches both processes; this one waits while the benchmark cleans up.
-for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.on(signal, () => {});
+for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
+  process.on(signal, () => {});
+}
 child.once('close', (code) => {
   process.exitCode = code ?? 1;
 });

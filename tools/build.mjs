@@ -72,7 +72,9 @@ export async function bundle({ source, executable = false, external = [] }, outf
     logLevel: 'warning',
     absWorkingDir: ROOT,
   });
-  if (executable) await chmod(unfinished, 0o755);
+  if (executable) {
+    await chmod(unfinished, 0o755);
+  }
   await rename(unfinished, outfile);
 }
 
@@ -142,7 +144,9 @@ async function declarations() {
 export async function buildAll({ types = true, log = () => {} } = {}) {
   const started = performance.now();
   await mkdir(path.join(DIST, 'container'), { recursive: true });
-  for (const { asset, gzipBytes } of await buildPage()) log(`web/page ${asset}  ${(gzipBytes / 1000).toFixed(1)} kB compressed`);
+  for (const { asset, gzipBytes } of await buildPage()) {
+    log(`web/page ${asset}  ${(gzipBytes / 1000).toFixed(1)} kB compressed`);
+  }
   await Promise.all([
     ...BUNDLES.map(async (each) => {
       const outfile = path.join(DIST, each.output);
@@ -159,8 +163,11 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const quiet = process.argv.includes('--quiet');
   try {
-    if (process.argv.includes('--page')) await buildPage();
-    else await buildAll({ log: quiet ? () => {} : console.log });
+    if (process.argv.includes('--page')) {
+      await buildPage();
+    } else {
+      await buildAll({ log: quiet ? () => {} : console.log });
+    }
   } catch (error) {
     // esbuild has already printed the location of the error.
     console.error(`build failed: ${/** @type {Error} */ (error).message}`);

@@ -40,8 +40,12 @@ async function main() {
       await printStatus(cluster);
       return;
     case 'env':
-      for (const [variable, value] of Object.entries(cluster.environment())) console.log(`export ${variable}='${value}'`);
-      if ((await cluster.stoppedDaemons()).length > 0) console.error('the cluster is not up: npm run cluster -- up');
+      for (const [variable, value] of Object.entries(cluster.environment())) {
+        console.log(`export ${variable}='${value}'`);
+      }
+      if ((await cluster.stoppedDaemons()).length > 0) {
+        console.error('the cluster is not up: npm run cluster -- up');
+      }
       return;
     case 'kill':
       await cluster.kill(daemon(name));
@@ -68,7 +72,9 @@ function parseCommand() {
 /** @param {string | undefined} name */
 function daemon(name) {
   const found = daemonNamed(name ?? '');
-  if (found === null) throw new UsageError(name === undefined ? 'which daemon?' : `there is no daemon \`${name}\``);
+  if (found === null) {
+    throw new UsageError(name === undefined ? 'which daemon?' : `there is no daemon \`${name}\``);
+  }
   return found;
 }
 
@@ -79,13 +85,17 @@ async function printStatus(cluster) {
     console.log(`${name.padEnd(16)} ${pid === null ? 'down' : `up    pid ${String(pid).padEnd(8)} ${residentMb} MiB`}`);
   }
   console.log(ready ? `ready: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}` : 'not ready');
-  if (!ready) process.exitCode = 1;
+  if (!ready) {
+    process.exitCode = 1;
+  }
 }
 
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof Error)) throw error;
+  if (!(error instanceof Error)) {
+    throw error;
+  }
   console.error(error instanceof UsageError ? `${error.message}\n\n${USAGE}` : error.message);
   process.exitCode = error instanceof UsageError ? 2 : 1;
 }

@@ -31,7 +31,9 @@ export function commandOf(root: DescribedCommand, words: readonly string[]): Des
   let taken = 0;
   for (const word of plain) {
     const next = found.commands.find(({ name }) => name === word);
-    if (next === undefined) break;
+    if (next === undefined) {
+      break;
+    }
     found = next;
     taken++;
   }

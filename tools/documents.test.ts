@@ -68,17 +68,22 @@ test('every link points to an existing file and heading', async () => {
   const broken: string[] = [];
   for (const document of documents) {
     for (const target of linksOf(document)) {
-      if (/^[a-z]+:/.test(target)) continue;
+      if (/^[a-z]+:/.test(target)) {
+        continue;
+      }
       const [file = '', anchor] = target.split('#');
       const name = file === '' ? document.name : path.join(path.dirname(document.name), file);
       const there = await access(path.join(ROOT, name)).then(
         () => true,
         () => false,
       );
-      if (!there) broken.push(`${document.name}: ${target}`);
-      else if (anchor !== undefined && name.endsWith('.md')) {
+      if (!there) {
+        broken.push(`${document.name}: ${target}`);
+      } else if (anchor !== undefined && name.endsWith('.md')) {
         const text = await readFile(path.join(ROOT, name), 'utf8');
-        if (!anchorsOf({ name, text }).has(anchor)) broken.push(`${document.name}: ${target}`);
+        if (!anchorsOf({ name, text }).has(anchor)) {
+          broken.push(`${document.name}: ${target}`);
+        }
       }
     }
   }
@@ -103,8 +108,9 @@ test('every yaml block is a valid job or site file, or a valid part of one', () 
   for (const block of blocks.filter(({ language }) => language === 'yaml')) {
     const keys = Object.keys(parse(block.text) as object);
     try {
-      if (keys.some((key) => siteKeys.includes(key))) parseSite(block.text, SITE_FILE);
-      else {
+      if (keys.some((key) => siteKeys.includes(key))) {
+        parseSite(block.text, SITE_FILE);
+      } else {
         const rest = Object.entries({ name: 'part', command: 'node train.ts', roles: '{worker: {}}' }).filter(
           ([key]) => !keys.includes(key),
         );
@@ -157,7 +163,9 @@ test('every ts block compiles without type errors', { timeout: 120_000 }, async 
     files.set(file, `${text}\nexport {};\n`);
   }
   expect(files.size).toBeGreaterThan(10);
-  for (const [name, text] of [...files, ['readers.d.ts', READERS] as const]) await writeFile(path.join(folder, name), text);
+  for (const [name, text] of [...files, ['readers.d.ts', READERS] as const]) {
+    await writeFile(path.join(folder, name), text);
+  }
   const configuration = {
     extends: path.join(ROOT, 'tsconfig.json'),
     compilerOptions: {
@@ -231,8 +239,9 @@ test('every error code in the documents exists', () => {
   const wrong: string[] = [];
   for (const document of documents.filter(({ name }) => !/moving-from/.test(name))) {
     for (const code of inlineCode(document)) {
-      if (!/^[A-Z][A-Z]+(_[A-Z]+)*$/.test(code) || VARIABLE.test(code) || states.includes(code) || Object.hasOwn(ERROR_CODES, code))
+      if (!/^[A-Z][A-Z]+(_[A-Z]+)*$/.test(code) || VARIABLE.test(code) || states.includes(code) || Object.hasOwn(ERROR_CODES, code)) {
         continue;
+      }
       wrong.push(`${document.name}: ${code}`);
     }
   }
@@ -246,16 +255,22 @@ test('every inline command exists, as do its options and its example job', () =>
   for (const document of documents) {
     for (const code of inlineCode(document)) {
       const line = code.replace(/^npx /, '');
-      if (!line.startsWith('tony-ts ')) continue;
+      if (!line.startsWith('tony-ts ')) {
+        continue;
+      }
       const words = line.split(/\s+/).slice(1);
       // `tony-ts --help`, `tony-ts COMMAND --help`
-      if (/^(COMMAND|--\w+)$/.test(words[0] ?? '')) continue;
+      if (/^(COMMAND|--\w+)$/.test(words[0] ?? '')) {
+        continue;
+      }
       const command = commandOf(root, words);
       const known = new Set([...always, ...(command?.options ?? []).flatMap(({ name, aliases }) => [name, ...aliases])]);
       const options = words.filter((word) => /^-+[a-z]/.test(word)).map((word) => word.replace(/^-+/, '').replace(/[=\]].*$/, ''));
       const job = words[words.indexOf('--conf') + 1] ?? '';
       const lost = job.startsWith('examples/') && !existsSync(path.join(ROOT, job));
-      if (command === null || lost || options.some((name) => !known.has(name))) wrong.push(`${document.name}: ${code}`);
+      if (command === null || lost || options.some((name) => !known.has(name))) {
+        wrong.push(`${document.name}: ${code}`);
+      }
     }
   }
   expect(wrong).toEqual([]);

@@ -41,14 +41,18 @@ export function blocksOf({ name, text }: Document): Block[] {
   let open: { readonly line: number; readonly language: string; readonly lines: string[] } | null = null;
   for (const [index, line] of text.split('\n').entries()) {
     const fence = /^\s*```(.*)$/.exec(line);
-    if (fence === null) open?.lines.push(line);
-    else if (open === null) open = { line: index + 1, language: (fence[1] ?? '').trim(), lines: [] };
-    else {
+    if (fence === null) {
+      open?.lines.push(line);
+    } else if (open === null) {
+      open = { line: index + 1, language: (fence[1] ?? '').trim(), lines: [] };
+    } else {
       blocks.push({ document: name, line: open.line, language: open.language, text: open.lines.join('\n') });
       open = null;
     }
   }
-  if (open !== null) throw new Error(`${name}:${open.line}: the block is not closed`);
+  if (open !== null) {
+    throw new Error(`${name}:${open.line}: the block is not closed`);
+  }
   return blocks;
 }
 
@@ -58,10 +62,14 @@ export function commandsOf(block: Block): DocumentedCommand[] {
   let begun: { readonly line: number; readonly parts: string[] } | null = null;
   for (const [index, raw] of block.text.split('\n').entries()) {
     const line = raw.replace(/(^|\s+)# .*$/, '').trimEnd();
-    if (line === '' && begun === null) continue;
+    if (line === '' && begun === null) {
+      continue;
+    }
     begun ??= { line: block.line + 1 + index, parts: [] };
     begun.parts.push(line.replace(/\\$/, '').trim());
-    if (line.endsWith('\\')) continue;
+    if (line.endsWith('\\')) {
+      continue;
+    }
     commands.push({ place: `${block.document}:${begun.line}`, text: begun.parts.join(' ') });
     begun = null;
   }

@@ -10,10 +10,13 @@ export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 
 /** Runs `npm ci` unless the installed packages match the lock file. */
 export async function ensureInstalled() {
-  if (await isCurrent()) return;
+  if (await isCurrent()) {
+    return;
+  }
   const folder = path.join(ROOT, 'node_modules');
-  if ((await lstat(folder).catch(() => null))?.isSymbolicLink())
+  if ((await lstat(folder).catch(() => null))?.isSymbolicLink()) {
     throw new Error(`${folder} is a link, and npm ci would empty the folder that it names. Remove the link, or install there.`);
+  }
   await runInherited('npm', ['ci']);
 }
 
@@ -49,8 +52,11 @@ export function runInherited(program, args, { timeoutMs = 30 * 60_000, env = pro
     const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', streams, streams], signal: AbortSignal.timeout(timeoutMs), env });
     child.once('error', reject);
     child.once('close', (code, signal) => {
-      if (code === 0) resolve();
-      else reject(new Error(`${path.basename(program)} ${args.join(' ')} ended with ${signal ?? code}`));
+      if (code === 0) {
+        resolve();
+      } else {
+        reject(new Error(`${path.basename(program)} ${args.join(' ')} ended with ${signal ?? code}`));
+      }
     });
   });
 }

@@ -24,7 +24,9 @@ const TARGETS = [
 /** @param {{ sources: string[], keepCase: boolean }} target */
 function descriptorOf({ sources, keepCase }) {
   const root = new protobuf.Root();
-  for (const source of sources) protobuf.parse(readFileSync(path.join(folder, source), 'utf8'), root, { keepCase });
+  for (const source of sources) {
+    protobuf.parse(readFileSync(path.join(folder, source), 'utf8'), root, { keepCase });
+  }
   root.resolveAll();
   return `${format(root.toJSON())}\n`;
 }
@@ -35,11 +37,17 @@ function descriptorOf({ sources, keepCase }) {
  * @returns {string}
  */
 function format(value, indent = '') {
-  if (Array.isArray(value)) return `[${value.map((item) => format(item, indent)).join(', ')}]`;
-  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  if (Array.isArray(value)) {
+    return `[${value.map((item) => format(item, indent)).join(', ')}]`;
+  }
+  if (value === null || typeof value !== 'object') {
+    return JSON.stringify(value);
+  }
   const inner = `${indent}  `;
   const fields = Object.entries(value).filter(([, field]) => field !== undefined);
-  if (fields.length === 0) return '{}';
+  if (fields.length === 0) {
+    return '{}';
+  }
   return `{\n${fields.map(([key, field]) => `${inner}${JSON.stringify(key)}: ${format(field, inner)}`).join(',\n')}\n${indent}}`;
 }
 
@@ -47,8 +55,9 @@ const check = process.argv.includes('--check');
 for (const target of TARGETS) {
   const file = path.join(folder, target.output);
   const text = descriptorOf(target);
-  if (!check) writeFileSync(file, text);
-  else if (readFileSync(file, 'utf8') !== text) {
+  if (!check) {
+    writeFileSync(file, text);
+  } else if (readFileSync(file, 'utf8') !== text) {
     console.error(`protos/${target.output} is out of date: run \`node tools/protos.mjs\` and commit it.`);
     process.exitCode = 1;
   }

@@ -46,12 +46,21 @@ async function missingPrerequisites() {
     runs(compiler, ['--version']),
   ]);
   const lacking = [];
-  if (process.platform !== 'linux')
+  if (process.platform !== 'linux') {
     lacking.push(`Linux: the TensorFlow library that it builds with is for Linux, and this is ${process.platform}`);
-  if (major < 20 || (major === 20 && minor < 19)) lacking.push(`Node 20.19 or newer: this is ${process.versions.node}`);
-  if (!npm) lacking.push('npm, which comes with Node');
-  if (!pip) lacking.push('python3 with pip, which downloads the TensorFlow library (Debian and RedHat: the package python3-pip)');
-  if (!cxx) lacking.push(`the C++ compiler ${compiler}, for TensorFlow.js's addon (Debian: the package g++; RedHat: gcc-c++)`);
+  }
+  if (major < 20 || (major === 20 && minor < 19)) {
+    lacking.push(`Node 20.19 or newer: this is ${process.versions.node}`);
+  }
+  if (!npm) {
+    lacking.push('npm, which comes with Node');
+  }
+  if (!pip) {
+    lacking.push('python3 with pip, which downloads the TensorFlow library (Debian and RedHat: the package python3-pip)');
+  }
+  if (!cxx) {
+    lacking.push(`the C++ compiler ${compiler}, for TensorFlow.js's addon (Debian: the package g++; RedHat: gcc-c++)`);
+  }
   return lacking;
 }
 

@@ -24,7 +24,9 @@ export const REFERENCE_PARTS: Readonly<Record<string, () => string>> = {
 const PART = /(<!-- from here: made from the code -->\n)[\s\S]*(<!-- to here -->)/;
 
 export function withPart(page: string, part: string): string {
-  if (!PART.test(page)) throw new Error('the page has no place for what is made from the code');
+  if (!PART.test(page)) {
+    throw new Error('the page has no place for what is made from the code');
+  }
   return page.replace(PART, (_, before: string, after: string) => `${before}${part}\n${after}`);
 }
 
@@ -56,7 +58,9 @@ function keysBelow(schema: JsonSchema, parent: string): ExplainedKey[] {
     const full = parent === '' ? name : `${parent}.${name}`;
     const own = explainKey(schema, full);
     // Alternatives may have keys with the same name.
-    if (own === null || seen.has(full)) return [];
+    if (own === null || seen.has(full)) {
+      return [];
+    }
     seen.add(full);
     return [own.children.length > 0 ? { ...own, fallback: null } : own, ...keysBelow(schema, full)];
   });

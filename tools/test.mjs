@@ -39,7 +39,9 @@ if (await check('dependencies', ensureInstalled)) {
     await check('types of the pages', () => runTool('tsc', ['--noEmit', '-p', 'web/page/browser']));
     await check('lint and format', () => runTool('biome', ['ci', `--colors=${process.stdout.isTTY ? 'force' : 'off'}`, '.']));
   }
-  if (wanted('unit')) outcomes.push(await vitest('unit'));
+  if (wanted('unit')) {
+    outcomes.push(await vitest('unit'));
+  }
   if (wanted('integration') && built) {
     const cluster = await check('hadoop', () => jars);
     const runtime = await check('runtime', () => runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']));
@@ -48,8 +50,9 @@ if (await check('dependencies', ensureInstalled)) {
       const both = await Promise.all([vitest('cluster'), vitest('local', { later: true })]);
       outcomes.push(...both);
       const none = filters.length > 0 && both.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
-      if (none)
+      if (none) {
         await check('filter', () => Promise.reject(new Error(`no integration test's file has ${filters.join(' or ')} in its path`)));
+      }
     }
   }
 }
@@ -83,7 +86,9 @@ async function check(name, action) {
  */
 async function vitest(project, { later = false } = {}) {
   const name = `${project} tests`;
-  if (!later) heading(name);
+  if (!later) {
+    heading(name);
+  }
   const started = performance.now();
   const report = path.join(REPORTS, `${project}.json`);
   await mkdir(REPORTS, { recursive: true });
@@ -127,12 +132,18 @@ async function readReport(report) {
   for (const { name, status, message, assertionResults } of testResults) {
     const file = path.relative(ROOT, name);
     for (const { status: result, fullName, failureMessages } of assertionResults) {
-      if (result === 'passed') tests.passed += 1;
-      else if (result === 'failed') tests.failures.push([`${file}: ${fullName}`, ...failureMessages].join('\n'));
-      else tests.skipped += 1;
+      if (result === 'passed') {
+        tests.passed += 1;
+      } else if (result === 'failed') {
+        tests.failures.push([`${file}: ${fullName}`, ...failureMessages].join('\n'));
+      } else {
+        tests.skipped += 1;
+      }
     }
     // A failed hook, or a file that does not load.
-    if (status === 'failed' && !assertionResults.some((each) => each.status === 'failed')) tests.failures.push(`${file}\n${message ?? ''}`);
+    if (status === 'failed' && !assertionResults.some((each) => each.status === 'failed')) {
+      tests.failures.push(`${file}\n${message ?? ''}`);
+    }
   }
   tests.failed = tests.failures.length;
   return tests;
@@ -152,7 +163,9 @@ function summarize() {
   for (const { name, passed, failed, skipped, seconds, failures } of outcomes) {
     const counts = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
     console.log(`${name.padEnd(20)} ${counts.padEnd(32)} ${seconds.toFixed(1)} s`);
-    for (const failure of failures) console.log(`  FAILED ${brief(failure)}`);
+    for (const failure of failures) {
+      console.log(`  FAILED ${brief(failure)}`);
+    }
   }
   /** @param {'passed' | 'failed' | 'skipped'} count */
   const sum = (count) => outcomes.reduce((total, outcome) => total + outcome[count], 0);

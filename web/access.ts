@@ -46,17 +46,25 @@ export class Gate {
   /** Returns whether the request may proceed; if not, the response has been sent. */
   async admits(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const verdict = await this.judge(request);
-    if (verdict.kind === 'refused') answerText(request, response, 403, verdict.sentence);
-    if (verdict.kind === 'entered') letIn(request, response, verdict);
+    if (verdict.kind === 'refused') {
+      answerText(request, response, 403, verdict.sentence);
+    }
+    if (verdict.kind === 'entered') {
+      letIn(request, response, verdict);
+    }
     return verdict.kind === 'admitted';
   }
 
   /** Whether requests from this address may be admitted; true as long as the proxy's addresses are unknown. */
   expects(address: string): boolean {
-    if (this.#access.kind !== 'proxy') return true;
+    if (this.#access.kind !== 'proxy') {
+      return true;
+    }
     const known = this.#proxies;
     // Refreshes the addresses for the next connection.
-    if (known === null || performance.now() - known.at >= LOOKUP_LIFE_MS) void this.#proxyAddresses(this.#access.hosts);
+    if (known === null || performance.now() - known.at >= LOOKUP_LIFE_MS) {
+      void this.#proxyAddresses(this.#access.hosts);
+    }
     return known === null || known.addresses.has(address);
   }
 
@@ -76,8 +84,9 @@ export class Gate {
       return refused('This address leads here under a name that is not this machine’s: use the printed URL.');
     }
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
-    if (bearer !== undefined)
+    if (bearer !== undefined) {
       return sameText(bearer, token) ? ADMITTED : refused('The token is wrong: use the one that the job has printed.');
+    }
     const target = request.url ?? '/';
     const given = new URLSearchParams(target.split('?', 2)[1] ?? '').get('token');
     if (given !== null && sameText(given, token)) {
@@ -85,7 +94,9 @@ export class Gate {
       return { kind: 'entered', cookie, location: withoutToken(target) };
     }
     const kept = cookieOf(request.headers.cookie ?? '', this.#cookieName);
-    if (kept !== null && sameText(kept, token)) return ADMITTED;
+    if (kept !== null && sameText(kept, token)) {
+      return ADMITTED;
+    }
     return refused(
       'This job is shown to the user who runs it: its token is missing or wrong. Open the printed URL, with all of `?token=`.',
     );
@@ -103,7 +114,9 @@ export class Gate {
   /** During a refresh the known addresses stay valid: only the first request waits for the resolver. */
   async #proxyAddresses(hosts: readonly string[]): Promise<ReadonlySet<string>> {
     const known = this.#proxies;
-    if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) return known.addresses;
+    if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) {
+      return known.addresses;
+    }
     this.#lookup ??= lookUp(hosts).then((addresses) => {
       // A temporary resolver failure must not lock out all users.
       this.#proxies = { addresses: addresses.size === 0 && known !== null ? known.addresses : addresses, at: performance.now() };
@@ -128,7 +141,9 @@ function letIn(request: IncomingMessage, response: ServerResponse, { cookie, loc
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Go on</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
-  } else answerText(request, response, 303, 'Go on without the token.', { ...headers, Location: location });
+  } else {
+    answerText(request, response, 303, 'Go on without the token.', { ...headers, Location: location });
+  }
 }
 
 function refused(sentence: string): Verdict {
@@ -176,7 +191,9 @@ export function plainAddress(address: string): string {
 export function cookieOf(header: string, name: string): string | null {
   for (const part of header.split(';')) {
     const equals = part.indexOf('=');
-    if (equals < 0 || part.slice(0, equals).trim() !== name) continue;
+    if (equals < 0 || part.slice(0, equals).trim() !== name) {
+      continue;
+    }
     const value = part.slice(equals + 1).trim();
     return value.replace(/^"|"$/g, '') || null;
   }

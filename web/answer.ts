@@ -24,7 +24,9 @@ export function answer(request: IncomingMessage, response: ServerResponse, { sta
   const compressed = gzip !== undefined && takesGzip(request);
   const bytes = compressed ? gzip : plain;
   // Closes the connection instead of reading a request body that is not needed.
-  if (hasBody(request) && !request.complete) response.setHeader('Connection', 'close');
+  if (hasBody(request) && !request.complete) {
+    response.setHeader('Connection', 'close');
+  }
   response.writeHead(status, {
     ...HEADERS,
     'Cache-Control': 'no-store',

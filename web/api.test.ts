@@ -37,7 +37,9 @@ test.each([
 ])('answers %s with %i', async (path, status) => {
   const answer = await ask(await serve(), `/tony/api/${path}`);
   expect(answer.status).toBe(status);
-  if (path !== 'job/x') expect(JSON.parse(answer.body)).toEqual({ error: expect.stringMatching(/\.$/) });
+  if (path !== 'job/x') {
+    expect(JSON.parse(answer.body)).toEqual({ error: expect.stringMatching(/\.$/) });
+  }
 });
 
 test('limits the requested length of a log', async () => {

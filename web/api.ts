@@ -35,10 +35,16 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
   log: async (view, query) => {
     const task = query.get('task') ?? '';
     const file = (query.get('file') ?? 'stderr') as LogFile;
-    if (!TASK.test(task)) throw new Refusal(400, '`task` names a task, as `worker:0` or `master`.');
-    if (!LOG_FILES.includes(file)) throw new Refusal(400, `\`file\` is one of ${LOG_FILES.join(', ')}.`);
+    if (!TASK.test(task)) {
+      throw new Refusal(400, '`task` names a task, as `worker:0` or `master`.');
+    }
+    if (!LOG_FILES.includes(file)) {
+      throw new Refusal(400, `\`file\` is one of ${LOG_FILES.join(', ')}.`);
+    }
     const log = await view.log(task, file, Math.min(MAX_TAIL, Math.max(1, whole(query, 'tail', DEFAULT_TAIL))));
-    if (log === null) throw new Refusal(404, `There is no ${file} of ${task}.`);
+    if (log === null) {
+      throw new Refusal(404, `There is no ${file} of ${task}.`);
+    }
     return log;
   },
 };
@@ -59,15 +65,21 @@ export class Api {
   /** Never rejects. */
   get(name: string, query: Query): Promise<ApiAnswer> {
     const resource = Object.hasOwn(RESOURCES, name) ? RESOURCES[name] : undefined;
-    if (resource === undefined) return Promise.resolve(failure(404, `There is no ${name.slice(0, 100)} here.`));
+    if (resource === undefined) {
+      return Promise.resolve(failure(404, `There is no ${name.slice(0, 100)} here.`));
+    }
     const key = [name, ...PARAMETERS.map((each) => query.get(each)?.slice(0, 200) ?? '')].join('\n');
     const shared = this.#shared.get(key);
-    if (shared !== undefined && performance.now() - shared.at < SHARED_MS) return shared.answer;
+    if (shared !== undefined && performance.now() - shared.at < SHARED_MS) {
+      return shared.answer;
+    }
     const answer = this.#answer(resource, query);
     this.#shared.delete(key);
     this.#shared.set(key, { at: performance.now(), answer });
     for (const [oldest, { at }] of this.#shared) {
-      if (this.#shared.size <= MAX_SHARED && performance.now() - at < SHARED_MS) break;
+      if (this.#shared.size <= MAX_SHARED && performance.now() - at < SHARED_MS) {
+        break;
+      }
       this.#shared.delete(oldest);
     }
     return answer;
@@ -78,16 +90,24 @@ export class Api {
       const value = await withTimeout(resource(this.#view, query), DEADLINE_MS, () => {
         throw new Refusal(504, 'This takes too long to read: try again.');
       });
-      if (typeof value !== 'object' || value === null) return await serialised(value);
+      if (typeof value !== 'object' || value === null) {
+        return await serialised(value);
+      }
       const known = this.#serialised.get(value);
-      if (known !== undefined) return await known;
+      if (known !== undefined) {
+        return await known;
+      }
       const fresh = serialised(value);
       this.#serialised.set(value, fresh);
       return await fresh;
     } catch (error) {
-      if (error instanceof Refusal) return failure(error.status, error.message);
+      if (error instanceof Refusal) {
+        return failure(error.status, error.message);
+      }
       // The message of a TonyError is written for users; any other error is a defect and belongs in the caller's log.
-      if (error instanceof TonyError) return failure(503, error.message);
+      if (error instanceof TonyError) {
+        return failure(503, error.message);
+      }
       return failure(500, 'This could not be read.');
     }
   }
@@ -104,7 +124,9 @@ class Refusal extends Error {
 
 async function serialised(value: unknown): Promise<ApiAnswer> {
   const body = Buffer.from(JSON.stringify(value) ?? 'null');
-  if (body.length < WORTH_COMPRESSING) return { status: 200, body };
+  if (body.length < WORTH_COMPRESSING) {
+    return { status: 200, body };
+  }
   return { status: 200, body, gzip: await promisify(gzip)(body, { level: 5 }) };
 }
 
@@ -114,7 +136,11 @@ function failure(status: number, error: string): ApiAnswer {
 
 function whole(query: Query, name: string, otherwise: number): number {
   const text = query.get(name);
-  if (text === null) return otherwise;
-  if (!/^\d{1,15}$/.test(text)) throw new Refusal(400, `\`${name}\` is a whole number.`);
+  if (text === null) {
+    return otherwise;
+  }
+  if (!/^\d{1,15}$/.test(text)) {
+    throw new Refusal(400, `\`${name}\` is a whole number.`);
+  }
   return Number(text);
 }

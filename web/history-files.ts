@@ -67,12 +67,16 @@ export function parseSamples(text: string): UsageSample[] {
  */
 export function parseSample(line: string): UsageSample | null {
   const value = parsed(line);
-  if (!isRecord(value) || typeof value.at !== 'number' || !Array.isArray(value.tasks)) return null;
+  if (!isRecord(value) || typeof value.at !== 'number' || !Array.isArray(value.tasks)) {
+    return null;
+  }
   return { at: value.at, tasks: value.tasks.map(taskSample).filter((task) => task !== null) };
 }
 
 function taskSample(value: unknown): TaskUsageSample | null {
-  if (!isRecord(value) || typeof value.task !== 'string' || !TASK_NAME.test(value.task)) return null;
+  if (!isRecord(value) || typeof value.task !== 'string' || !TASK_NAME.test(value.task)) {
+    return null;
+  }
   const number = (key: string): number | null => (typeof value[key] === 'number' ? value[key] : null);
   return {
     task: value.task,

@@ -152,9 +152,14 @@ describe('a job site in front of TensorBoard', () => {
     const piece = Buffer.alloc(1 << 20, 7);
     const tensorboard = await upstream((request, response) => {
       response.writeHead(200, { 'Content-Type': 'application/octet-stream' });
-      for (let sent = 0; sent < 8; sent++) response.write(piece);
-      if (request.url === '/broken') response.write('x', () => response.destroy());
-      else response.end();
+      for (let sent = 0; sent < 8; sent++) {
+        response.write(piece);
+      }
+      if (request.url === '/broken') {
+        response.write('x', () => response.destroy());
+      } else {
+        response.end();
+      }
     });
     const port = await serve({ tensorboard });
     expect((await ask(port, '/whole')).bytes.length).toBe(8 << 20);
@@ -173,12 +178,16 @@ describe('a job site in front of TensorBoard', () => {
       ...tensorboard,
       connect: () => {
         connections++;
-        if (tensorboard.connect === null) throw new Error('expected one');
+        if (tensorboard.connect === null) {
+          throw new Error('expected one');
+        }
         return tensorboard.connect();
       },
     };
     const port = await serve({ tensorboard: counted });
-    for (let count = 0; count < 20; count++) expect((await ask(port, '/x')).status).toBe(200);
+    for (let count = 0; count < 20; count++) {
+      expect((await ask(port, '/x')).status).toBe(200);
+    }
     expect(connections).toBeGreaterThan(1);
   });
 
@@ -187,11 +196,17 @@ describe('a job site in front of TensorBoard', () => {
     const waiting: ServerResponse[] = [];
     const tensorboard = await upstream(({ socket }, response) => {
       // Closes before the proxy notices: the next request meets a dead connection.
-      if (used.has(socket)) return void socket.destroy();
+      if (used.has(socket)) {
+        return void socket.destroy();
+      }
       used.add(socket);
       waiting.push(response);
       // Answers the first requests together, so that each uses its own connection.
-      if (used.size >= 3) for (const each of waiting.splice(0)) each.end('x');
+      if (used.size >= 3) {
+        for (const each of waiting.splice(0)) {
+          each.end('x');
+        }
+      }
     });
     const port = await serve({ tensorboard });
     await Promise.all([1, 2, 3].map(() => ask(port, '/x')));

@@ -55,20 +55,34 @@ export class JobSite {
 
   /** @param target path and query relative to the site's root, with a leading slash: `/tony/api/job?x=1` */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
-    if (!isPath(target)) return answerText(request, response, 400, 'This is no path.');
-    if (!(await this.#gate.admits(request, response))) return;
+    if (!isPath(target)) {
+      return answerText(request, response, 400, 'This is no path.');
+    }
+    if (!(await this.#gate.admits(request, response))) {
+      return;
+    }
     const [path = '/'] = target.split('?', 1);
     const query = new URLSearchParams(target.slice(path.length));
-    if (path === '/tony') return this.#slash(request, response);
-    if (path.startsWith('/tony/')) return this.#own(request, response, path, query);
-    if (!allowed(request, response, READ)) return;
+    if (path === '/tony') {
+      return this.#slash(request, response);
+    }
+    if (path.startsWith('/tony/')) {
+      return this.#own(request, response, path, query);
+    }
+    if (!allowed(request, response, READ)) {
+      return;
+    }
     const { state } = this.#tensorboard.status();
     if (state === 'ready') {
       const asked = { method: request.method ?? 'GET', path: target, headers: request.headers, body: null };
       return this.#fromTensorBoard(request, response, path, asked);
     }
-    if (path !== '/') return answerText(request, response, state === 'off' ? 404 : 503, `There is no TensorBoard here now (${state}).`);
-    if (state === 'waiting' || state === 'starting') return this.#waiting(request, response);
+    if (path !== '/') {
+      return answerText(request, response, state === 'off' ? 404 : 503, `There is no TensorBoard here now (${state}).`);
+    }
+    if (state === 'waiting' || state === 'starting') {
+      return this.#waiting(request, response);
+    }
     return jobPage(request, response, 'tony/');
   }
 
@@ -82,9 +96,15 @@ export class JobSite {
   }
 
   async #own(request: IncomingMessage, response: ServerResponse, path: string, query: URLSearchParams): Promise<void> {
-    if (path === '/tony/tunnel' || path.startsWith('/tony/tunnel/')) return this.#tunnelled(request, response, path, query);
-    if (!allowed(request, response, READ)) return;
-    if (path === '/tony/') return jobPage(request, response, '');
+    if (path === '/tony/tunnel' || path.startsWith('/tony/tunnel/')) {
+      return this.#tunnelled(request, response, path, query);
+    }
+    if (!allowed(request, response, READ)) {
+      return;
+    }
+    if (path === '/tony/') {
+      return jobPage(request, response, '');
+    }
     const [, resource] = /^\/tony\/api\/([\w-]+)$/.exec(path) ?? [];
     if (resource !== undefined) {
       const { status, body, gzip } = await this.#api.get(resource, query);
@@ -92,7 +112,9 @@ export class JobSite {
     }
     const [, name] = /^\/tony\/assets\/([\w.-]+)$/.exec(path) ?? [];
     const asset = name === undefined ? undefined : ASSETS.get(name);
-    if (asset !== undefined) return answer(request, response, { ...asset, headers: FOREVER });
+    if (asset !== undefined) {
+      return answer(request, response, { ...asset, headers: FOREVER });
+    }
     return answerText(request, response, 404, 'There is no such page.');
   }
 
@@ -108,19 +130,27 @@ export class JobSite {
   }
 
   async #tunnelled(request: IncomingMessage, response: ServerResponse, path: string, query: URLSearchParams): Promise<void> {
-    if (!allowed(request, response, TUNNEL)) return;
+    if (!allowed(request, response, TUNNEL)) {
+      return;
+    }
     try {
-      if (path === '/tony/tunnel/probe') return answerText(request, response, 200, await this.#tunnel.probed(request, query));
+      if (path === '/tony/tunnel/probe') {
+        return answerText(request, response, 200, await this.#tunnel.probed(request, query));
+      }
       if (path === '/tony/tunnel/part') {
         this.#tunnel.keepPart(query);
         return answerText(request, response, 200, 'kept');
       }
-      if (path !== '/tony/tunnel') return answerText(request, response, 404, 'There is no such page.');
+      if (path !== '/tony/tunnel') {
+        return answerText(request, response, 404, 'There is no such page.');
+      }
       const asked = await this.#tunnel.received(request, query);
       // The browser's cache must not store the response, because the cache key does not contain the envelope.
       await this.#fromTensorBoard(request, response, path, { ...asked, body: asked.method === 'GET' ? null : asked.body }, NO_STORE);
     } catch (error) {
-      if (!(error instanceof TunnelError)) throw error;
+      if (!(error instanceof TunnelError)) {
+        throw error;
+      }
       answerText(request, response, error.status, error.message);
     }
   }
@@ -139,10 +169,16 @@ export class JobSite {
       const answered = await this.#proxy.ask(asked, gone.signal);
       await this.#relay.pass(answered, request, response, { path, upstreamPath: asked.path, headers, page: this.#pageChange(path) });
     } catch (error) {
-      if (gone.signal.aborted) return;
+      if (gone.signal.aborted) {
+        return;
+      }
       this.#complain(error);
-      if (response.headersSent) return void response.destroy();
-      if (path === '/' && error instanceof UpstreamError && error.kind === 'absent') return this.#waiting(request, response);
+      if (response.headersSent) {
+        return void response.destroy();
+      }
+      if (path === '/' && error instanceof UpstreamError && error.kind === 'absent') {
+        return this.#waiting(request, response);
+      }
       const [status, sentence] =
         error instanceof UpstreamError ? UPSTREAM_STATUS[error.kind] : ([502, 'TensorBoard’s answer cannot be passed on.'] as const);
       answerText(request, response, status, sentence);
@@ -162,7 +198,9 @@ export class JobSite {
   }
 
   #complain(error: unknown): void {
-    if (performance.now() - this.#complainedAt < COMPLAINT_MS) return;
+    if (performance.now() - this.#complainedAt < COMPLAINT_MS) {
+      return;
+    }
     this.#complainedAt = performance.now();
     this.#log.warn({ error: messageOf(error) }, 'TensorBoard was asked and did not answer well');
   }
@@ -181,7 +219,9 @@ function jobPage(request: IncomingMessage, response: ServerResponse, base: strin
 
 /** Returns false and answers with 405 if the method is not in `methods`. */
 function allowed(request: IncomingMessage, response: ServerResponse, methods: readonly string[]): boolean {
-  if (methods.includes(request.method ?? '')) return true;
+  if (methods.includes(request.method ?? '')) {
+    return true;
+  }
   answerText(request, response, 405, `Only ${methods.join(' and ')} are answered here.`, { Allow: methods.join(', ') });
   return false;
 }
@@ -190,7 +230,9 @@ function allowed(request: IncomingMessage, response: ServerResponse, methods: re
  * Whether the target is a valid path below the site: no other host, no traversal out of a folder, only characters that HTTP clients send.
  */
 function isPath(target: string): boolean {
-  if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) return false;
+  if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) {
+    return false;
+  }
   const segments = (target.split('?', 1)[0] ?? '').split('/');
   return segments.every((segment) => !/^(?:\.|%2e){2}$|%2f|%5c|\\|%00/i.test(segment));
 }

@@ -54,29 +54,44 @@ export class Relay {
   ): Promise<void> {
     const status = answered.statusCode ?? 502;
     const headers: OutgoingHttpHeaders = { 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'same-origin' };
-    for (const name of PASSED_ON) if (answered.headers[name] !== undefined) headers[name] = answered.headers[name];
+    for (const name of PASSED_ON) {
+      if (answered.headers[name] !== undefined) {
+        headers[name] = answered.headers[name];
+      }
+    }
     const root = wayToRoot(options.path);
     const location = answered.headers.location;
     if (location !== undefined) {
       const within = relativeLocation(location, options.upstreamPath, root);
-      if (within === null) throw new Error('TensorBoard wants to send the browser elsewhere');
+      if (within === null) {
+        throw new Error('TensorBoard wants to send the browser elsewhere');
+      }
       headers.location = within;
     }
     const type = /^\s*(text\/html|text\/css)\b/i.exec(String(answered.headers['content-type'] ?? ''))?.[1]?.toLowerCase();
-    if (type === 'text/html') headers['content-security-policy'] = options.page.policy(headers['content-security-policy'] as string);
+    if (type === 'text/html') {
+      headers['content-security-policy'] = options.page.policy(headers['content-security-policy'] as string);
+    }
     const rewrite = type === 'text/html' ? options.page.html : type === 'text/css' ? (css: string) => withRelativeUrls(css, root) : null;
     const whole = status === 200 && rewrite !== null;
-    if (whole)
-      for (const name of ['accept-ranges', 'content-length', 'content-encoding', 'etag', 'last-modified', 'vary']) delete headers[name];
+    if (whole) {
+      for (const name of ['accept-ranges', 'content-length', 'content-encoding', 'etag', 'last-modified', 'vary']) {
+        delete headers[name];
+      }
+    }
     // A rewritten page contains the token of this process.
-    if (whole && type === 'text/html') headers['cache-control'] = 'no-store';
+    if (whole && type === 'text/html') {
+      headers['cache-control'] = 'no-store';
+    }
     Object.assign(headers, options.headers);
 
     const watch = setTimeout(() => answered.destroy(new Error(`TensorBoard was silent for ${SILENCE_MS / 1000} s`)), SILENCE_MS);
     answered.on('data', () => watch.refresh()).pause();
     try {
       const bodiless = request.method === 'HEAD' || status === 204 || status === 304;
-      if (whole && !bodiless) return await this.#changed(answered, request, response, headers, rewrite);
+      if (whole && !bodiless) {
+        return await this.#changed(answered, request, response, headers, rewrite);
+      }
       const unpacked = headers['content-encoding'] === 'gzip' && !takesGzip(request) && !bodiless;
       if (unpacked) {
         delete headers['content-encoding'];
@@ -86,8 +101,11 @@ export class Relay {
       if (bodiless) {
         answered.resume();
         response.end();
-      } else if (unpacked) await pipeline(answered, createGunzip(), response);
-      else await pipeline(answered, response);
+      } else if (unpacked) {
+        await pipeline(answered, createGunzip(), response);
+      } else {
+        await pipeline(answered, response);
+      }
     } catch (error) {
       answered.destroy();
       throw error;
@@ -118,11 +136,17 @@ export class Relay {
   async #gzip(body: Buffer): Promise<Buffer> {
     const key = createHash('sha256').update(body).digest('base64');
     const kept = this.#kept.get(key);
-    if (kept !== undefined) return kept;
+    if (kept !== undefined) {
+      return kept;
+    }
     const compressed = await promisify(gzip)(body);
-    if (compressed.length <= MAX_KEPT_BYTES) this.#kept.set(key, compressed);
+    if (compressed.length <= MAX_KEPT_BYTES) {
+      this.#kept.set(key, compressed);
+    }
     for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= MAX_KEPT) break;
+      if (this.#kept.size <= MAX_KEPT) {
+        break;
+      }
       this.#kept.delete(oldest);
     }
     return compressed;
@@ -131,20 +155,26 @@ export class Relay {
 
 async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
   const encoding = answered.headers['content-encoding'] ?? 'identity';
-  if (encoding !== 'gzip' && encoding !== 'identity')
+  if (encoding !== 'gzip' && encoding !== 'identity') {
     throw new Error(`TensorBoard sent a page as ${encoding}, which the request did not allow`);
+  }
   const parts: Buffer[] = [];
   let length = 0;
   const collect = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const part of source) {
       length += part.length;
       // Limits the decompressed size: a small body may decompress to any size.
-      if (length > MAX_REWRITTEN) throw new Error(`TensorBoard sent a page of more than ${MAX_REWRITTEN >> 20} MiB`);
+      if (length > MAX_REWRITTEN) {
+        throw new Error(`TensorBoard sent a page of more than ${MAX_REWRITTEN >> 20} MiB`);
+      }
       parts.push(part);
     }
   };
-  if (encoding === 'gzip') await pipeline(answered, createGunzip(), collect);
-  else await pipeline(answered, collect);
+  if (encoding === 'gzip') {
+    await pipeline(answered, createGunzip(), collect);
+  } else {
+    await pipeline(answered, collect);
+  }
   return Buffer.concat(parts, length);
 }
 

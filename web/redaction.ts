@@ -23,12 +23,18 @@ const HIDDEN = '***';
  */
 export function redacted(value: unknown, name = ''): unknown {
   if (typeof value === 'string') {
-    if (SECRET_VALUE.test(value) || (SECRET_NAME.test(name) && !HARMLESS.test(value))) return HIDDEN;
+    if (SECRET_VALUE.test(value) || (SECRET_NAME.test(name) && !HARMLESS.test(value))) {
+      return HIDDEN;
+    }
     const plain = value.replace(USER_INFO, `://$1:${HIDDEN}@`);
     return name === 'command' ? redactedCommand(plain) : plain;
   }
-  if (Array.isArray(value)) return value.map((each) => redacted(each, name));
-  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) {
+    return value.map((each) => redacted(each, name));
+  }
+  if (typeof value !== 'object' || value === null) {
+    return value;
+  }
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, redacted(each, key)]));
 }
 

@@ -66,13 +66,19 @@ export class ReverseProxy {
    * @throws UpstreamError, or the reason of `signal`
    */
   async ask(asked: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
-    if (this.#target.connect === null) throw new UpstreamError('absent', 'there is no TensorBoard');
-    if (this.#underWay >= MAX_UNDER_WAY) throw new UpstreamError('busy', `${MAX_UNDER_WAY} requests are under way`);
+    if (this.#target.connect === null) {
+      throw new UpstreamError('absent', 'there is no TensorBoard');
+    }
+    if (this.#underWay >= MAX_UNDER_WAY) {
+      throw new UpstreamError('busy', `${MAX_UNDER_WAY} requests are under way`);
+    }
     this.#underWay++;
     try {
       const answered = await this.#try(asked, signal, this.#agent).catch((error: unknown) => {
         // TensorBoard may have closed the idle connection just before it was reused; a new one shows whether TensorBoard is reachable.
-        if (error instanceof StaleConnection) return this.#try(asked, signal, this.#agentAfresh);
+        if (error instanceof StaleConnection) {
+          return this.#try(asked, signal, this.#agentAfresh);
+        }
         throw error;
       });
       answered.once('close', () => this.#underWay--);
@@ -112,9 +118,13 @@ export class ReverseProxy {
       // Stays registered for the whole exchange; errors after the headers also occur on the response.
       outgoing.on('error', (error) => {
         clearTimeout(timer);
-        if (signal.aborted || error instanceof UpstreamError) reject(signal.aborted ? signal.reason : error);
-        else if (outgoing.reusedSocket) reject(new StaleConnection(error.message, { cause: error }));
-        else reject(new UpstreamError('absent', error.message, { cause: error }));
+        if (signal.aborted || error instanceof UpstreamError) {
+          reject(signal.aborted ? signal.reason : error);
+        } else if (outgoing.reusedSocket) {
+          reject(new StaleConnection(error.message, { cause: error }));
+        } else {
+          reject(new UpstreamError('absent', error.message, { cause: error }));
+        }
       });
       outgoing.end(body ?? undefined);
     });
@@ -134,7 +144,9 @@ class ConnectingAgent extends Agent {
   override createConnection(_options: ClientRequestArgs): Duplex {
     try {
       const connection = this.#target.connect?.();
-      if (connection === undefined) throw new Error('there is no TensorBoard');
+      if (connection === undefined) {
+        throw new Error('there is no TensorBoard');
+      }
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
@@ -147,14 +159,18 @@ class ConnectingAgent extends Agent {
 
   /** Only sockets support keep-alive. */
   override keepSocketAlive(connection: Duplex): boolean {
-    if (!(connection instanceof Socket)) return false;
+    if (!(connection instanceof Socket)) {
+      return false;
+    }
     // Node documents a boolean result, but the types declare void.
     return (super.keepSocketAlive(connection) as unknown as boolean | undefined) !== false;
   }
 }
 
 function closeUnlessConnected(connection: Duplex): void {
-  if (!(connection instanceof Socket) || !connection.connecting) return;
+  if (!(connection instanceof Socket) || !connection.connecting) {
+    return;
+  }
   const late = (): void => void connection.destroy(new UpstreamError('late', `no connection within ${CONNECT_MS / 1000} s`));
   const timer = setTimeout(late, CONNECT_MS);
   const done = (): void => clearTimeout(timer);

@@ -22,9 +22,13 @@ async function open(mostConnections: number, site: Partial<JobPages> = {}): Prom
 async function silent(port: number, count: number): Promise<Socket[]> {
   const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1'));
   onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
+    for (const socket of sockets) {
+      socket.destroy();
+    }
   });
-  for (const socket of sockets) socket.on('error', () => {}).resume();
+  for (const socket of sockets) {
+    socket.on('error', () => {}).resume();
+  }
   await Promise.all(sockets.map((socket) => (socket.connecting ? once(socket, 'connect') : null)));
   return sockets;
 }
@@ -55,7 +59,9 @@ test('the server keeps connections with a request in progress, and closes answer
   const port = await open(4, {
     handle: async (request, response) => {
       asked++;
-      if (request.url === '/slow') await begun;
+      if (request.url === '/slow') {
+        await begun;
+      }
       answerText(request, response, 200, 'hello');
     },
   });

@@ -60,8 +60,11 @@ export class WebServer {
       response.on('error', () => {});
       site.handle(request, response).catch((error: unknown) => {
         log.error({ error: messageOf(error), path: request.url?.split('?', 1)[0] }, 'a request for the pages failed');
-        if (response.headersSent) response.destroy();
-        else answerText(request, response, 500, 'This page could not be made: the log says why.');
+        if (response.headersSent) {
+          response.destroy();
+        } else {
+          answerText(request, response, 500, 'This page could not be made: the log says why.');
+        }
       });
     });
     server.on('connection', (socket: Socket) => {

@@ -39,7 +39,9 @@ export function withRelativeUrls(css: string, root: string): string {
  */
 export function withScripts(policies: string | undefined, scripts: readonly string[]): string {
   const own = (policies ?? '').split(',').filter((policy) => policy.trim() !== '');
-  if (own.length === 0) return "frame-ancestors 'self'";
+  if (own.length === 0) {
+    return "frame-ancestors 'self'";
+  }
   return own.map((policy) => amended(policy, scripts)).join(', ');
 }
 
@@ -48,11 +50,15 @@ function amended(policy: string, scripts: readonly string[]): string {
   for (const each of policy.split(';')) {
     const [name, ...sources] = each.trim().split(/\s+/);
     // The first directive of a name applies.
-    if (name && !directives.has(name.toLowerCase())) directives.set(name.toLowerCase(), sources);
+    if (name && !directives.has(name.toLowerCase())) {
+      directives.set(name.toLowerCase(), sources);
+    }
   }
   const allow = (name: string, added: readonly string[]): void => {
     const present = directives.get(name) ?? directives.get('default-src');
-    if (present === undefined) return;
+    if (present === undefined) {
+      return;
+    }
     const kept = present.filter((source) => source !== "'none'");
     directives.set(name, [...kept, ...added.filter((source) => !kept.includes(source))]);
   };

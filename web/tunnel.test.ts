@@ -52,8 +52,12 @@ test('PUT, one GET, and several GETs in parts deliver the same request', async (
   for (const index of chunks.keys()) {
     // In reverse order, each part twice.
     const at = chunks.length - 1 - index;
-    for (const _ of [1, 2]) await ask(port, `/tony/tunnel/part?t=${token}&id=abcdefgh&i=${at}&d=${chunks[at]}`);
-    if (index < chunks.length - 1) expect((await ask(port, last)).status).toBe(409);
+    for (const _ of [1, 2]) {
+      await ask(port, `/tony/tunnel/part?t=${token}&id=abcdefgh&i=${at}&d=${chunks[at]}`);
+    }
+    if (index < chunks.length - 1) {
+      expect((await ask(port, last)).status).toBe(409);
+    }
   }
   answers.push(await ask(port, last));
   for (const answer of answers) {
@@ -118,7 +122,9 @@ test('the tunnel limits the size of a body and of incomplete requests', async ()
   const { port, token } = await site();
   const large = await put(port, `${token}.${'x'.repeat(17 << 20)}`).catch(() => null);
   // The server may close the connection while the body is still being sent: both outcomes are refusals.
-  if (large !== null) expect(large.status).toBe(413);
+  if (large !== null) {
+    expect(large.status).toBe(413);
+  }
   expect((await ask(port, `/tony/tunnel/part?t=${token}&id=abcdefgh&i=4096&d=x`)).status).toBe(400);
   expect((await ask(port, `/tony/tunnel/part?t=${token}&id=ab&i=0&d=x`)).status).toBe(400);
   const chunk = 'x'.repeat(60_000);

@@ -62,7 +62,9 @@ export class Tunnel {
   async probed(request: IncomingMessage, query: URLSearchParams): Promise<string> {
     const [token = '', nonce = ''] = (await this.#envelope(request, query)).split('.');
     this.#check(token);
-    if (!/^\w{1,64}$/.test(nonce)) throw new TunnelError(400, 'A probe is a token and a word.');
+    if (!/^\w{1,64}$/.test(nonce)) {
+      throw new TunnelError(400, 'A probe is a token and a word.');
+    }
     return nonce;
   }
 
@@ -89,11 +91,15 @@ export class Tunnel {
   }
 
   close(): void {
-    for (const id of [...this.#parts.keys()]) this.#forget(id);
+    for (const id of [...this.#parts.keys()]) {
+      this.#forget(id);
+    }
   }
 
   async #envelope(request: IncomingMessage, query: URLSearchParams): Promise<string> {
-    if (request.method === 'PUT') return this.#body(request);
+    if (request.method === 'PUT') {
+      return this.#body(request);
+    }
     const whole = query.get('e');
     return whole ?? this.#joined(query);
   }
@@ -112,7 +118,9 @@ export class Tunnel {
 
   #forget(id: string): void {
     const parts = this.#parts.get(id);
-    if (parts === undefined) return;
+    if (parts === undefined) {
+      return;
+    }
     clearTimeout(parts.timer);
     this.#waiting -= parts.length;
     this.#parts.delete(id);
@@ -125,8 +133,12 @@ export class Tunnel {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         length += chunk.length;
         this.#reading += chunk.length;
-        if (length > MAX_ENVELOPE) throw new TunnelError(413, `A request is at most ${MAX_ENVELOPE >> 20} MiB.`);
-        if (this.#reading > MAX_READING) throw new TunnelError(503, 'Too many requests at once: try again.');
+        if (length > MAX_ENVELOPE) {
+          throw new TunnelError(413, `A request is at most ${MAX_ENVELOPE >> 20} MiB.`);
+        }
+        if (this.#reading > MAX_READING) {
+          throw new TunnelError(503, 'Too many requests at once: try again.');
+        }
         chunks.push(chunk);
       }
     } finally {
@@ -145,17 +157,21 @@ export class Tunnel {
       throw new TunnelError(400, 'This request came damaged.');
     }
     const { m: method, u: path, h: pairs } = asked ?? {};
-    if (typeof method !== 'string' || !METHODS.includes(method))
+    if (typeof method !== 'string' || !METHODS.includes(method)) {
       throw new TunnelError(405, `TensorBoard is asked by ${METHODS.join(' and ')}.`);
+    }
     // A path that Node's HTTP client accepts, except those that lead to another host or to this site's own pages.
-    if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path))
+    if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path)) {
       throw new TunnelError(400, 'This is no path of TensorBoard.');
+    }
     return { method, path, headers: headersOf(pairs), body: Buffer.from(body, 'base64url') };
   }
 
   #check(token: string): void {
     // The script compares this text: see page/browser/tunnel.ts.
-    if (!sameText(token, this.#token)) throw new TunnelError(403, 'This page is of an earlier server: reload it.');
+    if (!sameText(token, this.#token)) {
+      throw new TunnelError(403, 'This page is of an earlier server: reload it.');
+    }
   }
 }
 

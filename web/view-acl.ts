@@ -8,7 +8,9 @@ export function jobViewers(
   configuration: HadoopConfiguration,
   job: { readonly user: string; readonly view: readonly string[] },
 ): (user: string | null) => boolean {
-  if (!configuration.flag('yarn.acl.enable')) return () => true;
+  if (!configuration.flag('yarn.acl.enable')) {
+    return () => true;
+  }
   // YARN's ACL format: users, a space, groups. The administrators default to every user.
   const administrators = (configuration.get('yarn.admin.acl') ?? '*').split(' ')[0]?.split(',') ?? [];
   const allowed = new Set([job.user, ...job.view, ...administrators.filter((user) => user !== '')]);

@@ -90,13 +90,21 @@ class Job {
   async turn(now: number, list: (viewer: string, filter?: ApplicationFilter) => Application[]): Promise<void> {
     const { user, submittedAt, startsIn, looksEvery, thinks } = this.plan;
     const since = now - submittedAt - startsIn;
-    if (this.admittedAt !== null || since < 0) return;
-    if (this.#look === null && since % looksEvery === 0) this.#look = { at: now, seen: list(user) };
-    if (this.#look === null || now < this.#look.at + thinks) return;
+    if (this.admittedAt !== null || since < 0) {
+      return;
+    }
+    if (this.#look === null && since % looksEvery === 0) {
+      this.#look = { at: now, seen: list(user) };
+    }
+    if (this.#look === null || now < this.#look.at + thinks) {
+      return;
+    }
     const { seen } = this.#look;
     this.#look = null;
     const own = seen.find(({ id }) => id === this.id);
-    if (own === undefined) throw new Error('not listed');
+    if (own === undefined) {
+      throw new Error('not listed');
+    }
     // Queries made after the look are answered with the state of the current step.
     const earlier = await submittedBefore(own, seen, { applications: async (filter) => list(user, filter) }, {});
     const view = {
@@ -110,7 +118,9 @@ class Job {
       earlier,
       groupsOf: () => [],
     };
-    if (judge(this.frozen, view).type === 'admitted') this.admittedAt = now;
+    if (judge(this.frozen, view).type === 'admitted') {
+      this.admittedAt = now;
+    }
   }
 }
 
@@ -127,8 +137,12 @@ test('admission never exceeds a total, and admits every job eventually', async (
           .filter((job) => job.isListed(now) && job.plan.submittedAt >= from && job.plan.submittedAt <= to)
           .map((job) => job.application(now, viewer));
       for (; jobs.some((job) => !job.isOver(now)); now += 1) {
-        if (now > 200) throw new Error(`waits for ever: ${jobs.filter(({ admittedAt }) => admittedAt === null).map(({ id }) => id)}`);
-        for (const job of jobs) await job.turn(now, list);
+        if (now > 200) {
+          throw new Error(`waits for ever: ${jobs.filter(({ admittedAt }) => admittedAt === null).map(({ id }) => id)}`);
+        }
+        for (const job of jobs) {
+          await job.turn(now, list);
+        }
         expect(jobs.reduce((sum, job) => sum + job.taken(now), 0)).toBeLessThanOrEqual(LIMIT);
       }
     }),

@@ -66,11 +66,15 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
  */
 export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   const mismatch = identityMismatch(frozen, view);
-  if (mismatch !== null) return { type: 'refused', reason: `${mismatch} Submit it with tony-ts.` };
+  if (mismatch !== null) {
+    return { type: 'refused', reason: `${mismatch} Submit it with tony-ts.` };
+  }
   const { final, from } = view.site;
   const { changed: ofJob } = withFinalValues(frozen.job, final);
   const changed = [...ofJob, ...(ofJob.some(({ path }) => path[0] === 'queue') ? [] : otherQueue(view))];
-  if (changed.length > 0) return { type: 'refused', reason: describeChanged(changed, from) };
+  if (changed.length > 0) {
+    return { type: 'refused', reason: describeChanged(changed, from) };
+  }
   return judgeByQuotas(frozen.job, view);
 }
 
@@ -104,9 +108,13 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
   const now = queueName(view.queue);
   const before = queue ?? queueName(job.queue);
   const asTold = queue !== null || (view.own !== null && tagsMatch(view.own, job));
-  if (asTold && now === before) return null;
+  if (asTold && now === before) {
+    return null;
+  }
   const judgement = judge(frozen, view);
-  if (judgement.type === 'admitted') return null;
+  if (judgement.type === 'admitted') {
+    return null;
+  }
   const why = asTold
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
     : 'job.json requests other resources than the tags of the application';
@@ -119,14 +127,18 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
  * before, a refusal becomes a wait, because limits set since then must not end a job.
  */
 export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof judge | null {
-  if (survivors > 0) return null;
+  if (survivors > 0) {
+    return null;
+  }
   return snapshot === null || snapshot.generation === 0 ? judge : judgeAgain;
 }
 
 function judgeAgain(frozen: FrozenJob, view: ClusterView): Judgement {
   // After a ResourceManager restart, containers are listed late.
   const { own } = view;
-  if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) return { type: 'admitted' };
+  if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
+    return { type: 'admitted' };
+  }
   const judgement = judge(frozen, view);
   return judgement.type === 'refused' ? { type: 'waits', reason: judgement.reason } : judgement;
 }
@@ -136,8 +148,12 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
   const owner = ownerOf(view);
   const granted = asGranted(job, view);
   const violations = violationsOf(granted, owner, quotas);
-  if (violations.length > 0) return { type: 'refused', reason: describeViolations(violations, from) };
-  if (!setsTotals(quotas)) return { type: 'admitted' };
+  if (violations.length > 0) {
+    return { type: 'refused', reason: describeViolations(violations, from) };
+  }
+  if (!setsTotals(quotas)) {
+    return { type: 'admitted' };
+  }
   const { own } = view;
   if (own === null || !view.applications.includes(own)) {
     const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, by which jobs are counted.`;
@@ -155,7 +171,9 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
     quotas,
     first.map((application) => runningJob(application, view.groupsOf)),
   );
-  if (shortages.length === 0) return { type: 'admitted' };
+  if (shortages.length === 0) {
+    return { type: 'admitted' };
+  }
   const reason = shortages.map(describeShortage).join('; ');
   return quotas.over === 'wait'
     ? { type: 'waits', reason: `Waits for other jobs to end: ${reason}.` }
@@ -164,7 +182,9 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
 
 /** A false claim in job.json about its own identity; null if it is correct. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
-  if (frozen.user !== user) return `job.json is of user ${frozen.user}; YARN runs it for ${user}.`;
+  if (frozen.user !== user) {
+    return `job.json is of user ${frozen.user}; YARN runs it for ${user}.`;
+  }
   return frozen.applicationId === applicationId ? null : `job.json is of ${frozen.applicationId}; YARN runs it as ${applicationId}.`;
 }
 

@@ -138,10 +138,14 @@ export class Gatekeeper {
       );
       if (view !== null && (admittedIn !== null || view.own !== null)) {
         const refusal = refusalOfRunning(frozen, view, admittedIn);
-        if (refusal !== null) return onRefused(refusal);
+        if (refusal !== null) {
+          return onRefused(refusal);
+        }
         admittedIn = queueName(view.queue);
       }
-      if (view !== null) onLimits(limitsFor(frozen, view));
+      if (view !== null) {
+        onLimits(limitsFor(frozen, view));
+      }
       await pause(WATCH_EVERY_MS, this.#closing.signal);
     }
   }
@@ -166,7 +170,9 @@ export class Gatekeeper {
       const { minimumMemoryMb } = configuration;
       return { applicationId, user, site, own, minimumMemoryMb, applications, earlier, groupsOf: (each) => groups.get(each) ?? [] };
     } finally {
-      if (sources !== this.#sources) closeSources(sources);
+      if (sources !== this.#sources) {
+        closeSources(sources);
+      }
     }
   }
 
@@ -199,15 +205,20 @@ export class Gatekeeper {
       );
       return sources;
     }
-    if (defaultFs !== own.defaultFs)
+    if (defaultFs !== own.defaultFs) {
       log.warn({ node: defaultFs, job: own.defaultFs }, 'the job and its node have different default file systems');
-    if (!this.#closing.signal.aborted) this.#sources = sources;
+    }
+    if (!this.#closing.signal.aborted) {
+      this.#sources = sources;
+    }
     return sources;
   }
 
   close(): void {
     this.#closing.abort();
-    if (this.#sources !== null) closeSources(this.#sources);
+    if (this.#sources !== null) {
+      closeSources(this.#sources);
+    }
     this.#sources = null;
   }
 }

@@ -36,7 +36,9 @@ test('closing removes the files that containers copied to this machine', async (
   await expect.poll(() => existsSync(path.join(folder, 'container.json'))).toBe(true);
   const scratch = path.join(folder, 'work', 'scratch');
   await mkdir(scratch);
-  for (let file = 0; file < 1000; file++) await writeFile(path.join(scratch, `block-${file}`), '');
+  for (let file = 0; file < 1000; file++) {
+    await writeFile(path.join(scratch, `block-${file}`), '');
+  }
 
   await negotiator.finish({ state: 'KILLED', diagnostics: '' });
   await negotiator.close();

@@ -72,7 +72,9 @@ export class LocalNegotiator implements Negotiator {
 
   constructor(options: { frozen: FrozenJob; attempt: number; listener: NegotiatorListener; log: Logger; host: string }) {
     const { frozen } = options;
-    if (frozen.cluster.kind !== 'local') throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes of this machine.');
+    if (frozen.cluster.kind !== 'local') {
+      throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes of this machine.');
+    }
     this.#frozen = frozen;
     this.#directory = frozen.cluster.directory;
     this.#attempt = options.attempt;
@@ -84,16 +86,23 @@ export class LocalNegotiator implements Negotiator {
   async register(): Promise<Registration> {
     const records = await this.#records();
     const survivors = records.filter((record) => startTimeOf(record.pid) === record.startTime);
-    for (const record of survivors) this.#running.set(record.id, { record, stopped: false, killTimer: null });
+    for (const record of survivors) {
+      this.#running.set(record.id, { record, stopped: false, killTimer: null });
+    }
     setImmediate(() => {
-      if (this.#closed) return;
+      if (this.#closed) {
+        return;
+      }
       this.#listener.cluster(1, {});
       for (const record of records) {
-        if (!survivors.includes(record))
+        if (!survivors.includes(record)) {
           void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was there.');
+        }
       }
     });
-    if (survivors.length > 0) this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
+    if (survivors.length > 0) {
+      this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
+    }
     return {
       // No limits: a laptop without GPUs runs a job that requests GPUs.
       maximum: {},
@@ -111,7 +120,9 @@ export class LocalNegotiator implements Negotiator {
 
   #allocate(): void {
     this.#allocating = null;
-    if (this.#closed) return;
+    if (this.#closed) {
+      return;
+    }
     const containers: Container[] = [];
     for (const { role, count } of this.#wanted.values()) {
       for (let at = 0; at < count; at++) {
@@ -121,8 +132,12 @@ export class LocalNegotiator implements Negotiator {
       }
     }
     this.#wanted.clear();
-    for (const container of containers) this.#allocated.set(container.id, container);
-    if (containers.length > 0) this.#listener.allocated(containers);
+    for (const container of containers) {
+      this.#allocated.set(container.id, container);
+    }
+    if (containers.length > 0) {
+      this.#listener.allocated(containers);
+    }
   }
 
   /** `<timestamp>_<number>` from the application ID. */
@@ -131,16 +146,21 @@ export class LocalNegotiator implements Negotiator {
   }
 
   release(containerId: string): void {
-    if (this.#allocated.delete(containerId))
+    if (this.#allocated.delete(containerId)) {
       setImmediate(() => void this.#ended(containerId, 'released', ABORTED, 'The container was released.'));
+    }
   }
 
   launch(containerId: string, specification: LaunchSpecification): void {
     const container = this.#allocated.get(containerId);
-    if (container === undefined) return;
+    if (container === undefined) {
+      return;
+    }
     this.#launch(container, specification).catch((error: unknown) => {
       this.#allocated.delete(containerId);
-      if (!this.#closed) this.#listener.launchFailed(containerId, messageOf(error));
+      if (!this.#closed) {
+        this.#listener.launchFailed(containerId, messageOf(error));
+      }
     });
   }
 
@@ -159,7 +179,9 @@ export class LocalNegotiator implements Negotiator {
       ),
     ]);
     // Stopped before it was started.
-    if (!this.#allocated.has(container.id) || this.#closed) return;
+    if (!this.#allocated.has(container.id) || this.#closed) {
+      return;
+    }
     const log = await open(path.join(logs, 'tony.log'), 'a', 0o600);
     let child: ChildProcess;
     try {
@@ -187,12 +209,18 @@ export class LocalNegotiator implements Negotiator {
     const { id, role, memoryMb } = container;
     const record: ContainerRecord = { id, role, memoryMb, pid, startTime: startTimeOf(pid) ?? '' };
     // The process may have ended while its log was being closed.
-    if (child.exitCode !== null || child.signalCode !== null) return;
+    if (child.exitCode !== null || child.signalCode !== null) {
+      return;
+    }
     const stopped = !this.#allocated.delete(id);
     this.#running.set(id, { record, stopped: false, killTimer: null });
-    if (stopped || this.#closed) this.stop(id);
+    if (stopped || this.#closed) {
+      this.stop(id);
+    }
     await writeFile(path.join(folder, RECORD), JSON.stringify(record), { mode: 0o600 });
-    if (child.exitCode !== null || child.signalCode !== null) await this.#forget(id);
+    if (child.exitCode !== null || child.signalCode !== null) {
+      await this.#forget(id);
+    }
   }
 
   #exited(containerId: string, code: number | null, signal: NodeJS.Signals | null): void {
@@ -206,10 +234,15 @@ export class LocalNegotiator implements Negotiator {
   async #ended(containerId: string, end: ContainerEnd, status: number, diagnostics: string): Promise<void> {
     const running = this.#running.get(containerId);
     this.#running.delete(containerId);
-    if (running?.killTimer) clearTimeout(running.killTimer);
+    if (running?.killTimer) {
+      clearTimeout(running.killTimer);
+    }
     if (!this.#closed) {
-      if (running?.stopped) this.#listener.ended(containerId, 'stopped-by-master', STOPPED_BY_MASTER, 'The container was stopped.');
-      else this.#listener.ended(containerId, end, status, diagnostics);
+      if (running?.stopped) {
+        this.#listener.ended(containerId, 'stopped-by-master', STOPPED_BY_MASTER, 'The container was stopped.');
+      } else {
+        this.#listener.ended(containerId, end, status, diagnostics);
+      }
     }
     await this.#forget(containerId);
   }
@@ -241,7 +274,9 @@ export class LocalNegotiator implements Negotiator {
       return;
     }
     const running = this.#running.get(containerId);
-    if (running === undefined || running.stopped) return;
+    if (running === undefined || running.stopped) {
+      return;
+    }
     running.stopped = true;
     signalGroup(running.record.pid, 'SIGTERM');
     running.killTimer = setTimeout(() => signalGroup(running.record.pid, 'SIGKILL'), KILL_AFTER_MS);
@@ -249,23 +284,38 @@ export class LocalNegotiator implements Negotiator {
 
   #look(survivors: readonly ContainerRecord[]): void {
     for (const record of survivors) {
-      if (this.#running.get(record.id)?.record === record && startTimeOf(record.pid) !== record.startTime)
+      if (this.#running.get(record.id)?.record === record && startTimeOf(record.pid) !== record.startTime) {
         void this.#ended(record.id, 'exited', KILLED, "The container's process ended.");
+      }
     }
   }
 
   async finish(_result: JobResult): Promise<void> {
-    for (const id of this.#running.keys()) this.stop(id);
+    for (const id of this.#running.keys()) {
+      this.stop(id);
+    }
     const deadline = performance.now() + END_MS;
-    while (this.#running.size > 0 && performance.now() < deadline) await pause(20);
-    if (this.#running.size > 0) this.#log.error({ containers: [...this.#running.keys()] }, 'could not kill processes of containers');
+    while (this.#running.size > 0 && performance.now() < deadline) {
+      await pause(20);
+    }
+    if (this.#running.size > 0) {
+      this.#log.error({ containers: [...this.#running.keys()] }, 'could not kill processes of containers');
+    }
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#watch !== null) clearInterval(this.#watch);
-    if (this.#allocating !== null) clearImmediate(this.#allocating);
-    for (const { killTimer } of this.#running.values()) if (killTimer !== null) clearTimeout(killTimer);
+    if (this.#watch !== null) {
+      clearInterval(this.#watch);
+    }
+    if (this.#allocating !== null) {
+      clearImmediate(this.#allocating);
+    }
+    for (const { killTimer } of this.#running.values()) {
+      if (killTimer !== null) {
+        clearTimeout(killTimer);
+      }
+    }
     // This process exits next, and leftover files would stay; a copy of the job's data may be large.
     await Promise.all(this.#clearing);
   }

@@ -47,9 +47,13 @@ export class YarnNegotiator implements Negotiator {
     host: string;
   }) {
     const { frozen, credentials } = options;
-    if (frozen.cluster.kind !== 'yarn') throw new TonyError('INTERNAL', 'A local job does not negotiate with YARN.');
+    if (frozen.cluster.kind !== 'yarn') {
+      throw new TonyError('INTERNAL', 'A local job does not negotiate with YARN.');
+    }
     const token = findToken(credentials, MASTER_TOKEN_KIND);
-    if (token === undefined) throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+    if (token === undefined) {
+      throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+    }
     this.#frozen = frozen;
     this.#credentials = credentials;
     this.#resources = options.resources;
@@ -106,7 +110,9 @@ export class YarnNegotiator implements Negotiator {
 
   async #launch(containerId: string, specification: LaunchSpecification): Promise<void> {
     const container = this.#containers.get(containerId);
-    if (container === undefined) throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
+    if (container === undefined) {
+      throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
+    }
     const { acls } = this.#frozen.job;
     await this.#nodes.start(container, {
       localResources: [...(await this.#resources), ...(this.#frozen.roleResources[this.#roleOf(container.priority) ?? ''] ?? [])],
@@ -122,7 +128,9 @@ export class YarnNegotiator implements Negotiator {
 
   stop(containerId: string): void {
     const container = this.#containers.get(containerId);
-    if (container === undefined) return;
+    if (container === undefined) {
+      return;
+    }
     const fallBack = (error: unknown): void => {
       this.#log.warn(
         { container: containerId, error: messageOf(error) },
@@ -132,7 +140,9 @@ export class YarnNegotiator implements Negotiator {
     };
     void this.#nodes.stop(container.node, [containerId]).then((answers) => {
       const error = answers.get(containerId);
-      if (error) fallBack(error);
+      if (error) {
+        fallBack(error);
+      }
     }, fallBack);
   }
 
@@ -162,7 +172,9 @@ export class YarnNegotiator implements Negotiator {
         const answer = await this.#scheduler.heartbeat(0);
         for (const refused of answer.refusedAsks) {
           const role = this.#roleOf(refused.ask.priority);
-          if (role !== undefined) this.#listener.askRefused(role, refused.message);
+          if (role !== undefined) {
+            this.#listener.askRefused(role, refused.message);
+          }
         }
         this.#listener.cluster(answer.nodes, answer.headroom);
         for (const completed of answer.completed) {
@@ -172,9 +184,13 @@ export class YarnNegotiator implements Negotiator {
           this.#listener.ended(completed.id, end, completed.exitStatus, diagnostics);
         }
         const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#known(container));
-        if (allocated.length > 0) this.#listener.allocated(allocated);
+        if (allocated.length > 0) {
+          this.#listener.allocated(allocated);
+        }
       } catch (error) {
-        if (this.#stopping) return;
+        if (this.#stopping) {
+          return;
+        }
         this.#stopping = true;
         this.#listener.fenced(messageOf(error));
         return;
@@ -184,7 +200,9 @@ export class YarnNegotiator implements Negotiator {
   }
 
   async #pause(ms: number): Promise<void> {
-    if (this.#stopping) return;
+    if (this.#stopping) {
+      return;
+    }
     const waking = new AbortController();
     this.#wake = () => waking.abort();
     await pause(ms, waking.signal);

@@ -9,15 +9,25 @@ import type { Transition } from './transition.ts';
 export function wantedTasks(state: JobState, role: Role): Task[] {
   const { gang, now, cluster, decision, admission } = state;
   const job = jobOf(state);
-  if (cluster.registration === null || decision !== null || admission.held !== null) return [];
+  if (cluster.registration === null || decision !== null || admission.held !== null) {
+    return [];
+  }
   const waits = (task: Task) => task.role === role && task.state === 'requested' && task.wait.notBefore <= now;
   const waiting = state.tasks.filter(waits);
-  if (waiting.length === 0) return [];
-  if (isTensorBoardRole(job, role)) return othersRun(state) ? waiting : [];
-  if (gang === null || !inGang({ role })) return waiting;
+  if (waiting.length === 0) {
+    return [];
+  }
+  if (isTensorBoardRole(job, role)) {
+    return othersRun(state) ? waiting : [];
+  }
+  if (gang === null || !inGang({ role })) {
+    return waiting;
+  }
   switch (gang.phase) {
     case 'forming':
-      if (gang.notBefore > now) return [];
+      if (gang.notBefore > now) {
+        return [];
+      }
       return isElastic(role) && !othersHaveContainers(state) ? lackingTasks(state, waits) : waiting;
     case 'started':
       return waiting.filter((task) =>
@@ -44,7 +54,9 @@ function othersHaveContainers(state: JobState): boolean {
 export function assignContainers(transition: Transition, containers: readonly Container[]): void {
   for (const container of containers) {
     // Reported twice.
-    if (transition.state.byContainer.has(container.id) || transition.state.ending.has(container.id)) continue;
+    if (transition.state.byContainer.has(container.id) || transition.state.ending.has(container.id)) {
+      continue;
+    }
     transition.askAgain.add(container.role);
     const role = transition.state.frozen.job.roles.find((each) => each.name === container.role);
     const task = role === undefined ? undefined : wantedTasks(transition.state, role)[0];
@@ -65,8 +77,9 @@ export function assignContainers(transition: Transition, containers: readonly Co
     });
     transition.assign(container.id, task.slot);
     const { cluster } = transition.state;
-    if (cluster.lostNodes.has(container.node))
+    if (cluster.lostNodes.has(container.node)) {
       transition.patch({ cluster: { ...cluster, lostNodes: new Set([...cluster.lostNodes].filter((node) => node !== container.node)) } });
+    }
     transition.dirty = true;
     transition.recordTask('container-allocated', transition.task(task.slot));
     transition.act({ type: 'launch', containerId: container.id, role: task.role.name, index: task.index });
@@ -76,17 +89,23 @@ export function assignContainers(transition: Transition, containers: readonly Co
 /** Sends a request for each role whose wanted containers differ from the last request. */
 export function ask(transition: Transition): void {
   const { state } = transition;
-  if (state.cluster.registration === null) return;
+  if (state.cluster.registration === null) {
+    return;
+  }
   for (const role of state.frozen.job.roles) {
     const wanted = wantedTasks(state, role);
     const count = wanted.length;
     const last = state.requests.asks.get(role.name) ?? { count: 0, excludedNodes: [], since: state.now };
     const excluded = count === 0 ? last.excludedNodes : excludedNodes(state, role);
     const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
-    if (count === last.count && sameNodes && !(transition.askAgain.has(role.name) && count > 0)) continue;
+    if (count === last.count && sameNodes && !(transition.askAgain.has(role.name) && count > 0)) {
+      continue;
+    }
     transition.act({ type: 'ask', role, count, excludedNodes: excluded });
     for (const task of wanted) {
-      if (task.wait.asked) continue;
+      if (task.wait.asked) {
+        continue;
+      }
       transition.update(task.slot, { wait: { asked: true } });
       transition.recordTask('task-requested', task);
     }
@@ -100,10 +119,16 @@ export function ask(transition: Transition): void {
 export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {
-    if (task.role !== role) continue;
-    for (const node of task.failures.nodes) failures.set(node, (failures.get(node) ?? 0) + 1);
+    if (task.role !== role) {
+      continue;
+    }
+    for (const node of task.failures.nodes) {
+      failures.set(node, (failures.get(node) ?? 0) + 1);
+    }
   }
-  if (failures.size === 0) return [];
+  if (failures.size === 0) {
+    return [];
+  }
   return [...failures]
     .filter(([, count]) => count >= LIMITS.failuresPerNode)
     .sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
@@ -116,8 +141,14 @@ export function forgiveNodes(transition: Transition): void {
   const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {
     const ask = requests.asks.get(role.name);
-    if (ask === undefined || ask.count === 0 || ask.excludedNodes.length === 0 || transition.now - ask.since < LIMITS.choosyMs) continue;
-    for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { failures: { nodes: [] } });
+    if (ask === undefined || ask.count === 0 || ask.excludedNodes.length === 0 || transition.now - ask.since < LIMITS.choosyMs) {
+      continue;
+    }
+    for (const task of transition.state.tasks) {
+      if (task.role === role) {
+        transition.update(task.slot, { failures: { nodes: [] } });
+      }
+    }
     transition.dirty = true;
   }
 }

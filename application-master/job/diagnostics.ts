@@ -62,10 +62,14 @@ export function printable(text: string): string {
 /** Returns the last `limit` bytes of a text, in whole lines if possible: the last lines contain the cause. */
 export function lastBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text);
-  if (bytes.length <= limit) return text;
+  if (bytes.length <= limit) {
+    return text;
+  }
   let from = bytes.length - limit;
   // Do not cut inside a character: UTF-8 continuation bytes are 10xxxxxx.
-  while (from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) from++;
+  while (from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) {
+    from++;
+  }
   const cut = bytes.subarray(from).toString();
   const line = cut.indexOf('\n');
   return `...${line >= 0 && line < cut.length - 1 ? cut.slice(line) : cut}`;

@@ -19,21 +19,30 @@ function begun(count: number, frozenJob = job()): JobScenario {
 
 /** Allocates this many containers and registers their executors. */
 function come(scene: JobScenario, count: number): void {
-  for (let n = 0; n < count; n++) scene.hello(scene.allocate('worker', `h${n + 1}:1`));
+  for (let n = 0; n < count; n++) {
+    scene.hello(scene.allocate('worker', `h${n + 1}:1`));
+  }
 }
 
 function startAll(scene: JobScenario): void {
   for (const { container, executor } of scene.state.tasks) {
-    if (container !== null && executor?.awaiting?.answer === 'ready') scene.ready(container.id, scene.state.generation + 1);
+    if (container !== null && executor?.awaiting?.answer === 'ready') {
+      scene.ready(container.id, scene.state.generation + 1);
+    }
   }
   scene.wait(4_000);
-  for (const { container, executor } of scene.state.tasks)
-    if (container !== null && executor?.program?.phase === 'starting') scene.started(container.id, executor.program.generation);
+  for (const { container, executor } of scene.state.tasks) {
+    if (container !== null && executor?.program?.phase === 'starting') {
+      scene.started(container.id, executor.program.generation);
+    }
+  }
 }
 
 /** Advances time until the job requests extra containers again. */
 function untilAsked(scene: JobScenario): void {
-  for (let waited = 0; scene.wanted('worker') === 0 && waited < 60_000; waited += 500) scene.wait(500);
+  for (let waited = 0; scene.wanted('worker') === 0 && waited < 60_000; waited += 500) {
+    scene.wait(500);
+  }
 }
 
 function checkpoint(scene: JobScenario, step: number, ending = false): void {
@@ -103,7 +112,9 @@ test('an elastic job does not grow at its last checkpoint', () => {
   scene.wait(60_000);
   expect(scene.told('prepare')).toEqual([]);
   expect(scene.state.generation).toBe(1);
-  for (const name of ['worker:0', 'worker:1']) scene.exit(scene.container(name), 0);
+  for (const name of ['worker:0', 'worker:1']) {
+    scene.exit(scene.container(name), 0);
+  }
   expect(scene.result?.state).toBe('SUCCEEDED');
 });
 
@@ -268,7 +279,9 @@ test('a second attempt keeps the current number of workers', () => {
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
   second.register(survivors);
-  for (const { id } of survivors) second.hello(id, { generation: 1, phase: 'running' });
+  for (const { id } of survivors) {
+    second.hello(id, { generation: 1, phase: 'running' });
+  }
   expect(second.told('prepare')).toEqual([]);
   expect(second.status()).toMatchObject({ state: 'RUNNING', elastic: { running: 3 } });
 });

@@ -18,7 +18,9 @@ export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unr
 
 export function detach(transition: Transition, slot: number, how: Detachment, reason: string, refundable = false): void {
   const { container, executor, role, index } = transition.task(slot);
-  if (container === null) return;
+  if (container === null) {
+    return;
+  }
   const attached = executor?.attached === true;
   // A later attempt does not know the state of an executor that has not reattached.
   const mayRun = executor?.mayRun ?? container.reattachBy !== null;
@@ -26,13 +28,20 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   transition.update(slot, { container: null, executor: null });
   transition.dirty = true;
   const presumed = how === 'unreachable' || how === 'preempted';
-  if (how === 'ended' || (presumed && !attached && !mayRun)) return;
-  if (how === 'release') transition.act({ type: 'release', containerId: container.id });
-  else {
+  if (how === 'ended' || (presumed && !attached && !mayRun)) {
+    return;
+  }
+  if (how === 'release') {
+    transition.act({ type: 'release', containerId: container.id });
+  } else {
     // The executor ends the whole process group of its program, which the cluster may not reach. For a container that the cluster has given
     // up, the executor skips the grace period, because the replacement is waiting for it.
-    if (attached) transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
-    if (!presumed && (!attached || how === 'stop')) transition.act({ type: 'stop-container', containerId: container.id });
+    if (attached) {
+      transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
+    }
+    if (!presumed && (!attached || how === 'stop')) {
+      transition.act({ type: 'stop-container', containerId: container.id });
+    }
   }
   const heardAt = Math.max(executor?.lastHeard ?? transition.now, transition.state.heardFloor);
   transition.setEnding({
@@ -52,7 +61,9 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
 
 /** Returns a task's container to the cluster and lets the task wait for a new one. */
 export function giveBack(transition: Transition, task: Task, reason: string): void {
-  if (task.container !== null) detach(transition, task.slot, 'stop', reason);
+  if (task.container !== null) {
+    detach(transition, task.slot, 'stop', reason);
+  }
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }
 
@@ -60,8 +71,9 @@ export function giveBack(transition: Transition, task: Task, reason: string): vo
 export function letLeave(transition: Transition): void {
   for (const { slot, container } of transition.state.tasks) {
     const leaveRevision = container?.leaveRevision ?? null;
-    if (leaveRevision !== null && leaveRevision <= transition.state.revisions.durable)
+    if (leaveRevision !== null && leaveRevision <= transition.state.revisions.durable) {
       detach(transition, slot, 'leave', 'its program has succeeded');
+    }
   }
 }
 
@@ -71,13 +83,19 @@ export function letLeave(transition: Transition): void {
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
-  if (ending === undefined) return;
+  if (ending === undefined) {
+    return;
+  }
   const kept = { ...ending, drains: false, refundable: false };
-  if (ending.until <= transition.now) transition.deleteEnding(containerId);
-  else if (end === 'node-lost' || end === 'released') transition.setEnding({ ...kept, reported: 'presumed' });
-  else if (end === 'preempted')
+  if (ending.until <= transition.now) {
+    transition.deleteEnding(containerId);
+  } else if (end === 'node-lost' || end === 'released') {
+    transition.setEnding({ ...kept, reported: 'presumed' });
+  } else if (end === 'preempted') {
     transition.setEnding({ ...kept, reported: 'preempted', until: Math.min(ending.until, transition.now + LIMITS.preemptedMs) });
-  else transition.deleteEnding(containerId);
+  } else {
+    transition.deleteEnding(containerId);
+  }
 }
 
 /**
@@ -87,7 +105,9 @@ export function forget(transition: Transition, containerId: string, end: Contain
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
   const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';
-  if (node === '' || cluster.lostNodes.has(node)) return;
+  if (node === '' || cluster.lostNodes.has(node)) {
+    return;
+  }
   transition.patch({ cluster: { ...cluster, lostNodes: new Set(cluster.lostNodes).add(node) } });
   const there = tasks.filter(({ container }) => container?.node === node).length;
   transition.record('node-lost', {
@@ -103,7 +123,9 @@ export function noteLostNode(transition: Transition, containerId: string): void 
 export function stopStranger(transition: Transition, stranger: { containerId: string; role: string; index: number; node: string }): void {
   const { containerId } = stranger;
   transition.act({ type: 'stop-container', containerId });
-  if (transition.state.ending.has(containerId)) return;
+  if (transition.state.ending.has(containerId)) {
+    return;
+  }
   transition.setEnding({
     ...stranger,
     since: transition.now,
@@ -119,17 +141,22 @@ export function stopStranger(transition: Transition, stranger: { containerId: st
 /** Handles the hello of a container that no task owns. */
 export function greetStranger(transition: Transition, { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>): void {
   stopAtOnce(transition, containerId);
-  if (!transition.state.ending.has(containerId)) stopStranger(transition, { containerId, role, index, node: host });
+  if (!transition.state.ending.has(containerId)) {
+    stopStranger(transition, { containerId, role, index, node: host });
+  }
   const ending = transition.state.ending.get(containerId);
   const until = phase === 'idle' ? 0 : transition.now + outlivesMs(jobOf(transition.state));
-  if (ending !== undefined) transition.setEnding({ ...ending, attached: true, until });
+  if (ending !== undefined) {
+    transition.setEnding({ ...ending, attached: true, until });
+  }
 }
 
 /** Handles any other message of a container that no task owns: its program may be running, and the stop order can be delivered. */
 export function heardStranger(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
-  if (ending === undefined) stopAtOnce(transition, containerId);
-  else if (ending.until > 0 && ending.reported !== 'preempted') {
+  if (ending === undefined) {
+    stopAtOnce(transition, containerId);
+  } else if (ending.until > 0 && ending.reported !== 'preempted') {
     transition.setEnding({
       ...ending,
       attached: true,
@@ -145,10 +172,15 @@ function stopAtOnce(transition: Transition, containerId: string): void {
 /** Handles an executor's report that no process of its program is left: the task's next program may start. */
 export function noteLeft(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
-  if (ending === undefined) return;
+  if (ending === undefined) {
+    return;
+  }
   transition.dirty = true;
-  if (ending.reported === 'nothing') transition.setEnding({ ...ending, until: 0 });
-  else transition.deleteEnding(containerId);
+  if (ending.reported === 'nothing') {
+    transition.setEnding({ ...ending, until: 0 });
+  } else {
+    transition.deleteEnding(containerId);
+  }
 }
 
 /**
@@ -157,9 +189,14 @@ export function noteLeft(transition: Transition, containerId: string): void {
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
-  if (ending === undefined) return;
-  if (ending.reported === 'preempted') transition.deleteEnding(containerId);
-  else transition.setEnding({ ...ending, attached: false });
+  if (ending === undefined) {
+    return;
+  }
+  if (ending.reported === 'preempted') {
+    transition.deleteEnding(containerId);
+  } else {
+    transition.setEnding({ ...ending, attached: false });
+  }
 }
 
 /**
@@ -197,11 +234,17 @@ export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;
     // The cluster does not report this container again.
-    if (reported !== 'nothing' && until <= transition.now && !attached) transition.deleteEnding(containerId);
-    else if (transition.now > Math.max(since, until) + LIMITS.forgetMs) transition.deleteEnding(containerId);
-    else if (transition.now >= stopAt) {
-      if (attached) stopAtOnce(transition, containerId);
-      if (reported === 'nothing') transition.act({ type: 'stop-container', containerId });
+    if (reported !== 'nothing' && until <= transition.now && !attached) {
+      transition.deleteEnding(containerId);
+    } else if (transition.now > Math.max(since, until) + LIMITS.forgetMs) {
+      transition.deleteEnding(containerId);
+    } else if (transition.now >= stopAt) {
+      if (attached) {
+        stopAtOnce(transition, containerId);
+      }
+      if (reported === 'nothing') {
+        transition.act({ type: 'stop-container', containerId });
+      }
       transition.setEnding({ ...ending, stopAt: transition.now + LIMITS.stopAgainMs });
     }
   }

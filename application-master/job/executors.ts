@@ -84,14 +84,23 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   };
   transition.updateContainer(slot, { reattachBy: null });
   transition.update(slot, { executor, state: task.state === 'launching' ? 'registered' : task.state });
-  if (before === null)
+  if (before === null) {
     transition.recordTask('executor-registered', transition.task(slot), { detail: `${event.host}:${event.port}`, phase: event.phase });
-  if (transition.state.decision !== null) return;
-  if (!inGang(task)) helloUnranked(transition, slot, event);
-  else if (transition.gang?.phase === 'forming') helloForming(transition, slot, event, before);
-  else if (!isMember(task)) helloWaiting(transition, slot, event, before);
-  else if (transition.gang?.phase === 'started') helloStarted(transition, slot, event, before);
-  else helloReattaching(transition, slot, event);
+  }
+  if (transition.state.decision !== null) {
+    return;
+  }
+  if (!inGang(task)) {
+    helloUnranked(transition, slot, event);
+  } else if (transition.gang?.phase === 'forming') {
+    helloForming(transition, slot, event, before);
+  } else if (!isMember(task)) {
+    helloWaiting(transition, slot, event, before);
+  } else if (transition.gang?.phase === 'started') {
+    helloStarted(transition, slot, event, before);
+  } else {
+    helloReattaching(transition, slot, event);
+  }
 }
 
 function helloForming(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
@@ -124,7 +133,9 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
   const program = before?.program ?? null;
   if (event.phase !== 'idle' && event.generation === generation) {
     nowRunning(transition, slot, generation);
-    if (event.phase === 'ended') ended(transition, slot, event);
+    if (event.phase === 'ended') {
+      ended(transition, slot, event);
+    }
   } else if (event.phase === 'idle' && program?.phase === 'starting' && before?.port === event.port) {
     // The start order was lost with the previous stream.
     startMember(transition, slot);
@@ -134,32 +145,47 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
     program === null
   ) {
     // A replacement. It starts once its predecessor has ended.
-    if (event.generation !== 0 && event.generation !== generation) failTask(transition, slot, { kind: 'inconsistent' });
-  } else failTask(transition, slot, { kind: 'inconsistent' });
+    if (event.generation !== 0 && event.generation !== generation) {
+      failTask(transition, slot, { kind: 'inconsistent' });
+    }
+  } else {
+    failTask(transition, slot, { kind: 'inconsistent' });
+  }
 }
 
 function helloReattaching(transition: Transition, slot: number, event: Said<'hello'>): void {
-  if (event.phase === 'idle') return;
+  if (event.phase === 'idle') {
+    return;
+  }
   transition.updateExecutor(slot, {
     program: { generation: event.generation, phase: 'running' },
     ranIn: event.generation,
     mayRun: event.phase === 'running',
   });
   transition.update(slot, { generation: event.generation, state: 'running' });
-  if (event.phase === 'ended' && event.generation === transition.state.generation) ended(transition, slot, event);
+  if (event.phase === 'ended' && event.generation === transition.state.generation) {
+    ended(transition, slot, event);
+  }
 }
 
 function helloUnranked(transition: Transition, slot: number, event: Said<'hello'>): void {
   const program = transition.task(slot).executor?.program ?? null;
   if (event.phase === 'idle') {
     // The start order was lost with the previous stream, or was never sent.
-    if (program === null || program.phase === 'starting') transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
-    else failTask(transition, slot, { kind: 'inconsistent' });
+    if (program === null || program.phase === 'starting') {
+      transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
+    } else {
+      failTask(transition, slot, { kind: 'inconsistent' });
+    }
     return;
   }
-  if (program?.phase === 'ended') return;
+  if (program?.phase === 'ended') {
+    return;
+  }
   nowRunning(transition, slot, event.generation);
-  if (event.phase === 'ended') ended(transition, slot, event);
+  if (event.phase === 'ended') {
+    ended(transition, slot, event);
+  }
 }
 
 function ended(transition: Transition, slot: number, event: Said<'hello'>): void {
@@ -168,32 +194,49 @@ function ended(transition: Transition, slot: number, event: Said<'hello'>): void
 
 function ready(transition: Transition, event: Said<'ready'>): void {
   const slot = heard(transition, event.containerId);
-  if (slot === null) return;
+  if (slot === null) {
+    return;
+  }
   const task = transition.task(slot);
-  if (!inGang(task)) return;
-  if (transition.gang?.phase === 'forming' ? event.generation !== currentGeneration(transition.state) : isMember(task)) return;
+  if (!inGang(task)) {
+    return;
+  }
+  if (transition.gang?.phase === 'forming' ? event.generation !== currentGeneration(transition.state) : isMember(task)) {
+    return;
+  }
   transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false, port: event.port, portFor: event.generation });
 }
 
 function started(transition: Transition, event: Said<'started'>): void {
   const slot = heard(transition, event.containerId);
-  if (slot !== null && transition.task(slot).executor?.program?.generation === event.generation)
+  if (slot !== null && transition.task(slot).executor?.program?.generation === event.generation) {
     nowRunning(transition, slot, event.generation);
+  }
 }
 
 function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
   const slot = heard(transition, event.containerId);
-  if (slot === null) return;
+  if (slot === null) {
+    return;
+  }
   const { executor } = transition.task(slot);
   const { usage, progress } = event;
-  if ((usage !== null && isBusy(usage)) || progress !== null) transition.patch({ busyAt: transition.now });
+  if ((usage !== null && isBusy(usage)) || progress !== null) {
+    transition.patch({ busyAt: transition.now });
+  }
   if (usage !== null) {
     transition.updateExecutor(slot, { usage });
     const stoppedSince = usage.stopped ? (executor?.stoppedSince ?? transition.now) : null;
-    if (stoppedSince !== executor?.stoppedSince) transition.updateExecutor(slot, { stoppedSince });
+    if (stoppedSince !== executor?.stoppedSince) {
+      transition.updateExecutor(slot, { stoppedSince });
+    }
   }
-  if (executor === null || executor.program?.generation !== event.generation) return;
-  if (progress === null) return;
+  if (executor === null || executor.program?.generation !== event.generation) {
+    return;
+  }
+  if (progress === null) {
+    return;
+  }
   const task = transition.task(slot);
   const metrics = Object.entries(progress.metrics).filter(([, value]) => Number.isFinite(value));
   transition.update(slot, {
@@ -214,8 +257,12 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     });
     transition.recordTask('notice', task, { generation: event.generation, detail: notice.text });
   }
-  if (progress.ending !== executor.ending) transition.updateExecutor(slot, { ending: progress.ending });
-  if (progress.earlyEnd !== null) noteEarlyEnd(transition, task, progress.earlyEnd);
+  if (progress.ending !== executor.ending) {
+    transition.updateExecutor(slot, { ending: progress.ending });
+  }
+  if (progress.earlyEnd !== null) {
+    noteEarlyEnd(transition, task, progress.earlyEnd);
+  }
   const { lostRank } = progress;
   if (lostRank !== null && task.rank !== null && lostRank !== task.rank && executor.lostRank === null) {
     transition.updateExecutor(slot, { lostRank: { rank: lostRank, since: transition.now } });
@@ -225,7 +272,9 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
 
 function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonNullable<Progress['earlyEnd']>): void {
   const earlyEnd = `stopped early at step ${step}: ${oneLine(reason)}`;
-  if (earlyEnd === transition.state.training.earlyEnd) return;
+  if (earlyEnd === transition.state.training.earlyEnd) {
+    return;
+  }
   transition.patchTraining({ earlyEnd });
   // Saved, because the chief may have left by the time a later attempt writes the final diagnostics.
   transition.dirty = true;
@@ -239,32 +288,46 @@ function isBusy({ cpuCores, gpus }: Usage): boolean {
 
 function exited(transition: Transition, event: Said<'exited'>): void {
   const slot = heard(transition, event.containerId);
-  if (slot !== null) judgeExit(transition, slot, event.exit);
+  if (slot !== null) {
+    judgeExit(transition, slot, event.exit);
+  }
 }
 
 function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
   // A lost stream is not a failure. The executor has as long to reconnect as it may be silent.
-  if (slot !== undefined) transition.updateExecutor(slot, { attached: false });
-  else noteStreamLost(transition, event.containerId);
+  if (slot !== undefined) {
+    transition.updateExecutor(slot, { attached: false });
+  } else {
+    noteStreamLost(transition, event.containerId);
+  }
 }
 
 function judgeExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
   // The exit belongs to an older generation, or was reported before.
-  if (program === null || program.phase === 'ended' || program.generation !== exit.generation) return;
-  if (inGang(task) && exit.generation !== transition.state.generation) return;
+  if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
+    return;
+  }
+  if (inGang(task) && exit.generation !== transition.state.generation) {
+    return;
+  }
   transition.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
-  if (transition.state.decision !== null) return;
+  if (transition.state.decision !== null) {
+    return;
+  }
   transition.recordTask('program-ended', task, { generation: exit.generation, exit: programEnd(exit) });
-  if (exit.code === 0 && exit.signal === '') succeed(transition, slot);
-  else {
+  if (exit.code === 0 && exit.signal === '') {
+    succeed(transition, slot);
+  } else {
     const until = worthWaiting(transition, transition.task(slot), exit);
     if (until > transition.now) {
       transition.updateExecutor(slot, { pendingExit: { exit, until } });
       transition.update(slot, { exit: programEnd(exit) });
-    } else failTask(transition, slot, { kind: 'program', exit });
+    } else {
+      failTask(transition, slot, { kind: 'program', exit });
+    }
   }
 }
 
@@ -272,8 +335,12 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
 function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // The generation has not fully reattached: the lost peer may be among the missing members.
-  if (lostRank !== null && transition.gang?.phase === 'reattaching') return Number.MAX_SAFE_INTEGER;
-  if (lostRank !== null) return lostRank.since + graceMs(jobOf(transition.state));
+  if (lostRank !== null && transition.gang?.phase === 'reattaching') {
+    return Number.MAX_SAFE_INTEGER;
+  }
+  if (lostRank !== null) {
+    return lostRank.since + graceMs(jobOf(transition.state));
+  }
   return exit.code === -1 && isLastStraw(transition.state, task) ? transition.now + LIMITS.truthMs : transition.now;
 }
 
@@ -289,7 +356,9 @@ function succeed(transition: Transition, slot: number): void {
 
 function nowRunning(transition: Transition, slot: number, generation: Generation): void {
   const { program } = transition.task(slot).executor ?? { program: null };
-  if (program?.phase === 'ended' || (program?.phase === 'running' && program.generation === generation)) return;
+  if (program?.phase === 'ended' || (program?.phase === 'running' && program.generation === generation)) {
+    return;
+  }
   transition.updateExecutor(slot, { program: { generation, phase: 'running' }, awaiting: null, ranIn: generation, mayRun: true });
   transition.update(slot, { state: 'running', generation, failures: { unstarted: 0 }, wait: { rounds: 0 } });
   transition.recordTask('program-started', transition.task(slot), { generation });
@@ -301,8 +370,12 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
  */
 function heard(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);
-  if (slot === undefined) heardStranger(transition, containerId);
-  if (slot === undefined || transition.task(slot).executor === null) return null;
+  if (slot === undefined) {
+    heardStranger(transition, containerId);
+  }
+  if (slot === undefined || transition.task(slot).executor === null) {
+    return null;
+  }
   transition.updateExecutor(slot, { lastHeard: transition.now, attached: true });
   return slot;
 }

@@ -24,20 +24,31 @@ export interface Failure {
 
 /** Why a task counts as lost at this time; null if it does not. */
 export function lossOf(state: JobState, { container, executor }: Task): Cause | null {
-  if (container === null) return null;
-  if (executor === null) return container.reattachBy !== null && state.now >= container.reattachBy ? { kind: 'gone' } : null;
+  if (container === null) {
+    return null;
+  }
+  if (executor === null) {
+    return container.reattachBy !== null && state.now >= container.reattachBy ? { kind: 'gone' } : null;
+  }
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
   // The event that ended the program may have ended the executor too. The cause that is still to be reported explains more than silence.
-  if (pendingExit !== null && executor.lostRank === null)
+  if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
+  }
   const silent = msSince(executor.lastHeard);
-  if (silent >= silenceMs(job)) return { kind: 'silent', ms: silent };
+  if (silent >= silenceMs(job)) {
+    return { kind: 'silent', ms: silent };
+  }
   const stopped = msSince(executor.stoppedSince);
-  if (stopped >= silenceMs(job)) return { kind: 'stopped', ms: stopped };
+  if (stopped >= silenceMs(job)) {
+    return { kind: 'stopped', ms: stopped };
+  }
   const unanswered = msSince(executor.awaiting?.since);
-  if (executor.awaiting === null || unanswered < answerMs(job)) return null;
+  if (executor.awaiting === null || unanswered < answerMs(job)) {
+    return null;
+  }
   return { kind: 'unanswered', order: executor.awaiting.answer === 'ready' ? 'prepare' : 'start', ms: unanswered };
 }
 
@@ -46,14 +57,18 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
  * most reports name; among equals, first one that does not report a lost peer itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
-  if (state.gang?.phase !== 'started') return null;
+  if (state.gang?.phase !== 'started') {
+    return null;
+  }
   const tasks = memberTasks(state);
   const workers = tasks.filter(({ rank }) => rank !== null).length;
   // Parameter servers are numbered after the workers.
   const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
-  if (due === undefined) return null;
+  if (due === undefined) {
+    return null;
+  }
   const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === number(task)).length;
   const named = tasks
     .filter((task) => task.container !== null && votes(task) > 0)
@@ -61,7 +76,9 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   // The named member may have ended already. Then the reporter that cannot continue counts as failed.
   const { slot, executor } = named[0] ?? due;
   const pendingExit = executor?.pendingExit ?? null;
-  if (pendingExit !== null) return { slot, cause: { kind: 'program', exit: pendingExit.exit } };
+  if (pendingExit !== null) {
+    return { slot, cause: { kind: 'program', exit: pendingExit.exit } };
+  }
   return { slot, cause: { kind: 'blamed', by: slot === due.slot ? 'itself' : nameOf(due) } };
 }
 
@@ -110,8 +127,9 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
   });
   transition.dirty = true;
   // A sidecar's failure is not a cause of the job's failure.
-  if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar')
+  if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar') {
     transition.patch({ firstFailure: { failure: { role: role.name, index, ...facts }, containerId: task.container?.id ?? null } });
+  }
 }
 
 /**
@@ -133,11 +151,17 @@ export function isLastStraw(state: JobState, task: Task): boolean {
  */
 export function correctFailure(transition: Transition, containerId: string, cause: Extract<Cause, { kind: 'container' }>): void {
   const ending = transition.state.ending.get(containerId);
-  if (ending?.refundable !== true) return;
+  if (ending?.refundable !== true) {
+    return;
+  }
   const task = transition.state.tasks.find((each) => each.role.name === ending.role && each.index === ending.index);
-  if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) return;
+  if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) {
+    return;
+  }
   // By now, `stopped-by-master` and `released` result from this ApplicationMaster's own stop orders.
-  if (cause.end === 'stopped-by-master' || cause.end === 'released') return;
+  if (cause.end === 'stopped-by-master' || cause.end === 'released') {
+    return;
+  }
   const free = isFree(cause.end);
   const failure = taskFailure(cause, free ? 'free' : 'charged', task.role, null);
   transition.recordTask('failure-corrected', task, { containerId, failure });
@@ -148,8 +172,9 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (transition.state.firstFailure?.containerId === containerId) {
     transition.patch({ firstFailure: free ? null : { failure: { role: task.role.name, index: task.index, ...failure }, containerId } });
   }
-  if (free && inGang(task) && !isIndependentlyReplaceable(jobOf(transition.state), task.role))
+  if (free && inGang(task) && !isIndependentlyReplaceable(jobOf(transition.state), task.role)) {
     transition.patchGang({ fruitless: Math.max(0, (transition.gang?.fruitless ?? 0) - 1) });
+  }
   transition.dirty = true;
 }
 
@@ -158,7 +183,9 @@ export function correctFailure(transition: Transition, containerId: string, caus
  */
 function countFruitless(transition: Transition): number {
   const { gang, training } = transition.state;
-  if (gang === null || gang.phase === 'forming') return 0;
+  if (gang === null || gang.phase === 'forming') {
+    return 0;
+  }
   const fruitful = training.checkpointStep > gang.startedFrom || transition.now - gang.since >= LIMITS.fruitfulMs;
   const fruitless = fruitful ? 0 : gang.fruitless + 1;
   transition.patchGang({ fruitless });
@@ -167,7 +194,9 @@ function countFruitless(transition: Transition): number {
 
 function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   const incident = state.gang?.incident ?? null;
-  if (inGang(task) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) return 'victim';
+  if (inGang(task) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) {
+    return 'victim';
+  }
   switch (cause.kind) {
     case 'launch':
     case 'unheard':
@@ -221,29 +250,45 @@ export function whyNotRestarted(
   transition: Transition,
   { task, facts: { cost }, fruitless }: Failure,
 ): { readonly kind: 'task' | 'job'; readonly text: string } | null {
-  if (isTensorBoardRole(jobOf(transition.state), task.role)) return null;
+  if (isTensorBoardRole(jobOf(transition.state), task.role)) {
+    return null;
+  }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
   // A bug that hits one task after the other must not use up all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
   const together = { kind: 'job', text: `failed, as did ${inVain} generations before, without a new checkpoint` } as const;
-  if (fruitless > inVain && isElastic(task.role)) return together;
-  if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return own('failed and is not to be restarted');
-  if (policy === 'never' && cost !== 'victim' && wasStarted(task))
+  if (fruitless > inVain && isElastic(task.role)) {
+    return together;
+  }
+  if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) {
+    return own('failed and is not to be restarted');
+  }
+  if (policy === 'never' && cost !== 'victim' && wasStarted(task)) {
     return own('was lost after its program had started and is not to be restarted');
-  if (charged > maxRestarts && cost === 'charged')
+  }
+  if (charged > maxRestarts && cost === 'charged') {
     return own(`failed ${charged} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
-  if (fruitless > inVain) return together;
-  if (unstarted >= LIMITS.unstarted) return own(`could not be started ${unstarted} times in a row`);
-  if (free >= LIMITS.freeFailures) return own(`lost its container ${free} times`);
+  }
+  if (fruitless > inVain) {
+    return together;
+  }
+  if (unstarted >= LIMITS.unstarted) {
+    return own(`could not be started ${unstarted} times in a row`);
+  }
+  if (free >= LIMITS.freeFailures) {
+    return own(`lost its container ${free} times`);
+  }
   return null;
 }
 
 /** The delay before the next request of a failed task, in ms. It grows while containers fail before a program starts in them. */
 export function restartPause(transition: Transition, slot: number): number {
   const { role, failures } = transition.task(slot);
-  if (isTensorBoardRole(jobOf(transition.state), role)) return tensorBoardPause(failures.inARow);
+  if (isTensorBoardRole(jobOf(transition.state), role)) {
+    return tensorBoardPause(failures.inARow);
+  }
   return backoffMs(failures.unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
@@ -256,11 +301,15 @@ export function failureDiagnostics(state: JobState, { task, facts }: Failure, en
 
 /** The job's first failure, unless it is this one; without its last lines if only these differ. */
 function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
-  if (firstFailure === null) return '';
+  if (firstFailure === null) {
+    return '';
+  }
   const { role, index, ...first } = firstFailure.failure;
   const sentence = describeFailure(first, role);
   const stderr = describeStderr(first);
   const isAlike = role === task.role.name && index === task.index && sentence === describeFailure(facts, role);
-  if (isAlike && stderr === describeStderr(facts)) return '';
+  if (isAlike && stderr === describeStderr(facts)) {
+    return '';
+  }
   return `\nThe job's first failure: ${role}:${index}: ${sentence}${isAlike ? '' : stderr}`;
 }

@@ -9,23 +9,32 @@ import type { Transition } from './transition.ts';
 
 /** Sets the result of the job. The first decision is final; later calls have no effect. */
 export function decide(transition: Transition, result: JobResult): void {
-  if (transition.state.decision !== null) return;
+  if (transition.state.decision !== null) {
+    return;
+  }
   transition.patch({ decision: { result, at: transition.now, revision: transition.nextRevision, stoppedAt: null, finished: false } });
   transition.dirty = true;
-  for (const task of transition.state.tasks) if (!isOver(task)) transition.update(task.slot, { state: 'stopped' });
+  for (const task of transition.state.tasks) {
+    if (!isOver(task)) {
+      transition.update(task.slot, { state: 'stopped' });
+    }
+  }
 }
 
 /** Decides success: by all tracked tasks or by the chief alone, depending on `success` in job.yaml. */
 export function decideSuccess(transition: Transition): void {
   const { tasks, frozen, gang } = transition.state;
   // For an elastic role, the members of the running generation decide.
-  if (gang !== null && gang.phase !== 'started' && frozen.job.roles.some(isElastic)) return;
+  if (gang !== null && gang.phase !== 'started' && frozen.job.roles.some(isElastic)) {
+    return;
+  }
   const deciding =
     frozen.job.success === 'chief'
       ? tasks.filter(isChief)
       : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
-  if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded'))
+  if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded')) {
     decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.training.earlyEnd ?? '' });
+  }
 }
 
 /**
@@ -34,19 +43,27 @@ export function decideSuccess(transition: Transition): void {
  */
 export function finish(transition: Transition): void {
   const { decision, cluster, revisions } = transition.state;
-  if (decision === null || decision.finished || cluster.registration === null) return;
+  if (decision === null || decision.finished || cluster.registration === null) {
+    return;
+  }
   // Withdraws the requests.
   ask(transition);
   const { result } = decision;
   if (decision.stoppedAt === null) {
-    if (revisions.durable < decision.revision && transition.now < decision.at + LIMITS.saveMs) return;
+    if (revisions.durable < decision.revision && transition.now < decision.at + LIMITS.saveMs) {
+      return;
+    }
     stopAll(transition, result);
   }
   const stopping = { ...decision, stoppedAt: decision.stoppedAt ?? transition.now };
   transition.patch({ decision: stopping });
   const draining = [...transition.state.ending.values()].filter((each) => each.drains);
-  if (draining.length > 0 && transition.now < stopping.stoppedAt + LIMITS.drainMs) return;
-  for (const each of draining) transition.act({ type: 'stop-container', containerId: each.containerId });
+  if (draining.length > 0 && transition.now < stopping.stoppedAt + LIMITS.drainMs) {
+    return;
+  }
+  for (const each of draining) {
+    transition.act({ type: 'stop-container', containerId: each.containerId });
+  }
   transition.patch({ decision: { ...stopping, finished: true } });
   transition.record('job-finished', { result: result.state, ...(result.diagnostics === '' ? {} : { detail: result.diagnostics }) });
   transition.act({ type: 'finish', result });
@@ -57,6 +74,8 @@ function stopAll(transition: Transition, result: JobResult): void {
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
     // TensorBoard has no state to save, so the end of the job does not wait for it.
-    if (container !== null) detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
+    if (container !== null) {
+      detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
+    }
   }
 }

@@ -42,23 +42,30 @@ export function freshGang(now: number): Gang {
 /** Withdraws the choice of members for the generation being formed. */
 export function unclaim(transition: Transition): void {
   transition.patchGang({ claimRevision: null, enoughSince: null });
-  for (const task of gangTasks(transition.state)) transition.update(task.slot, { rank: null });
+  for (const task of gangTasks(transition.state)) {
+    transition.update(task.slot, { rank: null });
+  }
   transition.dirty = true;
 }
 
 /** Orders an executor to end its program and to bind a port for the generation being formed. */
 export function prepare(transition: Transition, slot: number): void {
   const { executor, container } = transition.task(slot);
-  if (executor === null || container === null) return;
-  if (executor.program !== null && executor.program.phase !== 'ended')
+  if (executor === null || container === null) {
+    return;
+  }
+  if (executor.program !== null && executor.program.phase !== 'ended') {
     transition.recordTask('program-stopped', transition.task(slot), {
       generation: executor.program.generation,
       detail: 'a new generation is formed',
     });
+  }
   transition.update(slot, { state: 'registered', exit: null });
   transition.updateExecutor(slot, { pendingExit: null });
   // A port that no program has used is valid for any generation.
-  if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;
+  if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) {
+    return;
+  }
   transition.updateExecutor(slot, {
     program: null,
     awaiting: { answer: 'ready', since: transition.now },
@@ -66,12 +73,16 @@ export function prepare(transition: Transition, slot: number): void {
     ending: false,
     stoppedSince: null,
   });
-  if (executor.attached) transition.act({ type: 'prepare', containerId: container.id, generation: next(transition.state.generation) });
+  if (executor.attached) {
+    transition.act({ type: 'prepare', containerId: container.id, generation: next(transition.state.generation) });
+  }
 }
 
 export function claimGeneration(transition: Transition): void {
   const members = chooseMembers(transition);
-  if (members === null) return;
+  if (members === null) {
+    return;
+  }
   inRankOrder(members).forEach((task, rank) => {
     transition.update(task.slot, { rank });
   });
@@ -87,11 +98,17 @@ function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;
   const tasks = gangTasks(state).filter((task) => !isGivenUp(task));
   const role = elasticRole(jobOf(state));
-  if (role === null) return tasks.every(({ container }) => container !== null) ? tasks : null;
+  if (role === null) {
+    return tasks.every(({ container }) => container !== null) ? tasks : null;
+  }
   const generation = next(state.generation);
   const since = missingTasks(state).length > 0 ? null : (transition.gang?.enoughSince ?? transition.now);
-  if (since !== transition.gang?.enoughSince) transition.patchGang({ enoughSince: since });
-  if (since === null) return null;
+  if (since !== transition.gang?.enoughSince) {
+    transition.patchGang({ enoughSince: since });
+  }
+  if (since === null) {
+    return null;
+  }
   const late = tasks.filter((task) => !isOver(task) && !isReady(task, generation));
   const patience = late.some(({ container }) => container !== null) ? LIMITS.arrivingMs : late.length > 0 ? LIMITS.moreMs : 0;
   return transition.now - since < patience ? null : tasks.filter((task) => isReady(task, generation));
@@ -100,7 +117,9 @@ function chooseMembers(transition: Transition): Task[] | null {
 export function startGeneration(transition: Transition): void {
   const generation = next(transition.state.generation);
   const members = memberTasks(transition.state);
-  if (!members.every((task) => isReady(task, generation))) return;
+  if (!members.every((task) => isReady(task, generation))) {
+    return;
+  }
   transition.patch({ generation });
   transition.patchGang({
     phase: 'started',
@@ -118,7 +137,9 @@ export function startGeneration(transition: Transition): void {
     detail: describeMembers(transition.state, members),
     ...(why === '' ? {} : { reason: why }),
   });
-  for (const task of members) startMember(transition, task.slot);
+  for (const task of members) {
+    startMember(transition, task.slot);
+  }
 }
 
 function describeMembers(state: JobState, members: readonly Task[]): string {
@@ -136,7 +157,9 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
  */
 export function startReplacements(transition: Transition): void {
   const { gang, generation } = transition.state;
-  if (gang?.phase !== 'started') return;
+  if (gang?.phase !== 'started') {
+    return;
+  }
   for (const task of memberTasks(transition.state)) {
     const { container, executor } = task;
     if (
@@ -144,10 +167,12 @@ export function startReplacements(transition: Transition): void {
       task.state !== 'registered' ||
       !isIndependentlyReplaceable(jobOf(transition.state), task.role) ||
       executor === null
-    )
+    ) {
       continue;
-    if (!isReady(task, generation) || transition.state.revisions.durable < container.savedRevision || hasPredecessor(transition, task))
+    }
+    if (!isReady(task, generation) || transition.state.revisions.durable < container.savedRevision || hasPredecessor(transition, task)) {
       continue;
+    }
     transition.patchGang({ members: membersOf(transition.state) });
     startMember(transition, task.slot);
   }
@@ -159,14 +184,17 @@ export function startReplacements(transition: Transition): void {
 export function startUnranked(transition: Transition): void {
   for (const task of transition.state.tasks) {
     const { container, executor } = task;
-    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) continue;
+    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) {
+      continue;
+    }
     if (
       !executor.attached ||
       executor.program !== null ||
       transition.state.revisions.durable < container.savedRevision ||
       hasPredecessor(transition, task)
-    )
+    ) {
       continue;
+    }
     const generation = asGeneration(Math.max(1, transition.state.generation));
     markStarted(transition, task.slot, generation);
     transition.act({ type: 'start', containerId: container.id, generation, members: membersOf(transition.state) });
@@ -176,7 +204,9 @@ export function startUnranked(transition: Transition): void {
 export function startMember(transition: Transition, slot: number): void {
   const { container } = transition.task(slot);
   const { gang, generation } = transition.state;
-  if (container === null || gang === null) return;
+  if (container === null || gang === null) {
+    return;
+  }
   markStarted(transition, slot, generation);
   transition.act({ type: 'start', containerId: container.id, generation, members: gang.members });
 }
@@ -200,8 +230,12 @@ export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;
     // No program connects to TensorBoard or to a task that waits for the next generation.
-    if (isTensorBoardRole(state.frozen.job, role) || (inGang(task) && !isMember(task))) return [];
-    if (executor !== null) return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
+    if (isTensorBoardRole(state.frozen.job, role) || (inGang(task) && !isMember(task))) {
+      return [];
+    }
+    if (executor !== null) {
+      return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
+    }
     // A worker that is being replaced still counts in the world size; no program connects to it.
     return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
   });
@@ -216,8 +250,12 @@ export function membersOf(state: JobState): Member[] {
 export function endRound(transition: Transition): void {
   const { gang, cluster, decision } = transition.state;
   const { timeoutMs } = jobOf(transition.state).gang;
-  if (gang === null || gang.phase !== 'forming' || cluster.registration === null || decision !== null) return;
-  if (transition.now - Math.max(gang.since, gang.notBefore) < timeoutMs) return;
+  if (gang === null || gang.phase !== 'forming' || cluster.registration === null || decision !== null) {
+    return;
+  }
+  if (transition.now - Math.max(gang.since, gang.notBefore) < timeoutMs) {
+    return;
+  }
   const generation = next(transition.state.generation);
   const missing = missingTasks(transition.state);
   // All members are ready. The gang only waits for storage, and no task is penalised for that.
@@ -236,7 +274,9 @@ export function endRound(transition: Transition): void {
     return;
   }
   for (const task of gangTasks(transition.state)) {
-    if (isOver(task)) continue;
+    if (isOver(task)) {
+      continue;
+    }
     if (task.container !== null && task.executor === null) {
       transition.update(task.slot, {
         failures: { nodes: [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) },

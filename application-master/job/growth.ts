@@ -12,15 +12,23 @@ import type { Transition } from './transition.ts';
 /** At a checkpoint, forms a new generation that includes the tasks that became ready since the current one started. */
 export function grow(transition: Transition): void {
   const { gang, now } = transition.state;
-  if (!transition.checkpointed || gang === null) return;
+  if (!transition.checkpointed || gang === null) {
+    return;
+  }
   const before = gang.checkpointAt;
   transition.patchGang({ checkpointAt: now });
-  if (gang.phase !== 'started' || now - gang.since < growPause(gang.growths)) return;
+  if (gang.phase !== 'started' || now - gang.since < growPause(gang.growths)) {
+    return;
+  }
   const newcomers = transition.state.tasks.filter((task) => !isMember(task) && waitsForGrowth(transition.state, task));
-  if (newcomers.length === 0 || !isInFullSwing(transition.state)) return;
+  if (newcomers.length === 0 || !isInFullSwing(transition.state)) {
+    return;
+  }
   // Checkpoints are frequent: wait for the next one and include the arriving tasks too.
   const soon = before !== null && now - before < LIMITS.arrivingMs;
-  if (soon && transition.state.tasks.some((task) => !isMember(task) && isArriving(transition.state, task))) return;
+  if (soon && transition.state.tasks.some((task) => !isMember(task) && isArriving(transition.state, task))) {
+    return;
+  }
   transition.patchGang({ growths: now - gang.since >= LIMITS.fruitfulMs ? 1 : gang.growths + 1 });
   newGeneration(transition, { incidentUntil: null, why: `there is room for more: ${newcomers.map(nameOf).join(', ')}` });
 }
@@ -28,9 +36,13 @@ export function grow(transition: Transition): void {
 /** Idle tasks waiting for growth whose containers another task needs: it has waited for one longer than `LIMITS.yieldMs`. */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
-  if (state.gang?.phase !== 'started' || role === null) return [];
+  if (state.gang?.phase !== 'started' || role === null) {
+    return [];
+  }
   const spares = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
-  if (spares.length === 0) return [];
+  if (spares.length === 0) {
+    return [];
+  }
   const waits = (task: Task) => task.state === 'requested' && !isTensorBoardRole(jobOf(state), task.role);
   const since = (task: Task) => Math.max(task.wait.since, task.wait.notBefore);
   return awaitedTasks(state).some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
@@ -42,10 +54,14 @@ export function sparesInTheWay(state: JobState): Task[] {
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {
   const role = elasticRole(jobOf(transition.state));
-  if (transition.gang?.phase !== 'started' || role === null || needy.role.tracking === 'sidecar') return false;
+  if (transition.gang?.phase !== 'started' || role === null || needy.role.tracking === 'sidecar') {
+    return false;
+  }
   const members = transition.state.tasks.filter((task) => task.role === role && isMember(task));
   const last = members.findLast((task) => task.container !== null && !isChief(task));
-  if (members.length <= role.instances || last === undefined) return false;
+  if (members.length <= role.instances || last === undefined) {
+    return false;
+  }
   giveBack(transition, last, `${nameOf(needy)} needs the room`);
   newGeneration(transition, { incidentUntil: null, why: `${nameOf(last)} gives its room to ${nameOf(needy)}` });
   return true;

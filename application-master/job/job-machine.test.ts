@@ -73,10 +73,14 @@ describe('a job without failures', () => {
     expect(scene.told('launch')).toHaveLength(3);
     expect(scene.told('start')).toEqual([]);
     const [first] = scene.of('persist');
-    if (first !== undefined) scene.save(first.snapshot);
+    if (first !== undefined) {
+      scene.save(first.snapshot);
+    }
     expect(scene.told('start')).toEqual([]);
     const last = scene.of('persist').at(-1);
-    if (last !== undefined) scene.save(last.snapshot);
+    if (last !== undefined) {
+      scene.save(last.snapshot);
+    }
     expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
   });
 
@@ -143,7 +147,7 @@ describe('a job without failures', () => {
     scene.wait(11_000);
     scene.serve();
     expect(scene.status().state).toBe('RUNNING');
-    if (changes.ranked)
+    if (changes.ranked) {
       expect(
         scene
           .of('start')
@@ -153,6 +157,7 @@ describe('a job without failures', () => {
         ['chief', 0],
         ['helper', 1],
       ]);
+    }
     scene.exit(scene.container('chief:0'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
   });
@@ -414,7 +419,9 @@ describe('a lost node', () => {
   it('is recorded once for all of its containers, and again when the job has used it again', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
-    for (const node of ['h1:1', 'h2:1', 'h2:1']) scene.hello(scene.allocate('worker', node));
+    for (const node of ['h1:1', 'h2:1', 'h2:1']) {
+      scene.hello(scene.allocate('worker', node));
+    }
     scene.serve();
     const [, second = '', third = ''] = scene.state.tasks.map(({ container }) => container?.id);
     const entry = { at: scene.now, event: 'node-lost', node: 'h2:1', detail: '2 tasks of the job were there' };
@@ -582,7 +589,9 @@ describe('a failing program', () => {
     );
     for (let n = 0; n < 2; n++) {
       scene.exit(scene.container('tensorboard:0'), 1);
-      for (const id of scene.told('stop-container')) scene.end(id, 'stopped-by-master');
+      for (const id of scene.told('stop-container')) {
+        scene.end(id, 'stopped-by-master');
+      }
       scene.serve();
     }
     expect(scene.task('tensorboard:0')).toMatchObject({ state: 'failed', failures: 2 });
@@ -848,7 +857,9 @@ describe('training that ends early', () => {
     ends(scene, 1);
     ends(scene, 1);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
-    for (const id of ['c1', 'c2']) scene.exit(id, 0);
+    for (const id of ['c1', 'c2']) {
+      scene.exit(id, 0);
+    }
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
     expect(scene.status().message).toBe('stopped early at step 40: loss is NaN');
     expect(scene.history.filter((line) => line.startsWith('early-end'))).toEqual(['early-end stopped early at step 40: loss is NaN']);
@@ -859,7 +870,9 @@ describe('training that ends early', () => {
     ends(scene, 1);
     scene.exit('c2', 1);
     scene.serve();
-    for (const id of ['c1', scene.container('worker:1')]) scene.exit(id, 0);
+    for (const id of ['c1', scene.container('worker:1')]) {
+      scene.exit(id, 0);
+    }
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
   });
 
@@ -888,11 +901,15 @@ describe('a second attempt of the ApplicationMaster', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors);
     expect(next.status()).toMatchObject({ state: 'RECOVERING', masterAttempt: 2 });
-    for (const id of ['c1', 'c2', 'c3']) next.hello(id, { generation: 1, phase: 'running' });
+    for (const id of ['c1', 'c2', 'c3']) {
+      next.hello(id, { generation: 1, phase: 'running' });
+    }
     expect(next.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
     next.wait(300_000);
     expect(next.actions.filter(({ type }) => type !== 'persist')).toEqual([]);
-    for (const id of ['c1', 'c2', 'c3']) next.exit(id, 0);
+    for (const id of ['c1', 'c2', 'c3']) {
+      next.exit(id, 0);
+    }
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
@@ -1048,7 +1065,9 @@ describe('the end of a job', () => {
     scene.say({ type: 'kill', reason: 'enough' });
     expect(scene.told('stop-program')).toEqual([]);
     const last = scene.of('persist').at(-1);
-    if (last !== undefined) scene.save(last.snapshot);
+    if (last !== undefined) {
+      scene.save(last.snapshot);
+    }
     expect(scene.told('stop-program')).toEqual(['c1', 'c2']);
     expect(scene.result).toBeNull();
     scene.end('c1', 'exited', 143);
@@ -1165,8 +1184,12 @@ describe('the TensorBoard of a job', () => {
     const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
     scene.register();
     expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
-    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
-    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
+      scene.hello(id);
+    }
+    for (const id of ['c1', 'c2']) {
+      scene.started(id, 1);
+    }
     expect(scene.wanted('tensorboard')).toBe(0);
     scene.hello(scene.allocate('evaluator'));
     scene.started('c3', 1);
@@ -1183,12 +1206,18 @@ describe('the TensorBoard of a job', () => {
   it('never delays the job, and leaves no message while it gets no container', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
-    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
-    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
+      scene.hello(id);
+    }
+    for (const id of ['c1', 'c2']) {
+      scene.started(id, 1);
+    }
     scene.wait(20 * 60_000);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', tensorboard: { state: 'waiting' } });
     expect(scene.history.some((line) => line.startsWith('wait-timeout'))).toBe(false);
-    for (const id of ['c1', 'c2']) scene.exit(id, 0);
+    for (const id of ['c1', 'c2']) {
+      scene.exit(id, 0);
+    }
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
@@ -1203,8 +1232,12 @@ describe('the TensorBoard of a job', () => {
   it('does not fail the job when the cluster refuses its request', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
-    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
-    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
+      scene.hello(id);
+    }
+    for (const id of ['c1', 'c2']) {
+      scene.started(id, 1);
+    }
     scene.say({ type: 'ask-refused', role: 'tensorboard', message: 'no such label' });
     expect(scene.status().state).toBe('RUNNING');
   });
@@ -1214,13 +1247,20 @@ describe('the TensorBoard of a job', () => {
     const pauses: number[] = [];
     for (let n = 0; n < 40; n++) {
       const id = scene.container('tensorboard:0');
-      if (n % 2 === 0) scene.exit(id, 1);
-      else scene.end(id, 'exited', 137);
+      if (n % 2 === 0) {
+        scene.exit(id, 1);
+      } else {
+        scene.end(id, 'exited', 137);
+      }
       const fell = scene.now;
-      while (scene.wanted('tensorboard') === 0) scene.wait(500);
+      while (scene.wanted('tensorboard') === 0) {
+        scene.wait(500);
+      }
       pauses.push(scene.now - fell);
       // A program ends with its container.
-      for (const ended of scene.told('stop-container')) scene.end(ended, 'stopped-by-master', -105);
+      for (const ended of scene.told('stop-container')) {
+        scene.end(ended, 'stopped-by-master', -105);
+      }
       scene.serve();
     }
     expect(pauses.slice(0, 4)).toEqual([1_000, 2_000, 4_000, 8_000]);
@@ -1286,7 +1326,9 @@ describe('the TensorBoard of a job', () => {
   it('is stopped at the end, without delaying it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
-    for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) scene.exit(worker, 0);
+    for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) {
+      scene.exit(worker, 0);
+    }
     expect(scene.told('stop-container')).toContain(id);
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
@@ -1296,7 +1338,9 @@ describe('the TensorBoard of a job', () => {
     const alive = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
     const again = new JobScenario(withTensorBoard(), 2, scene.snapshot);
     again.register(alive);
-    for (const { id } of alive) again.hello(id, { generation: 1, phase: 'running' });
+    for (const { id } of alive) {
+      again.hello(id, { generation: 1, phase: 'running' });
+    }
     expect(again.status().state).toBe('RUNNING');
     expect(again.task('tensorboard:0').state).toBe('running');
     expect(again.told('stop-container')).toEqual([]);
@@ -1318,14 +1362,18 @@ describe('a job that waits for admission', () => {
     expect(scene.wanted('worker')).toBe(2);
     scene.wait(30_000);
     expect(scene.history.some((line) => line.startsWith('gang-timeout'))).toBe(false);
-    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
+      scene.hello(id);
+    }
     expect(scene.told('start')).toEqual(['c1', 'c2']);
   });
 
   it('keeps its age when a later attempt waits, and is at least as old as that attempt', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
-    if (snapshot === null) throw new Error('nothing is saved');
+    if (snapshot === null) {
+      throw new Error('nothing is saved');
+    }
     const again = (startedAt: number): JobScenario => {
       const scene = new JobScenario(first.state.frozen, 2, { ...snapshot, startedAt });
       scene.say({ type: 'held', reason: 'Waits.' });

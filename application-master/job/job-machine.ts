@@ -72,11 +72,15 @@ export function assignmentOf(state: JobState, containerId: string): { role: stri
 
 export function step(state: JobState, event: Event): Step {
   const transition = new Transition(state, event.now);
-  if (isStall(transition, state.now)) transition.patch({ heardFloor: transition.now });
+  if (isStall(transition, state.now)) {
+    transition.patch({ heardFloor: transition.now });
+  }
   apply(transition, event);
   // Unless it reports a checkpoint, a heartbeat changes only its own task. Skipping `follow` keeps heartbeats of a thousand executors
   // cheap.
-  if (event.type !== 'heartbeat' || transition.checkpointed) follow(transition);
+  if (event.type !== 'heartbeat' || transition.checkpointed) {
+    follow(transition);
+  }
   return { state: transition.state, actions: transition.actions };
 }
 
@@ -105,7 +109,9 @@ function apply(transition: Transition, event: Event): void {
       break;
     case 'held':
       transition.patch({ admission: { ...transition.state.admission, held: event.reason } });
-      if (event.reason !== '') transition.record('job-held', { detail: event.reason });
+      if (event.reason !== '') {
+        transition.record('job-held', { detail: event.reason });
+      }
       break;
     case 'admitted':
       admitted(transition);
@@ -128,7 +134,9 @@ function apply(transition: Transition, event: Event): void {
 }
 
 function follow(transition: Transition): void {
-  if (transition.state.decision === null) decideSuccess(transition);
+  if (transition.state.decision === null) {
+    decideSuccess(transition);
+  }
   if (transition.state.decision === null) {
     settle(transition);
     grow(transition);
@@ -143,25 +151,36 @@ function follow(transition: Transition): void {
 
 function persisted(transition: Transition, revision: Revision): void {
   const { revisions } = transition.state;
-  if (revision > revisions.durable) transition.patch({ revisions: { ...revisions, durable: revision } });
+  if (revision > revisions.durable) {
+    transition.patch({ revisions: { ...revisions, durable: revision } });
+  }
 }
 
 function registered(transition: Transition, event: Extract<Event, { type: 'registered' }>): void {
-  if (transition.state.cluster.registration !== null) return;
+  if (transition.state.cluster.registration !== null) {
+    return;
+  }
   const { maximum, resourceTypes, queue } = event;
   transition.patch({ cluster: { ...transition.state.cluster, registration: { maximum, resourceTypes, queue } } });
   transition.patchGang({ since: transition.now, notBefore: transition.now });
-  for (const task of transition.state.tasks) transition.update(task.slot, { wait: { since: transition.now } });
+  for (const task of transition.state.tasks) {
+    transition.update(task.slot, { wait: { since: transition.now } });
+  }
   transition.record('master-registered', {
     detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from before`,
   });
   matchSurvivors(transition, event);
   // A previous attempt of this job has run on this cluster, so the largest node may only be unavailable temporarily.
-  if (transition.state.restored) return;
+  if (transition.state.restored) {
+    return;
+  }
   for (const role of transition.state.frozen.job.roles) {
     const sentence = impossibleAsk(transition.state, role);
-    if (sentence !== null && isTensorBoardRole(transition.state.frozen.job, role)) goWithout(transition, role, sentence);
-    else if (sentence !== null) decide(transition, { state: 'FAILED', diagnostics: sentence });
+    if (sentence !== null && isTensorBoardRole(transition.state.frozen.job, role)) {
+      goWithout(transition, role, sentence);
+    } else if (sentence !== null) {
+      decide(transition, { state: 'FAILED', diagnostics: sentence });
+    }
   }
 }
 
@@ -171,18 +190,26 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
  */
 function admitted(transition: Transition): void {
   const { admission, generation, startedAt, now } = transition.state;
-  if (admission.held === null) return;
+  if (admission.held === null) {
+    return;
+  }
   transition.patch({ admission: { ...admission, held: null }, startedAt: generation === 0 ? now : startedAt, busyAt: now });
   transition.patchGang({ since: transition.now, notBefore: transition.now });
-  for (const task of transition.state.tasks)
-    if (task.state === 'requested') transition.update(task.slot, { wait: { since: transition.now } });
+  for (const task of transition.state.tasks) {
+    if (task.state === 'requested') {
+      transition.update(task.slot, { wait: { since: transition.now } });
+    }
+  }
 }
 
 /** Gives up TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
-  for (const task of transition.state.tasks)
-    if (task.role === role) transition.update(task.slot, { state: 'lost', failures: { newest: failure } });
+  for (const task of transition.state.tasks) {
+    if (task.role === role) {
+      transition.update(task.slot, { state: 'lost', failures: { newest: failure } });
+    }
+  }
   transition.dirty = true;
   transition.record('went-without', { role: role.name, detail: sentence });
 }
@@ -203,8 +230,9 @@ function askRefused(transition: Transition, name: string, message: string): void
     transition.state.restored ||
     tasks.some((task) => task.attempts > 0) ||
     wantedTasks(transition.state, role).length === 0
-  )
+  ) {
     return;
+  }
   const label =
     role.nodeLabel === null
       ? ''
@@ -217,14 +245,18 @@ function askRefused(transition: Transition, name: string, message: string): void
 
 function launchFailed(transition: Transition, containerId: string, message: string): void {
   const slot = transition.state.byContainer.get(containerId);
-  if (slot !== undefined) failTask(transition, slot, { kind: 'launch', message }, 'release');
+  if (slot !== undefined) {
+    failTask(transition, slot, { kind: 'launch', message }, 'release');
+  }
 }
 
 function containerEnded(transition: Transition, event: Extract<Event, { type: 'container-ended' }>): void {
   const { containerId, end, exitStatus, diagnostics } = event;
   const cause = { kind: 'container', end, exitStatus, diagnostics } as const;
   const slot = transition.state.byContainer.get(containerId);
-  if (end === 'node-lost') noteLostNode(transition, containerId);
+  if (end === 'node-lost') {
+    noteLostNode(transition, containerId);
+  }
   recordEnd(transition, event);
   if (slot === undefined) {
     correctFailure(transition, containerId, cause);
@@ -234,8 +266,11 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
   const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
   // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, its cause replaces
   // the exit.
-  if (pendingExit !== null && end === 'exited') failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
-  else failTask(transition, slot, cause, end === 'node-lost' ? 'unreachable' : end === 'preempted' ? 'preempted' : 'ended');
+  if (pendingExit !== null && end === 'exited') {
+    failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
+  } else {
+    failTask(transition, slot, cause, end === 'node-lost' ? 'unreachable' : end === 'preempted' ? 'preempted' : 'ended');
+  }
 }
 
 /** Skips unknown containers: an earlier attempt has already recorded their ends. */
@@ -243,9 +278,11 @@ function recordEnd(transition: Transition, { containerId, end, exitStatus }: Ext
   const slot = transition.state.byContainer.get(containerId);
   const ending = transition.state.ending.get(containerId);
   const detail = `${end}, exit status ${exitStatus}`;
-  if (slot !== undefined) transition.recordTask('container-ended', transition.task(slot), { detail });
-  else if (ending !== undefined && ending.index >= 0)
+  if (slot !== undefined) {
+    transition.recordTask('container-ended', transition.task(slot), { detail });
+  } else if (ending !== undefined && ending.index >= 0) {
     transition.record('container-ended', { role: ending.role, index: ending.index, containerId, detail });
+  }
 }
 
 function freshTask(place: Place, slot: number, now: number): Task {

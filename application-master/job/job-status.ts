@@ -44,7 +44,9 @@ export function statusOf(state: JobState, now: number): JobStatus {
 }
 
 function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
-  if (state.admission.held !== null) return [state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held];
+  if (state.admission.held !== null) {
+    return [state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held];
+  }
   const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   const ranWell =
@@ -56,14 +58,18 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   );
   const unfenced = blocked.filter((task) => !inGang(task) || isIndependentlyReplaceable(state.frozen.job, task.role));
   const message = [...(long ? [describeWait(state, waited, since)] : []), ...describePredecessors(state, unfenced)].join(' ');
-  if (ranWell) return ['RUNNING', message];
+  if (ranWell) {
+    return ['RUNNING', message];
+  }
   // Without a gang, tasks start one by one: the first start of a task is not a recovery, even if others are already running.
   const before =
     state.gang === null
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
       : state.generation > 0;
   const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation);
-  if (before) return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${newestFailure(failed)}`];
+  if (before) {
+    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${newestFailure(failed)}`];
+  }
   return [long ? 'WAITING' : 'STARTING', message];
 }
 
@@ -73,9 +79,13 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
-  if (task === undefined) return { state: 'off', message: '' };
+  if (task === undefined) {
+    return { state: 'off', message: '' };
+  }
   const notice = state.training.notices.findLast((each) => each.task === nameOf(task))?.text ?? '';
-  if (state.decision !== null) return { state: 'unavailable', message: 'The job has ended.' };
+  if (state.decision !== null) {
+    return { state: 'unavailable', message: 'The job has ended.' };
+  }
   switch (task.state) {
     case 'requested': {
       const again = task.failures.newest === null ? '' : `TensorBoard is restarting: ${newestFailure(task)}`;
@@ -97,7 +107,9 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
 
 function elasticOf(state: JobState): ElasticStatus | null {
   const role = elasticRole(state.frozen.job);
-  if (role === null) return null;
+  if (role === null) {
+    return null;
+  }
   const running = state.gang?.phase === 'forming' ? 0 : state.tasks.filter((task) => task.role === role && isMember(task)).length;
   return { role: role.name, running, least: role.instances, most: role.maxInstances };
 }

@@ -31,8 +31,12 @@ export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
 
 /** True if a failure of the task leaves the running generation intact. */
 export function restartsAlone(state: JobState, task: Task): boolean {
-  if (!inGang(task)) return true;
-  if (state.gang?.phase === 'forming') return false;
+  if (!inGang(task)) {
+    return true;
+  }
+  if (state.gang?.phase === 'forming') {
+    return false;
+  }
   return !isMember(task) || isIndependentlyReplaceable(jobOf(state), task.role);
 }
 
@@ -56,12 +60,16 @@ export function elasticRole(job: Job): Role | null {
  */
 export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
   const role = elasticRole(jobOf(state));
-  if (role === null) return [];
+  if (role === null) {
+    return [];
+  }
   const tasks = state.tasks.filter((task) => task.role === role && !isOver(task));
   const needed = role.instances - tasks.filter(({ container }) => container !== null).length;
   const lacking: Task[] = [];
   for (const task of tasks) {
-    if (task.container === null && eligible(task) && (isChief(task) || lacking.length < needed)) lacking.push(task);
+    if (task.container === null && eligible(task) && (isChief(task) || lacking.length < needed)) {
+      lacking.push(task);
+    }
   }
   return lacking;
 }
@@ -71,14 +79,18 @@ export function awaitedTasks(state: JobState): Task[] {
   const forming = state.gang?.phase === 'forming';
   const lacking = new Set(forming ? lackingTasks(state) : []);
   return state.tasks.filter((task) => {
-    if (!isElastic(task.role)) return true;
+    if (!isElastic(task.role)) {
+      return true;
+    }
     return forming ? task.container !== null || lacking.has(task) : isMember(task);
   });
 }
 
 /** True if the job can continue without this task: enough other tasks of its elastic role remain. */
 export function isExpendable(state: JobState, task: Task): boolean {
-  if (!isElastic(task.role) || isChief(task)) return false;
+  if (!isElastic(task.role) || isChief(task)) {
+    return false;
+  }
   const others = state.tasks.filter((each) => each.role === task.role && each !== task && each.state !== 'failed' && each.state !== 'lost');
   return others.length >= task.role.instances;
 }
@@ -103,13 +115,16 @@ export function missingTasks(state: JobState): Task[] {
   const generation = currentGeneration(state);
   const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));
   const role = elasticRole(jobOf(state));
-  if (role === null) return late;
+  if (role === null) {
+    return late;
+  }
   const needed = role.instances - state.tasks.filter((task) => task.role === role && isReady(task, generation)).length;
   const missing: Task[] = [];
   let elastic = 0;
   for (const task of late) {
-    if (task.role !== role) missing.push(task);
-    else if (isChief(task) || elastic < needed) {
+    if (task.role !== role) {
+      missing.push(task);
+    } else if (isChief(task) || elastic < needed) {
       missing.push(task);
       elastic++;
     }
@@ -120,9 +135,13 @@ export function missingTasks(state: JobState): Task[] {
 /** True if the job should request extra containers now: it can use them soon, and the request window is open. */
 export function mayGrowSoon(state: JobState): boolean {
   const { gang, training, now, admission } = state;
-  if (!admission.limits.mayGrow) return false;
+  if (!admission.limits.mayGrow) {
+    return false;
+  }
   // A job without checkpoints never reaches a point where it may grow.
-  if (gang?.phase !== 'started' || training.checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
+  if (gang?.phase !== 'started' || training.checkpointStep === 0 || elasticRole(jobOf(state)) === null) {
+    return false;
+  }
   const ready = now - gang.since - growPause(gang.growths) / 2;
   return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
 }

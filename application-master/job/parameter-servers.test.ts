@@ -95,7 +95,9 @@ test('a second attempt keeps all tasks running, and starts the worker that was b
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
   second.register(survivors);
-  for (const { id } of survivors) second.hello(id, { generation: 1, phase: 'running' });
+  for (const { id } of survivors) {
+    second.hello(id, { generation: 1, phase: 'running' });
+  }
   expect(second.told('prepare')).toEqual([]);
   second.serve();
   expect(second.state.generation).toBe(1);
@@ -109,7 +111,9 @@ test('a second attempt that waits for a parameter server does not charge workers
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
   second.register(survivors);
   const [one = '', two = '', server = ''] = survivors.map(({ id }) => id);
-  for (const id of [one, two, server]) second.hello(id, { generation: 1, phase: 'running' });
+  for (const id of [one, two, server]) {
+    second.hello(id, { generation: 1, phase: 'running' });
+  }
   second.lostPeer(one, 3);
   second.wait(20_000);
   second.exit(one, 1, { generation: 1 });

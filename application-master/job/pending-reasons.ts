@@ -16,10 +16,14 @@ export function askedResources(role: Role): Record<string, number> {
 /** Why this cluster can never satisfy the role's request, with a remedy; null if it can. */
 export function impossibleAsk(state: JobState, role: Role): string | null {
   const registration = state.cluster.registration;
-  if (registration === null) return null;
+  if (registration === null) {
+    return null;
+  }
   const known = new Set(['memory-mb', 'vcores', ...registration.resourceTypes, ...Object.keys(registration.maximum)]);
   for (const [name, amount] of Object.entries(askedResources(role))) {
-    if (amount <= 0) continue;
+    if (amount <= 0) {
+      continue;
+    }
     const key = name === 'memory-mb' ? 'memory' : name === GPU ? 'gpus' : name;
     const setting = `roles.${role.name}.resources.${key}`;
     if (!known.has(name)) {
@@ -58,7 +62,9 @@ function reasonOf(state: JobState, task: Task): string {
     return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;
   }
   const refusal = state.requests.refusals.get(task.role.name);
-  if (refusal !== undefined) return `got no container, because the ResourceManager rejects the request: ${oneLine(refusal)}`;
+  if (refusal !== undefined) {
+    return `got no container, because the ResourceManager rejects the request: ${oneLine(refusal)}`;
+  }
   const launch = task.failures.launch === null ? '' : `; before that, ${oneLine(task.failures.launch)}`;
   return `got no container (${lackOf(state, task.role)})${launch}`;
 }
@@ -84,8 +90,12 @@ function describeAll(amounts: Readonly<Record<string, number>>): string {
 }
 
 function describeAmount(name: string, amount: number): string {
-  if (name === 'memory-mb') return `${describeMb(amount)} of memory`;
-  if (name === 'vcores') return `${amount} vcore${amount === 1 ? '' : 's'}`;
+  if (name === 'memory-mb') {
+    return `${describeMb(amount)} of memory`;
+  }
+  if (name === 'vcores') {
+    return `${amount} vcore${amount === 1 ? '' : 's'}`;
+  }
   return `${amount} ${name}`;
 }
 
@@ -94,8 +104,11 @@ function list(tasks: readonly Task[]): string {
   const runs: { first: Task; last: Task }[] = [];
   for (const task of tasks) {
     const run = runs.at(-1);
-    if (run !== undefined && run.last.role === task.role && run.last.index + 1 === task.index) run.last = task;
-    else runs.push({ first: task, last: task });
+    if (run !== undefined && run.last.role === task.role && run.last.index + 1 === task.index) {
+      run.last = task;
+    } else {
+      runs.push({ first: task, last: task });
+    }
   }
   const names = runs.map(({ first, last }) => (first === last ? nameOf(first) : `${nameOf(first)}-${last.index}`));
   return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in all)`;
@@ -106,8 +119,12 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));
   const sentences = [`Waiting for ${seconds(state.now - since)}.`];
-  if (others.length > 0) sentences.push(describeMissing(state, others));
-  if (starting.length > 0) sentences.push(`${list(starting)} ${starting.length === 1 ? 'is' : 'are'} starting.`);
+  if (others.length > 0) {
+    sentences.push(describeMissing(state, others));
+  }
+  if (starting.length > 0) {
+    sentences.push(`${list(starting)} ${starting.length === 1 ? 'is' : 'are'} starting.`);
+  }
   return sentences.join(' ');
 }
 

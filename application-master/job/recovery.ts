@@ -24,11 +24,17 @@ import type { Transition } from './transition.ts';
 export function detectLostTasks(transition: Transition): void {
   for (const { slot } of transition.state.tasks) {
     const cause = lossOf(transition.state, transition.task(slot));
-    if (cause !== null) failTask(transition, slot, cause);
-    if (transition.state.decision !== null) return;
+    if (cause !== null) {
+      failTask(transition, slot, cause);
+    }
+    if (transition.state.decision !== null) {
+      return;
+    }
   }
   const blamed = findBlamedMember(transition.state);
-  if (blamed !== null) failTask(transition, blamed.slot, blamed.cause);
+  if (blamed !== null) {
+    failTask(transition, blamed.slot, blamed.cause);
+  }
 }
 
 /**
@@ -46,14 +52,19 @@ export function failTask(transition: Transition, slot: number, cause: Cause, how
   recordFailure(transition, failure);
   detach(transition, slot, how, 'its task has failed', failure.refundable);
   const end = whyNotRestarted(transition, failure);
-  if (end === null) restart(transition, failure);
-  else giveUp(transition, failure, end);
+  if (end === null) {
+    restart(transition, failure);
+  } else {
+    giveUp(transition, failure, end);
+  }
 }
 
 function restart(transition: Transition, { task, facts }: Failure): void {
   const notBefore = transition.now + restartPause(transition, task.slot);
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now, notBefore } });
-  if (!restartsAlone(transition.state, task)) endGeneration(transition, task, facts.cost === 'charged' ? 'failed' : 'was lost');
+  if (!restartsAlone(transition.state, task)) {
+    endGeneration(transition, task, facts.cost === 'charged' ? 'failed' : 'was lost');
+  }
 }
 
 /** Continues the job without the task if it can, and fails the job otherwise. */
@@ -61,7 +72,9 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
   // Only a sidecar outside the gang may stay away: a missing rank would break the ring.
-  if (task.role.tracking === 'sidecar' && !inGang(task)) return;
+  if (task.role.tracking === 'sidecar' && !inGang(task)) {
+    return;
+  }
   const expendable = isExpendable(transition.state, task);
   if (!canBeGivenUp(transition.state, task) || (end.kind === 'job' && expendable)) {
     decide(transition, { state: 'FAILED', diagnostics: failureDiagnostics(transition.state, failure, end.text) });
@@ -70,11 +83,15 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   const why = expendable ? 'enough others can be there' : 'the chief decides how the job ends';
   transition.recordTask('task-given-up', transition.task(task.slot), { detail: `it ${end.text}; ${why}` });
   // A generation with fewer members must form, unless the task was not a member.
-  if (isMember(task) && (expendable || !restartsAlone(transition.state, task))) endGeneration(transition, task, 'is given up');
+  if (isMember(task) && (expendable || !restartsAlone(transition.state, task))) {
+    endGeneration(transition, task, 'is given up');
+  }
 }
 
 function endGeneration(transition: Transition, task: Task, what: string): void {
-  if (transition.gang?.phase === 'forming') return;
+  if (transition.gang?.phase === 'forming') {
+    return;
+  }
   newGeneration(transition, { incidentUntil: transition.now + graceMs(jobOf(transition.state)), why: `${nameOf(task)} ${what}` });
 }
 
@@ -98,8 +115,9 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
   unclaim(transition);
   for (const task of gangTasks(transition.state)) {
     transition.updateContainer(task.slot, { leaveRevision: null });
-    if (task.executor !== null) prepare(transition, task.slot);
-    else if (task.state === 'succeeded') {
+    if (task.executor !== null) {
+      prepare(transition, task.slot);
+    } else if (task.state === 'succeeded') {
       transition.update(task.slot, { state: 'requested', wait: { since: transition.now, notBefore: transition.now }, exit: null });
     }
   }
@@ -110,7 +128,9 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
  * `allocated`, the executor in the new container with `hello`, and a prepared executor with `ready`.
  */
 export function recover(transition: Transition): void {
-  if (transition.gang?.phase === 'forming') formGeneration(transition);
+  if (transition.gang?.phase === 'forming') {
+    formGeneration(transition);
+  }
   startReplacements(transition);
   startUnranked(transition);
   letLeave(transition);
@@ -120,9 +140,12 @@ export function recover(transition: Transition): void {
 /** 5. Chooses the members as soon as possible. Starts them once all of them are ready and the snapshot that names them is durable. */
 function formGeneration(transition: Transition): void {
   const claimRevision = transition.gang?.claimRevision ?? null;
-  if (claimRevision === null) claimGeneration(transition);
-  else if (memberTasks(transition.state).some((task) => task.container === null)) {
+  if (claimRevision === null) {
+    claimGeneration(transition);
+  } else if (memberTasks(transition.state).some((task) => task.container === null)) {
     unclaim(transition);
     claimGeneration(transition);
-  } else if (transition.state.revisions.durable >= claimRevision) startGeneration(transition);
+  } else if (transition.state.revisions.durable >= claimRevision) {
+    startGeneration(transition);
+  }
 }

@@ -50,7 +50,9 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
 }
 
 function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapshot): Task {
-  if (saved === undefined) return task;
+  if (saved === undefined) {
+    return task;
+  }
   const known = {
     rank: saved.rank,
     attempts: saved.attempts,
@@ -61,9 +63,12 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
   if (
     isTaskOver(saved.state) &&
     (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')
-  )
+  ) {
     return { ...task, ...known, state: saved.state, exit: saved.exit };
-  if (saved.containerId === null) return { ...task, ...known };
+  }
+  if (saved.containerId === null) {
+    return { ...task, ...known };
+  }
   return {
     ...task,
     ...known,
@@ -87,14 +92,18 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
   const alive = new Map(event.survivors.map((container) => [container.id, container]));
   for (const task of transition.state.tasks) {
     const { container } = task;
-    if (container === null || container.reattachBy === null) continue;
+    if (container === null || container.reattachBy === null) {
+      continue;
+    }
     const survivor = alive.get(container.id);
     // An unlisted container has ended, and the cluster is about to report why; or the cluster lists it late.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }
   for (const container of event.survivors) {
-    if (transition.state.byContainer.has(container.id)) continue;
+    if (transition.state.byContainer.has(container.id)) {
+      continue;
+    }
     stopStranger(transition, { containerId: container.id, role: container.role, index: -1, node: container.node });
   }
 }
@@ -102,10 +111,14 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
 /** Once all members have reattached: resumes the generation if it is running, and forms a new one if it is not. */
 export function settle(transition: Transition): void {
   const { gang, generation, cluster } = transition.state;
-  if (gang === null || gang.phase !== 'reattaching' || cluster.registration === null) return;
+  if (gang === null || gang.phase !== 'reattaching' || cluster.registration === null) {
+    return;
+  }
   const tasks = memberTasks(transition.state);
   const loose = (task: Task) => isIndependentlyReplaceable(jobOf(transition.state), task.role);
-  if (tasks.some((task) => task.container !== null && task.executor === null)) return;
+  if (tasks.some((task) => task.container !== null && task.executor === null)) {
+    return;
+  }
   const active = tasks.filter((task) => task.state !== 'succeeded');
   const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
   const rest = active.filter((task) => !inGeneration.includes(task));
@@ -123,5 +136,9 @@ export function settle(transition: Transition): void {
   }
   transition.patchGang({ phase: 'started', since: transition.now, members: membersOf(transition.state) });
   transition.record('generation-resumed', { generation, detail: `${inGeneration.length} of ${tasks.length} tasks were running` });
-  for (const task of bound) if (!loose(task)) startMember(transition, task.slot);
+  for (const task of bound) {
+    if (!loose(task)) {
+      startMember(transition, task.slot);
+    }
+  }
 }

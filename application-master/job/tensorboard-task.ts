@@ -17,15 +17,21 @@ function others(state: JobState): Task[] {
 
 /** True if all other tasks have what they need. */
 export function othersRun(state: JobState): boolean {
-  if (state.gang !== null && state.gang.phase !== 'started') return false;
+  if (state.gang !== null && state.gang.phase !== 'started') {
+    return false;
+  }
   return others(state).every((task) => task.state === 'running' || isOver(task));
 }
 
 /** TensorBoard tasks whose containers other tasks may be waiting for. */
 export function tensorBoardTasksInTheWay(state: JobState): Task[] {
-  if (state.cluster.registration === null || state.decision !== null) return [];
+  if (state.cluster.registration === null || state.decision !== null) {
+    return [];
+  }
   const holding = state.tasks.filter((task) => task.container !== null && isTensorBoardRole(jobOf(state), task.role));
-  if (holding.length === 0) return [];
+  if (holding.length === 0) {
+    return [];
+  }
   return others(state).some((task) => task.state === 'requested' && waitedMs(state, task) >= LIMITS.yieldMs) ? holding : [];
 }
 

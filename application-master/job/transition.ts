@@ -56,7 +56,9 @@ export class Transition {
 
   task(slot: number): Task {
     const task = this.#state.tasks[slot];
-    if (task === undefined) throw new RangeError(`no task in slot ${slot}`);
+    if (task === undefined) {
+      throw new RangeError(`no task in slot ${slot}`);
+    }
     return task;
   }
 
@@ -70,7 +72,9 @@ export class Transition {
 
   patchGang(changes: Partial<Gang>): void {
     const gang = this.#state.gang;
-    if (gang !== null) this.patch({ gang: { ...gang, ...changes } });
+    if (gang !== null) {
+      this.patch({ gang: { ...gang, ...changes } });
+    }
   }
 
   /** Changes fields of a task, and single fields of the groups `failures`, `wait` and `progress`. */
@@ -91,12 +95,16 @@ export class Transition {
 
   updateContainer(slot: number, changes: Partial<TaskContainer>): void {
     const container = this.task(slot).container;
-    if (container !== null) this.update(slot, { container: { ...container, ...changes } });
+    if (container !== null) {
+      this.update(slot, { container: { ...container, ...changes } });
+    }
   }
 
   updateExecutor(slot: number, changes: Partial<Executor>): void {
     const executor = this.task(slot).executor;
-    if (executor !== null) this.update(slot, { executor: { ...executor, ...changes } });
+    if (executor !== null) {
+      this.update(slot, { executor: { ...executor, ...changes } });
+    }
   }
 
   assign(containerId: string, slot: number): void {

@@ -16,14 +16,22 @@ import type { Transition } from './transition.ts';
 export function watch(transition: Transition): void {
   chaseEnding(transition);
   // A held job has nothing to monitor, and its timeouts do not run.
-  if (transition.state.decision !== null || transition.state.admission.held !== null) return;
+  if (transition.state.decision !== null || transition.state.admission.held !== null) {
+    return;
+  }
   endOverdueJob(transition);
   endIdleJob(transition);
   detectLostTasks(transition);
   forgiveNodes(transition);
-  for (const task of tensorBoardTasksInTheWay(transition.state)) giveBack(transition, task, 'others wait for a container');
-  for (const task of sparesInTheWay(transition.state)) giveBack(transition, task, 'the room is needed for another task');
-  for (const { slot } of transition.state.tasks) endLoneRound(transition, slot);
+  for (const task of tensorBoardTasksInTheWay(transition.state)) {
+    giveBack(transition, task, 'others wait for a container');
+  }
+  for (const task of sparesInTheWay(transition.state)) {
+    giveBack(transition, task, 'the room is needed for another task');
+  }
+  for (const { slot } of transition.state.tasks) {
+    endLoneRound(transition, slot);
+  }
   endRound(transition);
 }
 
@@ -51,11 +59,14 @@ function endOverdueJob(transition: Transition): void {
 
 function endIdleJob(transition: Transition): void {
   const { admission, busyAt, decision, tasks } = transition.state;
-  if (decision !== null) return;
+  if (decision !== null) {
+    return;
+  }
   const { idle } = admission.limits;
   // A job that is waiting for containers does not hold any without using them, so it is not idle.
-  if (!tasks.some((task) => task.state === 'running')) transition.patch({ busyAt: transition.now });
-  else if (idle !== null && transition.now - busyAt >= idle.ms) {
+  if (!tasks.some((task) => task.state === 'running')) {
+    transition.patch({ busyAt: transition.now });
+  } else if (idle !== null && transition.now - busyAt >= idle.ms) {
     fail(
       transition,
       `The job was idle for ${seconds(idle.ms)}: no program of its computed or reported anything (${idle.path} of the site file).`,
@@ -78,16 +89,20 @@ function endLoneRound(transition: Transition, slot: number): void {
     transition.state.cluster.registration === null ||
     transition.state.decision !== null ||
     isOver(task)
-  )
+  ) {
     return;
+  }
   // TensorBoard without a container waits for the other tasks.
-  if (isTensorBoardRole(jobOf(transition.state), task.role) && task.container === null) return;
+  if (isTensorBoardRole(jobOf(transition.state), task.role) && task.container === null) {
+    return;
+  }
   if (
     task.executor !== null ||
     typeof task.container?.reattachBy === 'number' ||
     transition.now - Math.max(task.wait.since, task.wait.notBefore) < timeoutMs
-  )
+  ) {
     return;
+  }
   if (isElastic(task.role) && (!isMember(task) || (task.container === null && isExpendable(transition.state, task)))) {
     goOnWithout(transition, task);
     return;
@@ -105,14 +120,20 @@ function endLoneRound(transition: Transition, slot: number): void {
       state: 'FAILED',
       diagnostics: `${nameOf(task)} was not there within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
-  } else if (task.container !== null) failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
-  else transition.update(slot, { wait: { since: transition.now } });
+  } else if (task.container !== null) {
+    failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
+  } else {
+    transition.update(slot, { wait: { since: transition.now } });
+  }
 }
 
 /** Optional tasks do not block the job. If a member of an elastic role cannot be replaced, the gang shrinks. */
 function goOnWithout(transition: Transition, task: Task): void {
   const { timeoutMs } = jobOf(transition.state).gang;
   transition.update(task.slot, { wait: { since: transition.now } });
-  if (task.container !== null) failTask(transition, task.slot, { kind: 'unheard', ms: timeoutMs });
-  else if (isMember(task)) newGeneration(transition, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
+  if (task.container !== null) {
+    failTask(transition, task.slot, { kind: 'unheard', ms: timeoutMs });
+  } else if (isMember(task)) {
+    newGeneration(transition, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
+  }
 }

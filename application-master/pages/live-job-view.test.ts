@@ -58,7 +58,9 @@ test('events of earlier attempts come first, as soon as they can be read', async
     attempt: 2,
     status: () => jobStatus({ tasks: [taskStatus({ containerId: null, node: null })] }),
     earlier: async () => {
-      if (!isThere) throw new Error('away');
+      if (!isThere) {
+        throw new Error('away');
+      }
       return [{ attempt: 1, entries, samples: [{ at: 3, tasks: [] }] }];
     },
   });

@@ -82,7 +82,9 @@ export class LiveJobView implements JobView {
 
   async log(task: string, file: LogFile, tail: number): Promise<LogTail | null> {
     const { logs } = this.#options;
-    if (task === 'master') return logs.own(file, tail);
+    if (task === 'master') {
+      return logs.own(file, tail);
+    }
     const owner = await this.#ownerOf(task);
     return owner === null ? null : logs.read(owner, file, tail);
   }
@@ -107,12 +109,18 @@ export class LiveJobView implements JobView {
   }
 
   #learnNodes(status: JobStatus): void {
-    for (const { node, nodeHttp } of status.tasks) if (node !== null && nodeHttp) this.#nodes.set(node, nodeHttp);
+    for (const { node, nodeHttp } of status.tasks) {
+      if (node !== null && nodeHttp) {
+        this.#nodes.set(node, nodeHttp);
+      }
+    }
   }
 
   /** Loads the records of earlier attempts once; retries at the next request if loading fails. */
   async #haveEarlier(): Promise<boolean> {
-    if (this.#knowsEarlier) return true;
+    if (this.#knowsEarlier) {
+      return true;
+    }
     this.#earlier ??= this.#readEarlier();
     await withTimeout(this.#earlier, EARLIER_MS, () => {});
     return this.#knowsEarlier;
@@ -134,12 +142,16 @@ export class LiveJobView implements JobView {
   /** The container for a log request. `worker:0` means the task's current or last container; a container ID means that container. */
   async #ownerOf(task: string): Promise<LogOwner | null> {
     const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);
-    if (present?.containerId) return { containerId: present.containerId, nodeHttp: present.nodeHttp || this.#webOf(present.node) };
+    if (present?.containerId) {
+      return { containerId: present.containerId, nodeHttp: present.nodeHttp || this.#webOf(present.node) };
+    }
     await this.#haveEarlier();
     const entry = this.#events.last(
       ({ role, index, containerId }) => containerId !== undefined && (containerId === task || `${role}:${index}` === task),
     );
-    if (entry?.containerId === undefined) return null;
+    if (entry?.containerId === undefined) {
+      return null;
+    }
     const { containerId } = entry;
     const placed = this.#events.last((each) => each.containerId === containerId && each.node !== undefined);
     return { containerId, nodeHttp: this.#webOf(placed?.node ?? null) };

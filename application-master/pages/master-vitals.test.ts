@@ -4,12 +4,16 @@ import { Lateness, MasterVitals } from './master-vitals.ts';
 test('a delay counts for every beat that it held up', () => {
   const lateness = new Lateness();
   expect(lateness.percentile(0.99)).toBe(0);
-  for (let beat = 0; beat < 1000; beat++) lateness.record(1);
+  for (let beat = 0; beat < 1000; beat++) {
+    lateness.record(1);
+  }
   lateness.record(1000);
   // Twenty of 1020 beats were late, by 1000, 950, ... ms.
   expect(lateness.percentile(0.99)).toBeGreaterThan(400);
   expect(lateness.percentile(0.9)).toBe(1);
-  for (let beat = 0; beat < 1200; beat++) lateness.record(2);
+  for (let beat = 0; beat < 1200; beat++) {
+    lateness.record(2);
+  }
   expect(lateness.percentile(0.999)).toBe(2);
   // The process was suspended for longer than the window, for example by closing a laptop.
   lateness.record(1e9);
@@ -20,7 +24,7 @@ test('a busy process measures its own lateness', async () => {
   const vitals = new MasterVitals('node1');
   try {
     const end = performance.now() + 1200;
-    while (performance.now() < end);
+    while (performance.now() < end) {}
     await expect.poll(() => vitals.read().latenessMs).toBeGreaterThan(900);
     expect(vitals.read()).toMatchObject({ node: 'node1', cpuCores: expect.closeTo(0.7, -0.5) });
     expect(vitals.read().rssBytes).toBeGreaterThan(1e6);

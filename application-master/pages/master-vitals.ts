@@ -17,7 +17,9 @@ export class Lateness {
   record(late: number): void {
     for (let rest = Math.max(0, late), beats = 0; beats < BEATS; rest -= BEAT_MS, beats++) {
       this.#ring[this.#count++ % BEATS] = Math.max(0, rest);
-      if (rest < BEAT_MS) break;
+      if (rest < BEAT_MS) {
+        break;
+      }
     }
   }
 
@@ -72,6 +74,8 @@ export class MasterVitals {
   }
 
   close(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+    }
   }
 }

@@ -9,7 +9,9 @@ function frozen(properties: Record<string, string>, users: string[] = []): Froze
 
 function allowed(job: FrozenJob, ...users: (string | null)[]): boolean[] {
   const access = viewAccess(job, 'token');
-  if (access.kind !== 'proxy') throw new Error('expected the proxy to be asked');
+  if (access.kind !== 'proxy') {
+    throw new Error('expected the proxy to be asked');
+  }
   return users.map((user) => access.mayView(user));
 }
 

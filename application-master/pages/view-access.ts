@@ -8,10 +8,14 @@ import { jobViewers } from '../../web/view-acl.ts';
  * the cluster does not check ACLs, as for YARN's own pages). On a single machine: clients with the token.
  */
 export function viewAccess(frozen: FrozenJob, token: string): Access {
-  if (frozen.cluster.kind === 'local') return { kind: 'token', token };
+  if (frozen.cluster.kind === 'local') {
+    return { kind: 'token', token };
+  }
   const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
   const hosts = configuration.resourceManagers.map((address) => new URL(address).hostname);
   const proxy = configuration.get('yarn.web-proxy.address');
-  if (proxy !== undefined && proxy !== '') hosts.push(proxy.replace(/:\d+$/, ''));
+  if (proxy !== undefined && proxy !== '') {
+    hosts.push(proxy.replace(/:\d+$/, ''));
+  }
   return { kind: 'proxy', hosts, mayView: jobViewers(configuration, { user: frozen.user, view: frozen.job.acls.view.users }) };
 }

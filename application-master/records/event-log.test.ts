@@ -11,7 +11,9 @@ function follow(log: EventLog, after = 0): { times: number[]; next: number } {
   const all: number[] = [];
   for (let next = after; ; ) {
     const page = log.page(next);
-    if (page.entries.length === 0) return { times: all, next };
+    if (page.entries.length === 0) {
+      return { times: all, next };
+    }
     all.push(...times(page.entries));
     next = page.next;
   }
@@ -26,7 +28,9 @@ test('a reader that follows the log receives each entry once', () => {
       let [count, next] = [0, 0];
       const heard: number[] = [];
       for (const batch of batches) {
-        for (let each = 0; each < batch; each++) log.record(entry(count++));
+        for (let each = 0; each < batch; each++) {
+          log.record(entry(count++));
+        }
         const page = follow(log, next);
         heard.push(...page.times);
         next = page.next;
@@ -39,7 +43,9 @@ test('a reader that follows the log receives each entry once', () => {
 
 test('keeps the first and the newest of very many entries', () => {
   const log = new EventLog(1);
-  for (let at = 0; at < 100_000; at++) log.record(entry(at));
+  for (let at = 0; at < 100_000; at++) {
+    log.record(entry(at));
+  }
   const { times: held, next } = follow(log);
   expect(held.slice(0, 5000)).toEqual(Array.from({ length: 5000 }, (_, at) => at));
   expect(held.at(-1)).toBe(99_999);

@@ -28,7 +28,9 @@ export class EventLog {
     }
     this.#newest.push(entry);
     // Truncates in large steps, so that its cost is negligible.
-    if (this.#newest.length >= NEWEST_ENTRIES * 1.25) this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
+    if (this.#newest.length >= NEWEST_ENTRIES * 1.25) {
+      this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
+    }
   }
 
   /** Adds the entries that earlier attempts left in the history. */
@@ -42,20 +44,30 @@ export class EventLog {
     const entries: HistoryEntry[] = [];
     let next = after;
     const add = (number: number, entry: HistoryEntry): boolean => {
-      if (number < after) return true;
-      if (entries.length === ENTRIES_A_PAGE) return false;
+      if (number < after) {
+        return true;
+      }
+      if (entries.length === ENTRIES_A_PAGE) {
+        return false;
+      }
       entries.push(entry);
       next = number + 1;
       return true;
     };
-    for (const { number, entry } of this.#earlier) if (!add(number, entry)) return { entries, next };
+    for (const { number, entry } of this.#earlier) {
+      if (!add(number, entry)) {
+        return { entries, next };
+      }
+    }
     const newestAt = this.#base + this.#count - this.#newest.length;
     for (const [list, begin] of [
       [this.#first, this.#base],
       [this.#newest, newestAt],
     ] as const) {
       for (let at = Math.max(0, after - begin); at < list.length; at++) {
-        if (!add(begin + at, list[at] as HistoryEntry)) return { entries, next };
+        if (!add(begin + at, list[at] as HistoryEntry)) {
+          return { entries, next };
+        }
       }
     }
     return { entries, next };

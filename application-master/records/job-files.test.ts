@@ -43,7 +43,9 @@ function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot |
     for (const each of snapshots) {
       const done = (what: Snapshot | { superseded: number }): void => {
         heard.push(what);
-        if ('superseded' in what || what.revision === snapshots.at(-1)?.revision) resolve(heard);
+        if ('superseded' in what || what.revision === snapshots.at(-1)?.revision) {
+          resolve(heard);
+        }
       };
       files.persist(each, done, (superseded) => done({ superseded }));
     }
@@ -99,7 +101,9 @@ it('keeps all events in order, and removes the files that only a running job nee
   await files.writeFrozenJob('{}');
   await files.writeAddress({ attempt: 1 });
   await persist(files, snapshot(1));
-  for (let at = 0; at < 100; at++) files.record({ at, event: 'e' });
+  for (let at = 0; at < 100; at++) {
+    files.record({ at, event: 'e' });
+  }
   await files.close();
   const lines = readFileSync(path.join(folder, 'history', 'events-1.jsonl'), 'utf8')
     .trim()

@@ -134,13 +134,17 @@ export class JobFiles {
     try {
       await this.#storage.write(uri, Buffer.from(JSON.stringify(content)), { permission: 0o600, makeParents: false });
     } catch (error) {
-      if (error instanceof TonyError && error.code === 'NOT_FOUND') await this.#lookForStaging();
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+        await this.#lookForStaging();
+      }
       throw error;
     }
   }
 
   async #lookForStaging(): Promise<void> {
-    if ((await this.#storage.stat(this.#staging)) === null) this.#gone();
+    if ((await this.#storage.stat(this.#staging)) === null) {
+      this.#gone();
+    }
   }
 
   /**
@@ -154,7 +158,9 @@ export class JobFiles {
       return typeof attempt === 'number' ? attempt : 0;
     } catch (error) {
       // The first attempt may not have written it yet.
-      if (error instanceof TonyError && error.code === 'NOT_FOUND') return 0;
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+        return 0;
+      }
       throw error;
     }
   }
@@ -163,11 +169,15 @@ export class JobFiles {
   async #readSnapshot(): Promise<Snapshot | null> {
     for (let attempt = this.#attempt - 1; attempt >= 1; attempt--) {
       const uri = this.#stateUri(attempt);
-      if ((await this.#storage.stat(uri)) === null) continue;
+      if ((await this.#storage.stat(uri)) === null) {
+        continue;
+      }
       try {
         return parseSnapshot((await this.#storage.read(uri)).toString());
       } catch (error) {
-        if (!(error instanceof TonyError && error.code === 'STATE_UNREADABLE')) throw error;
+        if (!(error instanceof TonyError && error.code === 'STATE_UNREADABLE')) {
+          throw error;
+        }
         this.#log.error({ uri, error: error.message }, 'could not read the state of an earlier attempt');
       }
     }
@@ -192,7 +202,9 @@ export class JobFiles {
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     await this.#retry("where the job's feeds are could not be written", async () => {
-      if ((await this.newestAttempt()) > this.#attempt) return;
+      if ((await this.newestAttempt()) > this.#attempt) {
+        return;
+      }
       await this.#stage(joinUri(this.#staging, FEED_ADDRESS_FILE), address);
     });
   }
@@ -218,7 +230,9 @@ export class JobFiles {
   async staged(name: string): Promise<Entry> {
     const uri = joinUri(this.#staging, name);
     const entry = await this.#storage.stat(uri);
-    if (entry !== null) return entry;
+    if (entry !== null) {
+      return entry;
+    }
     await this.#lookForStaging();
     throw new TonyError('NOT_FOUND', `${uri} does not exist.`, { hint: 'Check whether the staging folder of the job was removed.' });
   }
@@ -232,7 +246,9 @@ export class JobFiles {
 
   record(entry: HistoryEntry): void {
     this.#events.push(`${JSON.stringify(entry)}\n`);
-    if (this.#events.length > MAXIMUM_EVENTS) this.#events.splice(FIRST_EVENTS, Math.floor(MAXIMUM_EVENTS / 5));
+    if (this.#events.length > MAXIMUM_EVENTS) {
+      this.#events.splice(FIRST_EVENTS, Math.floor(MAXIMUM_EVENTS / 5));
+    }
     this.#eventsFile.touch();
   }
 
@@ -272,7 +288,9 @@ export class JobFiles {
     };
     const onFailure = (error: unknown, _: number, pauseMs: number): void => {
       this.#log.warn({ error: messageOf(error) }, 'could not write the final state to the history');
-      if (performance.now() + pauseMs > deadline) throw error;
+      if (performance.now() + pauseMs > deadline) {
+        throw error;
+      }
     };
     return retry(write, { ...STORAGE_BACKOFF, onFailure }).then(
       (valid) => ({ status: valid, written: true }),
@@ -282,7 +300,9 @@ export class JobFiles {
 
   async #readFinal(): Promise<JobStatus | null> {
     const uri = joinUri(this.#history, 'final.json');
-    if ((await this.#storage.stat(uri)) === null) return null;
+    if ((await this.#storage.stat(uri)) === null) {
+      return null;
+    }
     return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
   }
 

@@ -27,7 +27,9 @@ export class RewrittenFile {
   /** Marks the content as changed and schedules a write. */
   touch(): void {
     this.#isStale = true;
-    if (this.#timer !== null || this.#isClosed) return;
+    if (this.#timer !== null || this.#isClosed) {
+      return;
+    }
     this.#timer = setTimeout(() => void this.#write(), this.#options.pauseMs());
     this.#timer.unref();
   }
@@ -39,10 +41,14 @@ export class RewrittenFile {
   }
 
   #write(): Promise<void> {
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+    }
     this.#timer = null;
     this.#writing = this.#writing.then(async () => {
-      if (!this.#isStale) return;
+      if (!this.#isStale) {
+        return;
+      }
       this.#isStale = false;
       const { storage, uri, permission, content, log } = this.#options;
       try {

@@ -36,7 +36,9 @@ export class TaskLogs {
   async own(file: LogFile, tail: number): Promise<LogTail | null> {
     for (const folder of this.#ownFolders) {
       const found = await tailOf(path.join(folder, file), bounded(tail));
-      if (found !== null) return found;
+      if (found !== null) {
+        return found;
+      }
     }
     return null;
   }
@@ -47,8 +49,12 @@ export class TaskLogs {
    */
   async read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null> {
     const { cluster } = this.#frozen;
-    if (cluster.kind === 'local') return tailOf(path.join(cluster.directory, owner.containerId, 'logs', file), bounded(tail));
-    if (this.#cluster === null) return null;
+    if (cluster.kind === 'local') {
+      return tailOf(path.join(cluster.directory, owner.containerId, 'logs', file), bounded(tail));
+    }
+    if (this.#cluster === null) {
+      return null;
+    }
     if (this.#reads === MAXIMUM_READS) {
       throw new TonyError('LOGS_UNAVAILABLE', 'Too many logs are being read at the same time.', { hint: 'Try again in a moment.' });
     }
@@ -71,7 +77,9 @@ export class TaskLogs {
 
 async function tailOf(file: string, tail: number): Promise<LogTail | null> {
   const handle = await open(file, 'r').catch(() => null);
-  if (handle === null) return null;
+  if (handle === null) {
+    return null;
+  }
   try {
     const { size } = await handle.stat();
     const offset = Math.max(0, size - tail);
@@ -89,6 +97,8 @@ function bounded(tail: number): number {
 /** A character that is cut at the beginning counts as skipped. */
 function textOf(bytes: Buffer, offset: number): LogTail {
   let cut = 0;
-  while (offset > 0 && cut < Math.min(3, bytes.length) && ((bytes[cut] as number) & 0xc0) === 0x80) cut++;
+  while (offset > 0 && cut < Math.min(3, bytes.length) && ((bytes[cut] as number) & 0xc0) === 0x80) {
+    cut++;
+  }
   return { text: bytes.subarray(cut).toString('utf8'), skipped: offset + cut };
 }

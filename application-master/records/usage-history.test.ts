@@ -28,7 +28,9 @@ test('covers the whole job within a bounded number of samples, however long it r
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 5000 }), fc.integer({ min: 1, max: 400 }), (length, tasks) => {
       const history = new UsageHistory();
-      for (let at = 1; at <= length; at++) history.add(sample(at, tasks));
+      for (let at = 1; at <= length; at++) {
+        history.add(sample(at, tasks));
+      }
       const { samples, next } = history.page(0);
       const most = Math.min(1000, 20_000 / tasks);
       expect(samples.length).toBeLessThanOrEqual(most);
@@ -45,7 +47,9 @@ test('covers the whole job within a bounded number of samples, however long it r
 
 test('averages the CPU load and keeps the maximum of memory', () => {
   const history = new UsageHistory();
-  for (let at = 1; at <= 1001; at++) history.add(sample(at, 1, at % 2));
+  for (let at = 1; at <= 1001; at++) {
+    history.add(sample(at, 1, at % 2));
+  }
   const [first] = history.page(0).samples;
   expect(first).toEqual({ at: 2, tasks: [{ ...sample(2).tasks[0], cpuCores: 0.5 }] });
 });

@@ -24,7 +24,9 @@ export class UsageHistory {
   }
 
   add(sample: UsageSample): void {
-    if (sample.tasks.length === 0) return;
+    if (sample.tasks.length === 0) {
+      return;
+    }
     const last = this.#samples.at(-1);
     if (last !== undefined && this.#gathered < this.#gather) {
       this.#gathered++;
@@ -34,14 +36,18 @@ export class UsageHistory {
       this.#taskSamples += sample.tasks.length;
       this.#gathered = 1;
     }
-    while (this.#isFull()) this.#thin();
+    while (this.#isFull()) {
+      this.#thin();
+    }
   }
 
   /** Adds the samples that earlier attempts of the ApplicationMaster left. */
   prepend(samples: readonly UsageSample[]): void {
     this.#samples = [...samples, ...this.#samples];
     this.#recount();
-    while (this.#isFull()) this.#thin();
+    while (this.#isFull()) {
+      this.#thin();
+    }
   }
 
   page(after: number): UsagePage {
@@ -51,7 +57,9 @@ export class UsageHistory {
   }
 
   #isFull(): boolean {
-    if (this.#samples.length <= FEWEST_SAMPLES) return false;
+    if (this.#samples.length <= FEWEST_SAMPLES) {
+      return false;
+    }
     return this.#samples.length > MAXIMUM_SAMPLES || this.#taskSamples > MAXIMUM_TASK_SAMPLES;
   }
 
@@ -62,7 +70,9 @@ export class UsageHistory {
       pairs.push(two === undefined ? one : merged(one, two, 1 / 2));
     }
     // The newest sample may be unpaired and still incomplete.
-    if (this.#samples.length % 2 === 0) this.#gathered += this.#gather;
+    if (this.#samples.length % 2 === 0) {
+      this.#gathered += this.#gather;
+    }
     this.#samples = pairs;
     this.#gather *= 2;
     this.#recount();
@@ -83,7 +93,9 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
   return {
     at,
     tasks: tasks.slice(0, MAXIMUM_TASKS).flatMap(({ role, index, step, usage }): TaskUsageSample[] => {
-      if (usage === null) return [];
+      if (usage === null) {
+        return [];
+      }
       const { rssBytes, gpus } = usage;
       const busy = gpuUtilization(usage);
       return [
@@ -109,7 +121,9 @@ function merged(earlier: UsageSample, later: UsageSample, share: number): UsageS
   const tasks = later.tasks.map((task): TaskUsageSample => {
     const old = before.get(task.task);
     before.delete(task.task);
-    if (old === undefined) return task;
+    if (old === undefined) {
+      return task;
+    }
     return {
       task: task.task,
       step: task.step,

@@ -88,7 +88,9 @@ export class ExecutorService {
   /** Ends every stream. */
   close(): void {
     this.#closed = true;
-    for (const stream of this.#streams.values()) stream.end();
+    for (const stream of this.#streams.values()) {
+      stream.end();
+    }
     this.#streams.clear();
     this.#listener?.close();
     this.#server.forceShutdown();
@@ -104,14 +106,20 @@ export class ExecutorService {
     const deadline = setTimeout(() => this.#refuse(stream, status.DEADLINE_EXCEEDED, 'no hello came'), HELLO_DEADLINE_MS);
     const ended = (): void => {
       clearTimeout(deadline);
-      if (containerId === null || this.#streams.get(containerId) !== stream) return;
+      if (containerId === null || this.#streams.get(containerId) !== stream) {
+        return;
+      }
       this.#streams.delete(containerId);
-      if (!this.#closed) this.#options.hear({ type: 'stream-lost', containerId });
+      if (!this.#closed) {
+        this.#options.hear({ type: 'stream-lost', containerId });
+      }
     };
     stream.on('data', (message: ExecutorMessage) => {
       try {
         if (containerId !== null) {
-          if (this.#streams.get(containerId) === stream) this.#said(containerId, message);
+          if (this.#streams.get(containerId) === stream) {
+            this.#said(containerId, message);
+          }
           return;
         }
         clearTimeout(deadline);
@@ -147,7 +155,9 @@ export class ExecutorService {
     this.#streams.get(containerId)?.end();
     this.#streams.set(containerId, stream);
     stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
-    for (const event of eventsOf(hello)) this.#options.hear(event);
+    for (const event of eventsOf(hello)) {
+      this.#options.hear(event);
+    }
     return containerId;
   }
 
@@ -161,26 +171,40 @@ export class ExecutorService {
   async #serve(call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>): Promise<void> {
     const { containerId, generation, service, body } = call.request;
     const refuse = (code: status, details: string): void => answer({ code, details });
-    if (!this.#isProof(call.request)) return refuse(status.PERMISSION_DENIED, 'the executor did not prove its container');
+    if (!this.#isProof(call.request)) {
+      return refuse(status.PERMISSION_DENIED, 'the executor did not prove its container');
+    }
     const assignment = this.#options.assignmentOf(containerId);
-    if (assignment === undefined) return refuse(status.UNAVAILABLE, 'the job is being restored');
-    if (assignment === null) return refuse(status.FAILED_PRECONDITION, 'this container has no part in the job any more');
+    if (assignment === undefined) {
+      return refuse(status.UNAVAILABLE, 'the job is being restored');
+    }
+    if (assignment === null) {
+      return refuse(status.FAILED_PRECONDITION, 'this container has no part in the job any more');
+    }
     const calls = this.#calls.get(containerId) ?? 0;
-    if (calls >= CALLS_OF_CONTAINER) return refuse(status.RESOURCE_EXHAUSTED, 'too many questions at a time');
+    if (calls >= CALLS_OF_CONTAINER) {
+      return refuse(status.RESOURCE_EXHAUSTED, 'too many questions at a time');
+    }
     this.#calls.set(containerId, calls + 1);
     const gone = new AbortController();
     call.on('cancelled', () => gone.abort());
     try {
       const given = await this.#options.serve({ containerId, role: assignment.role, generation, service, body, signal: gone.signal });
-      if (given === null) refuse(status.UNAVAILABLE, 'a newer ApplicationMaster has taken over');
-      else answer(null, given);
+      if (given === null) {
+        refuse(status.UNAVAILABLE, 'a newer ApplicationMaster has taken over');
+      } else {
+        answer(null, given);
+      }
     } catch (error) {
       this.#options.log.error({ error: messageOf(error), service }, 'a service failed');
       refuse(status.INTERNAL, messageOf(error));
     } finally {
       const left = (this.#calls.get(containerId) ?? 1) - 1;
-      if (left > 0) this.#calls.set(containerId, left);
-      else this.#calls.delete(containerId);
+      if (left > 0) {
+        this.#calls.set(containerId, left);
+      } else {
+        this.#calls.delete(containerId);
+      }
     }
   }
 
@@ -200,12 +224,15 @@ export class ExecutorService {
         usage: usage ? usageOf(usage) : null,
         progress: progress ? progressOf(progress) : null,
       });
-    } else if (message.ready)
+    } else if (message.ready) {
       hear({ type: 'ready', containerId, generation: asGeneration(message.ready.generation), port: message.ready.port });
-    else if (message.started)
+    } else if (message.started) {
       hear({ type: 'started', containerId, generation: asGeneration(message.started.generation), pid: message.started.pid });
-    else if (message.exited) hear({ type: 'exited', containerId, exit: exitOf(message.exited) });
-    else if (message.left) hear({ type: 'left', containerId });
+    } else if (message.exited) {
+      hear({ type: 'exited', containerId, exit: exitOf(message.exited) });
+    } else if (message.left) {
+      hear({ type: 'left', containerId });
+    }
   }
 }
 
@@ -230,9 +257,13 @@ function eventsOf(hello: Hello): UntimedEvent[] {
   const exit = hello.exited ? exitOf(hello.exited) : null;
   const progress = hello.progress ? progressOf(hello.progress) : null;
   const greeting = { type: 'hello', containerId, role, index, generation, host, port } as const;
-  if (progress === null) return [{ ...greeting, phase, exit }];
+  if (progress === null) {
+    return [{ ...greeting, phase, exit }];
+  }
   const report: UntimedEvent = { type: 'heartbeat', containerId, generation, usage: null, progress };
-  if (exit === null || progress.lostRank === null) return [{ ...greeting, phase, exit }, report];
+  if (exit === null || progress.lostRank === null) {
+    return [{ ...greeting, phase, exit }, report];
+  }
   return [{ ...greeting, phase: 'running', exit: null }, report, { type: 'exited', containerId, exit }];
 }
 

@@ -75,8 +75,11 @@ export class FeedServer implements FeedListener {
       return;
     }
     this.#listener?.proven(stream.getPeer());
-    if (this.#streams >= MAXIMUM_STREAMS) refuse(stream, status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
-    else this.#accept(stream);
+    if (this.#streams >= MAXIMUM_STREAMS) {
+      refuse(stream, status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
+    } else {
+      this.#accept(stream);
+    }
   }
 
   /** Passes the messages of an authenticated producer to the feeds until its stream ends or is refused. */
@@ -87,23 +90,33 @@ export class FeedServer implements FeedListener {
     this.#streams++;
     const ended = (): void => {
       clearTimeout(deadline);
-      if (isOver) return;
+      if (isOver) {
+        return;
+      }
       isOver = true;
       this.#streams--;
-      if (link !== null) closed(link);
+      if (link !== null) {
+        closed(link);
+      }
     };
     const refuseWith = (error: unknown): void => {
-      if (isOver) return;
+      if (isOver) {
+        return;
+      }
       ended();
       const code = error instanceof TonyError && error.code === 'USAGE' ? status.INVALID_ARGUMENT : status.ABORTED;
       refuse(stream, code, messageOf(error));
     };
     const deadline = setTimeout(() => refuseWith(new Error('the producer sent no opening message')), OPENING_MS);
     stream.on('data', (message: ProducerMessage) => {
-      if (isOver) return;
+      if (isOver) {
+        return;
+      }
       try {
         checkNumbers(message);
-        if (link !== null) return said(link, message);
+        if (link !== null) {
+          return said(link, message);
+        }
         clearTimeout(deadline);
         const { first, ...names } = openingOf(message);
         link = { ...names, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
@@ -127,7 +140,9 @@ function refuse(stream: ProducerStream, code: status, details: string): void {
 }
 
 function checkNumbers({ opening, chunk, ending }: ProducerMessage): void {
-  if ([opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) return;
+  if ([opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) {
+    return;
+  }
   throw new TonyError('USAGE', 'chunk numbers must be integers below 2^53');
 }
 

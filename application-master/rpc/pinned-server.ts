@@ -64,7 +64,9 @@ export async function listenPinned(server: Server, address: string, options: Pin
   front.on('secureConnection', (socket) => {
     // A broken connection is not an error of this server; the session handles its end.
     socket.on('error', () => {});
-    if (isProof) limit.proven(socket);
+    if (isProof) {
+      limit.proven(socket);
+    }
     injector.injectConnection(socket);
   });
   // An unknown client, or a connection that broke during its handshake.

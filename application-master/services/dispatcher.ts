@@ -76,13 +76,17 @@ export class Dispatcher {
     const key = keyOf(asker, asked);
     const log = asked.log ?? [];
     const kept = this.#passes.get(key);
-    if (kept !== undefined) return kept.pass.tell(readerOf(asker, asked), log);
+    if (kept !== undefined) {
+      return kept.pass.tell(readerOf(asker, asked), log);
+    }
     const { kind, splits, fingerprint, share } = asked;
     const awaited = kind === 'shares' && asked.restored === true ? share.count : 0;
     const pass = new SplitPass({ kind, splits, fingerprint, awaited });
     pass.tell(readerOf(asker, asked), log);
     this.#passes.set(key, { role: asker.role, generation: generationOf(asker), pass });
-    for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) this.#passes.delete(old);
+    for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) {
+      this.#passes.delete(old);
+    }
     return true;
   }
 
@@ -97,7 +101,9 @@ export class Dispatcher {
     const kept = this.#passes.get(key);
     const reader = readerOf(asker, asked);
     const before = kept?.pass.countOf(reader) ?? null;
-    if (kept === undefined || before === null || (asked.at ?? 0) > before) return { answer: SPLITS_FORGOTTEN, isNew: false };
+    if (kept === undefined || before === null || (asked.at ?? 0) > before) {
+      return { answer: SPLITS_FORGOTTEN, isNew: false };
+    }
     // Moves the pass to the end: passes in use are kept.
     this.#passes.delete(key);
     this.#passes.set(key, kept);
@@ -113,10 +119,14 @@ export class Dispatcher {
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
     for (const { pass } of this.#passes.values()) {
-      if (pass.description.kind !== 'workers') continue;
+      if (pass.description.kind !== 'workers') {
+        continue;
+      }
       for (const reader of pass.readers) {
         const [containerId, generation] = JSON.parse(reader) as [string, number];
-        if (isAlive(containerId, generation)) continue;
+        if (isAlive(containerId, generation)) {
+          continue;
+        }
         pass.leave(reader);
         found = true;
       }
@@ -133,9 +143,12 @@ export class Dispatcher {
     const { role } = asker;
     const generation = generationOf(asker);
     for (const [key, kept] of this.#passes) {
-      if (kept.role !== role) continue;
-      if (kept.generation < generation) this.#passes.delete(key);
-      else if (kept.generation > generation) {
+      if (kept.role !== role) {
+        continue;
+      }
+      if (kept.generation < generation) {
+        this.#passes.delete(key);
+      } else if (kept.generation > generation) {
         throw new TonyError('SERVICE_LOST', `generation ${generation} has ended`, { hint: 'The program is about to be stopped.' });
       }
     }
@@ -146,7 +159,9 @@ type Question = z.infer<typeof question>;
 
 function parse(body: unknown): Question {
   const parsed = question.safeParse(body);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    return parsed.data;
+  }
   const [issue] = parsed.error.issues;
   throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }

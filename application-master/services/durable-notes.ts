@@ -40,7 +40,9 @@ export class DurableNotes {
     const read = await this.#retry('what was promised before cannot be read', async () => {
       for (let older = attempt - 1; older >= 1; older--) {
         const uri = this.#uri(older);
-        if ((await storage.stat(uri)) !== null) return (await storage.read(uri)).toString();
+        if ((await storage.stat(uri)) !== null) {
+          return (await storage.read(uri)).toString();
+        }
       }
       return null;
     });
@@ -51,7 +53,9 @@ export class DurableNotes {
   save(): Promise<boolean> {
     this.#next ??= this.#running.then(async () => {
       const wait = this.#begunAt + this.#options.pauseMs - performance.now();
-      if (wait > 0) await pause(wait, this.#closing.signal);
+      if (wait > 0) {
+        await pause(wait, this.#closing.signal);
+      }
       this.#begunAt = performance.now();
       this.#next = null;
       const writing = this.#write();

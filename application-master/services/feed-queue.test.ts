@@ -36,7 +36,9 @@ describe('a feed', () => {
   it('accepts any first chunk number of a producer, and counts earlier chunks as consumed', () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
-    for (const sequence of [1, 2, 3, 4]) feed.put('p', sequence, record(`${sequence}`));
+    for (const sequence of [1, 2, 3, 4]) {
+      feed.put('p', sequence, record(`${sequence}`));
+    }
     expect(feed.take('r', 0, 1).answer).toEqual({ records: ['1', '2', '3', '4'].map((text) => Buffer.from(text)) });
     feed.put('p', 5, record('5'));
     expect(feed.open('p', 4)).toBe(6);
@@ -91,13 +93,18 @@ describe('a feed', () => {
             const calm = turn > 3000;
             if (!calm && random() < 0.03) {
               feed = FeedQueue.restore(JSON.parse(JSON.stringify(written)));
-              for (const producer of producers) producer.next = null;
+              for (const producer of producers) {
+                producer.next = null;
+              }
             }
             const producer = producers[below(producers.length)] as (typeof producers)[number];
             if (!producer.isOver) {
-              if (!calm && random() < 0.1) producer.next = null;
-              if (producer.next === null) producer.next = feed.open(producer.id, producer.first);
-              else if (producer.next <= producer.size) {
+              if (!calm && random() < 0.1) {
+                producer.next = null;
+              }
+              if (producer.next === null) {
+                producer.next = feed.open(producer.id, producer.first);
+              } else if (producer.next <= producer.size) {
                 feed.put(producer.id, producer.next, record(`${producer.id}:${producer.next}`));
                 producer.next++;
               } else {
@@ -105,31 +112,44 @@ describe('a feed', () => {
                 written = feed.store();
                 producer.isOver = feed.isDone(producer.id) && (calm || random() < 0.8);
               }
-              if (random() < 0.5) producer.first = Math.max(producer.first, feed.takenOf(producer.id) + 1);
+              if (random() < 0.5) {
+                producer.first = Math.max(producer.first, feed.takenOf(producer.id) + 1);
+              }
             }
             const reader = readers[below(readers.length)] as (typeof readers)[number];
             if (!calm && random() < 0.03) {
               // The reader dies before it can use any part of this answer.
               const dead = `${reader.id}.${reader.life}`;
               const { answer, isNew } = feed.take(dead, reader.at, producers.length);
-              if (isNew) written = feed.store();
+              if (isNew) {
+                written = feed.store();
+              }
               reader.life++;
               reader.at = 0;
               feed.forget((id) => id === dead);
               written = feed.store();
-              if (answer === 'over') reader.isOver = false;
+              if (answer === 'over') {
+                reader.isOver = false;
+              }
               continue;
             }
             const { answer, isNew } = feed.take(`${reader.id}.${reader.life}`, reader.at, producers.length);
-            if (isNew) written = feed.store();
-            if (!calm && random() < 0.2) continue;
-            if (answer === 'over') reader.isOver = true;
-            else if (answer !== 'wait') {
+            if (isNew) {
+              written = feed.store();
+            }
+            if (!calm && random() < 0.2) {
+              continue;
+            }
+            if (answer === 'over') {
+              reader.isOver = true;
+            } else if (answer !== 'wait') {
               seen.push(...answer.records.map((each) => Buffer.from(each).toString()));
               reader.at++;
               reader.isOver = false;
             }
-            if (turn > 50_000) throw new Error(`does not end: ${JSON.stringify({ producers, readers, stored: feed.store() })}`);
+            if (turn > 50_000) {
+              throw new Error(`does not end: ${JSON.stringify({ producers, readers, stored: feed.store() })}`);
+            }
           }
           const all = sizes.flatMap((size, index) => Array.from({ length: size }, (_, at) => `p${index}:${at + 1}`));
           expect(seen.sort()).toEqual(all.sort());

@@ -61,7 +61,9 @@ export class FeedQueue {
     }
     for (const { id, at, given } of readers) {
       feed.#readers.set(id, { at, given });
-      for (const chunk of given) feed.#places.set(keyOf(chunk), 'given');
+      for (const chunk of given) {
+        feed.#places.set(keyOf(chunk), 'given');
+      }
     }
     return feed;
   }
@@ -82,8 +84,9 @@ export class FeedQueue {
   open(id: string, first: number): number {
     let producer = this.#producers.get(id);
     if (producer === undefined) {
-      if (this.#producers.size >= MAXIMUM_PRODUCERS)
+      if (this.#producers.size >= MAXIMUM_PRODUCERS) {
         throw new TonyError('USAGE', `the feed already has ${MAXIMUM_PRODUCERS} producers, the maximum`);
+      }
       producer = { received: 0, taken: 0, takenAhead: new Set(), last: null, bytes: 0 };
       this.#producers.set(id, producer);
     }
@@ -101,10 +104,16 @@ export class FeedQueue {
    */
   put(id: string, sequence: number, records: readonly Uint8Array[]): boolean {
     const producer = this.#known(id);
-    if (sequence <= producer.received) return false;
-    if (sequence !== producer.received + 1) throw new TonyError('DATA_INVALID', `chunk ${sequence} came after chunk ${producer.received}`);
+    if (sequence <= producer.received) {
+      return false;
+    }
+    if (sequence !== producer.received + 1) {
+      throw new TonyError('DATA_INVALID', `chunk ${sequence} came after chunk ${producer.received}`);
+    }
     producer.received = sequence;
-    if (isTaken(producer, sequence)) return false;
+    if (isTaken(producer, sequence)) {
+      return false;
+    }
     this.#chunks.set(keyOf([id, sequence]), records);
     this.#count(producer, bytesOf(records));
     const key = keyOf([id, sequence]);
@@ -138,9 +147,13 @@ export class FeedQueue {
       this.#readers.set(id, reader);
     }
     // A delayed older request: the reader no longer waits for its answer.
-    if (at < reader.at) return { answer: 'wait', isNew: false };
+    if (at < reader.at) {
+      return { answer: 'wait', isNew: false };
+    }
     if (at > reader.at) {
-      for (const chunk of reader.given) this.#markTaken(chunk);
+      for (const chunk of reader.given) {
+        this.#markTaken(chunk);
+      }
       reader.at = at;
       reader.given = [];
     }
@@ -149,12 +162,16 @@ export class FeedQueue {
       reader.given = this.#next();
       isNew = reader.given.length > 0;
     }
-    if (reader.given.length === 0) return { answer: this.isOver(producers) ? 'over' : 'wait', isNew: false };
+    if (reader.given.length === 0) {
+      return { answer: this.isOver(producers) ? 'over' : 'wait', isNew: false };
+    }
     const records: Uint8Array[] = [];
     for (const chunk of reader.given) {
       const held = this.#chunks.get(keyOf(chunk));
       // The producer resends the chunk to this ApplicationMaster, unless it knows that the chunk was consumed.
-      if (held === undefined && !this.#isTaken(chunk)) return { answer: 'wait', isNew };
+      if (held === undefined && !this.#isTaken(chunk)) {
+        return { answer: 'wait', isNew };
+      }
       records.push(...(held ?? []));
     }
     return { answer: { records }, isNew };
@@ -164,10 +181,14 @@ export class FeedQueue {
   forget(isGone: (reader: string) => boolean): boolean {
     let found = false;
     for (const [id, { given }] of this.#readers) {
-      if (!isGone(id)) continue;
+      if (!isGone(id)) {
+        continue;
+      }
       this.#readers.delete(id);
       const back = given.filter((chunk) => !this.#isTaken(chunk));
-      for (const chunk of back) this.#places.set(keyOf(chunk), 'queued');
+      for (const chunk of back) {
+        this.#places.set(keyOf(chunk), 'queued');
+      }
       this.#queue = [...back, ...this.#queue];
       found = true;
     }
@@ -223,15 +244,25 @@ export class FeedQueue {
     for (const chunk of this.#queue) {
       const records = this.#chunks.get(keyOf(chunk));
       // Returned without its records: the producer resends this chunk and those after it.
-      if (records === undefined) continue;
+      if (records === undefined) {
+        continue;
+      }
       const size = bytesOf(records);
-      if (given.length > 0 && bytes + size > ANSWER_BYTES) break;
+      if (given.length > 0 && bytes + size > ANSWER_BYTES) {
+        break;
+      }
       given.push(chunk);
       bytes += size;
-      if (given.length >= most) break;
+      if (given.length >= most) {
+        break;
+      }
     }
-    for (const chunk of given) this.#places.set(keyOf(chunk), 'given');
-    if (given.length > 0) this.#queue = this.#queue.filter((chunk) => this.#places.get(keyOf(chunk)) === 'queued');
+    for (const chunk of given) {
+      this.#places.set(keyOf(chunk), 'given');
+    }
+    if (given.length > 0) {
+      this.#queue = this.#queue.filter((chunk) => this.#places.get(keyOf(chunk)) === 'queued');
+    }
     return given;
   }
 
@@ -240,10 +271,16 @@ export class FeedQueue {
     const key = keyOf([id, sequence]);
     this.#count(producer, -bytesOf(this.#chunks.get(key) ?? []));
     this.#chunks.delete(key);
-    if (this.#places.get(key) === 'queued') this.#queue = this.#queue.filter(([other, number]) => other !== id || number !== sequence);
+    if (this.#places.get(key) === 'queued') {
+      this.#queue = this.#queue.filter(([other, number]) => other !== id || number !== sequence);
+    }
     this.#places.delete(key);
-    if (sequence > producer.taken) producer.takenAhead.add(sequence);
-    while (producer.takenAhead.delete(producer.taken + 1)) producer.taken++;
+    if (sequence > producer.taken) {
+      producer.takenAhead.add(sequence);
+    }
+    while (producer.takenAhead.delete(producer.taken + 1)) {
+      producer.taken++;
+    }
   }
 
   #count(producer: Producer, bytes: number): void {
@@ -253,12 +290,24 @@ export class FeedQueue {
 
   /** Marks every chunk up to `last` as consumed. */
   #passOver(id: string, producer: Producer, last: number): void {
-    if (last <= producer.taken) return;
+    if (last <= producer.taken) {
+      return;
+    }
     producer.taken = last;
-    for (const sequence of producer.takenAhead) if (sequence <= last) producer.takenAhead.delete(sequence);
+    for (const sequence of producer.takenAhead) {
+      if (sequence <= last) {
+        producer.takenAhead.delete(sequence);
+      }
+    }
     const known = [...this.#queue, ...[...this.#readers.values()].flatMap(({ given }) => given)];
-    for (const chunk of known) if (chunk[0] === id && chunk[1] <= last) this.#markTaken(chunk);
-    while (producer.takenAhead.delete(producer.taken + 1)) producer.taken++;
+    for (const chunk of known) {
+      if (chunk[0] === id && chunk[1] <= last) {
+        this.#markTaken(chunk);
+      }
+    }
+    while (producer.takenAhead.delete(producer.taken + 1)) {
+      producer.taken++;
+    }
   }
 
   #isTaken([id, sequence]: ChunkId): boolean {
@@ -267,7 +316,9 @@ export class FeedQueue {
 
   #known(id: string): Producer {
     const producer = this.#producers.get(id);
-    if (producer === undefined) throw new TonyError('INTERNAL', `the feed does not know producer ${id}`);
+    if (producer === undefined) {
+      throw new TonyError('INTERNAL', `the feed does not know producer ${id}`);
+    }
     return producer;
   }
 }

@@ -60,8 +60,12 @@ describe('feeds', () => {
     const size = 1024 * 1024;
     const chunks = (windowOf(producer) as number) / size;
     const send = (sequence: number) => feeds.said(producer, { chunk: { sequence, records: [Buffer.alloc(size - 64)] } });
-    for (let sequence = 1; sequence < chunks; sequence++) send(sequence);
-    for (let index = 0; index < 20; index++) feeds.opened(newProducer(feeds, 'a', `q${index}`), 1);
+    for (let sequence = 1; sequence < chunks; sequence++) {
+      send(sequence);
+    }
+    for (let index = 0; index < 20; index++) {
+      feeds.opened(newProducer(feeds, 'a', `q${index}`), 1);
+    }
     expect(refusal(() => send(chunks))).toBe('INTERNAL');
   });
 
@@ -84,7 +88,9 @@ describe('feeds', () => {
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const dead = Array.from({ length: 15 }, (_, index) => newProducer(feeds, 'a', `dead${index}`));
     const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
-    for (const producer of [waiting, other]) feeds.opened(producer, 1);
+    for (const producer of [waiting, other]) {
+      feeds.opened(producer, 1);
+    }
     for (const producer of dead) {
       feeds.opened(producer, 1);
       feeds.said(producer, { chunk: { sequence: 1, records: [record] } });
@@ -97,15 +103,21 @@ describe('feeds', () => {
     // A chunk that was in flight is resent only when there is room.
     expect(refusal(() => feeds.said(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
     const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
-    for (const at of [0, 1]) feeds.take(asker, { feed: 'a', reader: 'r', at, producers: 1 });
-    for (const producer of [waiting, other, late]) expect(windowOf(producer)).toBeGreaterThan(0);
+    for (const at of [0, 1]) {
+      feeds.take(asker, { feed: 'a', reader: 'r', at, producers: 1 });
+    }
+    for (const producer of [waiting, other, late]) {
+      expect(windowOf(producer)).toBeGreaterThan(0);
+    }
   });
 
   it('pause producers again when room that a returning producer freed is taken', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
-    for (const producer of [waiting, other]) feeds.opened(producer, 1);
+    for (const producer of [waiting, other]) {
+      feeds.opened(producer, 1);
+    }
     for (let index = 0; index < 15; index++) {
       const dead = newProducer(feeds, 'a', `dead${index}`);
       feeds.opened(dead, 1);
@@ -116,7 +128,9 @@ describe('feeds', () => {
     // The producer knows from the previous ApplicationMaster that its first chunk was consumed.
     const back = newProducer(feeds, 'a', 'dead0');
     feeds.opened(back, 2);
-    for (const producer of [waiting, other]) expect(windowOf(producer)).toBeGreaterThan(0);
+    for (const producer of [waiting, other]) {
+      expect(windowOf(producer)).toBeGreaterThan(0);
+    }
     feeds.said(other, { chunk: { sequence: 1, records: [record] } });
     expect([waiting, other, back].map(windowOf)).toEqual([0, 0, 0]);
   });

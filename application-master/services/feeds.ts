@@ -83,7 +83,9 @@ export class Feeds {
     const { feed: name, reader, at, producers } = parse(question, body);
     const feed = this.#open(name);
     const { answer, isNew } = feed.queue.take(readerOf(asker, reader), at, producers);
-    if (isNew) this.#options.note();
+    if (isNew) {
+      this.#options.note();
+    }
     this.#tell(feed);
     this.#tellOfRoom();
     return answer;
@@ -116,12 +118,15 @@ export class Feeds {
 
   readonly said = (link: ProducerLink, message: ProducerMessage): void => {
     const feed = this.#feeds.get(link.feed);
-    if (feed === undefined || feed.links.get(link.producer) !== link) return;
+    if (feed === undefined || feed.links.get(link.producer) !== link) {
+      return;
+    }
     const { queue } = feed;
     if (message.chunk) {
       const records = message.chunk.records ?? [];
-      if (records.length > MAXIMUM_CHUNK_RECORDS)
+      if (records.length > MAXIMUM_CHUNK_RECORDS) {
         throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
+      }
       // One chunk may exceed the window; otherwise a record larger than the window could never be sent. The producer may still use a larger
       // window from when there were fewer producers: it reconnects, learns the new window, and waits.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
@@ -132,10 +137,14 @@ export class Feeds {
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
-      if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
+      if (queue.put(link.producer, message.chunk.sequence, records)) {
+        this.#options.changed();
+      }
       this.#tellOfRoom();
     } else if (message.ending) {
-      if (queue.end(link.producer, message.ending.last)) this.#options.note();
+      if (queue.end(link.producer, message.ending.last)) {
+        this.#options.note();
+      }
       this.#options.changed();
       this.#tell(feed);
     }
@@ -143,9 +152,13 @@ export class Feeds {
 
   readonly closed = (link: ProducerLink): void => {
     const feed = this.#feeds.get(link.feed);
-    if (feed === undefined) return;
+    if (feed === undefined) {
+      return;
+    }
     feed.told.delete(link);
-    if (feed.links.get(link.producer) !== link) return;
+    if (feed.links.get(link.producer) !== link) {
+      return;
+    }
     feed.links.delete(link.producer);
     this.#options.log.info(
       { feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) },
@@ -169,14 +182,18 @@ export class Feeds {
 
   close(): void {
     for (const { links } of this.#feeds.values()) {
-      for (const link of [...links.values()]) link.refuse(new Error('the ApplicationMaster is exiting'));
+      for (const link of [...links.values()]) {
+        link.refuse(new Error('the ApplicationMaster is exiting'));
+      }
     }
   }
 
   #open(name: string): Feed {
     let feed = this.#feeds.get(name);
     if (feed === undefined) {
-      if (this.#feeds.size >= MAXIMUM_FEEDS) throw new TonyError('USAGE', `a job may have at most ${MAXIMUM_FEEDS} feeds`);
+      if (this.#feeds.size >= MAXIMUM_FEEDS) {
+        throw new TonyError('USAGE', `a job may have at most ${MAXIMUM_FEEDS} feeds`);
+      }
       feed = { queue: new FeedQueue(), links: new Map(), told: new Map() };
       this.#feeds.set(name, feed);
     }
@@ -185,12 +202,16 @@ export class Feeds {
 
   #tellAll(): void {
     this.#toldRoom = this.#room();
-    for (const feed of this.#feeds.values()) this.#tell(feed);
+    for (const feed of this.#feeds.values()) {
+      this.#tell(feed);
+    }
   }
 
   /** Informs producers when the available room changes. */
   #tellOfRoom(): void {
-    if (this.#room() !== this.#toldRoom) this.#tellAll();
+    if (this.#room() !== this.#toldRoom) {
+      this.#tellAll();
+    }
   }
 
   /**
@@ -202,7 +223,9 @@ export class Feeds {
     for (const link of feed.links.values()) {
       const message = this.#progress(feed, link, room);
       const key = JSON.stringify(message);
-      if (feed.told.get(link) === key) continue;
+      if (feed.told.get(link) === key) {
+        continue;
+      }
       feed.told.set(link, key);
       if (!message.over) {
         link.send(message);
@@ -225,7 +248,9 @@ export class Feeds {
   /** Windows limit the chunks of connected producers; chunks of disconnected ones remain in addition. */
   #room(): Room {
     const held = this.#held();
-    if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) return 'none';
+    if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {
+      return 'none';
+    }
     return held > CAPACITY_BYTES * 2 ? 'scarce' : 'enough';
   }
 
@@ -241,7 +266,9 @@ export class Feeds {
 
 function parse<T>(schema: z.ZodType<T>, body: unknown): T {
   const parsed = schema.safeParse(body);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    return parsed.data;
+  }
   throw new TonyError('DATA_INVALID', `a request to a feed is invalid: ${parsed.error.issues[0]?.message}`);
 }
 

@@ -39,7 +39,9 @@ class MemoryStorage {
 
   async stat(uri: string): Promise<Entry | null> {
     const size = await this.#take(() => this.#files.get(uri)?.length);
-    if (size === undefined) return null;
+    if (size === undefined) {
+      return null;
+    }
     return { uri, name: path.basename(uri), type: 'file', size, modifiedAt: 0, permission: 0o600, owner: '' };
   }
 
@@ -56,7 +58,9 @@ class MemoryStorage {
 
   async #pass(): Promise<void> {
     // Mostly immediate, sometimes so late that whole exchanges happen in between.
-    for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) await turn();
+    for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) {
+      await turn();
+    }
   }
 }
 
@@ -99,7 +103,9 @@ class Masters {
 async function ask(services: Services, service: string, asked: object, containerId = 'c0', generation = 1): Promise<unknown> {
   const call = { containerId, role: 'worker', ranked: true, generation, service, body: Buffer.from(JSON.stringify(asked)) };
   const given = await services.serve({ ...call, signal: new AbortController().signal });
-  if (given === null) return null;
+  if (given === null) {
+    return null;
+  }
   const { answer, error } = JSON.parse(Buffer.from(given.head).toString()) as { answer?: unknown; error?: { code: string } };
   return error === undefined ? answer : error.code;
 }
@@ -143,23 +149,36 @@ describe('services', () => {
           let joined = false;
           const trail: string[] = [];
           for (let turn = 0; !isOver; turn++) {
-            if (turn > 500) throw new Error(`reader ${index} does not end: ${trail.slice(0, 40).join(', ')}`);
-            if (random() < 0.1 && masters.attempt < 6) opened.push(masters.replace());
+            if (turn > 500) {
+              throw new Error(`reader ${index} does not end: ${trail.slice(0, 40).join(', ')}`);
+            }
+            if (random() < 0.1 && masters.attempt < 6) {
+              opened.push(masters.replace());
+            }
             // Some clients still talk to a replaced attempt.
             const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
             const question = joined ? { ...place, at: own.length } : { ...place, log: own, restored: false };
             const answer = await ask(to, joined ? SPLITS_NEXT : SPLITS_JOIN, question);
             trail.push(`${opened.indexOf(to)} of ${opened.length}: ${JSON.stringify(answer)}`);
-            if (answer === null || random() < 0.2) continue;
-            if (answer === 'forgotten') joined = false;
-            else if (answer === 'joined') joined = true;
-            else if (answer === 'over') isOver = true;
-            else if (answer !== 'wait') own.push((answer as { split: number }).split ?? -1);
+            if (answer === null || random() < 0.2) {
+              continue;
+            }
+            if (answer === 'forgotten') {
+              joined = false;
+            } else if (answer === 'joined') {
+              joined = true;
+            } else if (answer === 'over') {
+              isOver = true;
+            } else if (answer !== 'wait') {
+              own.push((answer as { split: number }).split ?? -1);
+            }
           }
           return own;
         };
         const logs = await Promise.all([read(0), read(1), read(2)]);
-        for (const each of opened) each.close();
+        for (const each of opened) {
+          each.close();
+        }
         expect(logs.flat().sort((a, b) => a - b)).toEqual(Array.from({ length: splits }, (_, split) => split));
       }),
       { numRuns: 150 },

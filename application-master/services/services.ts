@@ -69,7 +69,9 @@ export class Services {
       this.#restored ??= this.#restore();
       await this.#restored;
       const answered = await this.#answer(call);
-      if (answered === null || this.#closed) return null;
+      if (answered === null || this.#closed) {
+        return null;
+      }
       return { head: Buffer.from(JSON.stringify({ answer: answered.answer })), body: answered.body ?? NOTHING };
     } catch (error) {
       const known = error instanceof TonyError ? error : new TonyError('INTERNAL', messageOf(error), { cause: error });
@@ -79,7 +81,9 @@ export class Services {
       );
       // A refusal is binding like a promise: a superseded attempt must not send it.
       this.#note();
-      if (!(await this.#isDurable())) return null;
+      if (!(await this.#isDurable())) {
+        return null;
+      }
       const { code, message, hint } = known;
       return { head: Buffer.from(JSON.stringify({ error: { code, message, hint } })), body: NOTHING };
     }
@@ -101,19 +105,25 @@ export class Services {
   async #answer(call: ServiceCall): Promise<Answered | null> {
     switch (call.service) {
       case SPLITS_JOIN: {
-        if (this.#dispatcher.join(call, parseBody(call.body))) this.#note();
+        if (this.#dispatcher.join(call, parseBody(call.body))) {
+          this.#note();
+        }
         return (await this.#isDurable()) ? { answer: 'joined' } : null;
       }
       case SPLITS_NEXT:
         return await this.#held(call, (body) => {
           const { answer, isNew } = this.#dispatcher.next(call, body);
-          if (isNew) this.#note();
+          if (isNew) {
+            this.#note();
+          }
           return answer;
         });
       case FEED_TAKE:
         return await this.#take(call);
       case FEED_LEAVE:
-        if (this.#feeds.leave(call, parseBody(call.body))) this.#note();
+        if (this.#feeds.leave(call, parseBody(call.body))) {
+          this.#note();
+        }
         return (await this.#isDurable()) ? { answer: 'left' } : null;
       default:
         throw new TonyError('USAGE', `unknown service ${call.service}`, { hint: 'Use the same version of tony-ts on all machines.' });
@@ -129,7 +139,9 @@ export class Services {
       throw new TonyError('INTERNAL', `the feed cannot be opened: ${messageOf(error)}`, { cause: error });
     }
     const answered = await this.#held(call, (body) => this.#feeds.take(call, body));
-    if (answered === null || typeof answered.answer === 'string') return answered;
+    if (answered === null || typeof answered.answer === 'string') {
+      return answered;
+    }
     const { records } = answered.answer as { records: readonly Uint8Array[] };
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
@@ -141,9 +153,13 @@ export class Services {
     for (;;) {
       const answer = ask(body);
       // State changed by an earlier copy of the same request may not be stored yet either.
-      if (answer !== 'wait' && !(await this.#isDurable())) return null;
+      if (answer !== 'wait' && !(await this.#isDurable())) {
+        return null;
+      }
       const left = until - performance.now();
-      if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) return { answer };
+      if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) {
+        return { answer };
+      }
       await this.#changed(left, call.signal);
     }
   }
@@ -154,8 +170,12 @@ export class Services {
     this.#unsaved = saving;
     void saving.then((isOurs) => {
       // A takeover is final: state of this attempt that was not stored is discarded.
-      if (!isOurs) this.#closed = true;
-      if (this.#unsaved === saving) this.#unsaved = null;
+      if (!isOurs) {
+        this.#closed = true;
+      }
+      if (this.#unsaved === saving) {
+        this.#unsaved = null;
+      }
     });
     this.#wake();
   }
@@ -181,19 +201,25 @@ export class Services {
   }
 
   #wake(): void {
-    for (const wake of [...this.#waiting]) wake();
+    for (const wake of [...this.#waiting]) {
+      wake();
+    }
   }
 
   #sweep(): void {
     const { isAlive } = this.#options;
     const found = this.#dispatcher.sweep(isAlive);
-    if (this.#feeds.sweep(isAlive) || found) this.#note();
+    if (this.#feeds.sweep(isAlive) || found) {
+      this.#note();
+    }
   }
 
   async #restore(): Promise<void> {
     await this.#options.addressed;
     const text = await this.#notes.earlier();
-    if (text === null) return;
+    if (text === null) {
+      return;
+    }
     try {
       const { splits, feeds } = JSON.parse(text) as { splits: StoredDispatcher; feeds: StoredFeeds };
       this.#dispatcher = Dispatcher.restore(splits);

@@ -57,14 +57,17 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
     const stepAlone = await steps();
     const { pause, taken } = await record(writer, round, () => captureState(tf, compiled));
     const { upload, stepBeside } = await trainUntilWritten(writer, steps);
-    if (failure !== null) throw new Error(failure);
+    if (failure !== null) {
+      throw new Error(failure);
+    }
     const copying = performance.now();
     const copies = taken.map(({ bytes }) => bytes.slice());
     const copy = performance.now() - copying;
     const size = copies.reduce((sum, { length }) => sum + length, 0) / MIB;
     // The first round is a warm-up.
-    if (round > 0)
+    if (round > 0) {
       process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside, upload } satisfies PauseRound)}\n`);
+    }
   }
   storage.close();
   await thread?.close();
@@ -115,7 +118,9 @@ async function trainUntilWritten(writer: CheckpointWriter, steps: () => Promise<
   });
   const began = performance.now();
   const beside: number[] = [];
-  while (!isWritten) beside.push(await steps());
+  while (!isWritten) {
+    beside.push(await steps());
+  }
   await written;
   return { upload: performance.now() - began, stepBeside: beside.reduce((sum, each) => sum + each, 0) / beside.length };
 }

@@ -44,7 +44,9 @@ const nothing = (): Measurements => ({ pauses: [], answers: [], lost: 0, idle: [
 
 export function observe(): void {
   const port = parentPort;
-  if (port === null) return;
+  if (port === null) {
+    return;
+  }
   const seen = nothing();
   const say = (answer: Answer): void => port.postMessage(answer);
   everyProbe((due) => seen.idle.push(performance.now() - due));
@@ -69,7 +71,9 @@ function record(target: Order & { type: 'record' }, seen: Measurements, listenin
     client.setNoDelay(true);
     let answeredAt: number | null = null;
     carry(client, upstream, () => {
-      if (answeredAt !== null) seen.pauses.push(performance.now() - answeredAt);
+      if (answeredAt !== null) {
+        seen.pauses.push(performance.now() - answeredAt);
+      }
       answeredAt = null;
     });
     carry(upstream, client, () => {
@@ -96,7 +100,9 @@ function probe({ host, port, user }: Order & { type: 'probe' }, seen: Measuremen
 function everyProbe(act: (due: number) => void): void {
   let due = performance.now() + PROBE_MS;
   const tick = (): void => {
-    for (; due <= performance.now(); due += PROBE_MS) act(due);
+    for (; due <= performance.now(); due += PROBE_MS) {
+      act(due);
+    }
     setTimeout(tick, due - performance.now()).unref();
   };
   tick();

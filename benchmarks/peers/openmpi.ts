@@ -27,7 +27,9 @@ export async function openMpi(size: number, progress: (line: string) => void): P
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const answer = async (): Promise<string> => {
     const { value, done } = await lines.next();
-    if (done === true) throw new Error("OpenMPI's processes have ended");
+    if (done === true) {
+      throw new Error("OpenMPI's processes have ended");
+    }
     return value as string;
   };
   await answer();

@@ -17,7 +17,9 @@ export async function pythonWith(name: string, packages: readonly string[], prog
     await execute('python3', ['-m', 'venv', building]);
     await execute(path.join(building, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages]);
     await rename(building, folder).catch((error) => {
-      if (!existsSync(folder)) throw error;
+      if (!existsSync(folder)) {
+        throw error;
+      }
     });
     await rm(building, { recursive: true, force: true });
   }

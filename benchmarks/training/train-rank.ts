@@ -93,8 +93,12 @@ async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, da
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
     // Not in each step: with running threads the measurement takes long.
-    if (batch === WARM - 1) begun = now();
-    if (batch === steps - 1) ended = now();
+    if (batch === WARM - 1) {
+      begun = now();
+    }
+    if (batch === steps - 1) {
+      ended = now();
+    }
   };
   await fitModel(environment, model, data, { epochs: 1, batchSize: BATCH, callbacks: { onBatchEnd } });
   return between(begun, ended);
@@ -107,7 +111,9 @@ function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, 
   const order = shuffledOrder(steps * BATCH, 1, 0);
   let begun = now();
   for (let step = 0; step < steps; step++) {
-    if (step === WARM) begun = now();
+    if (step === WARM) {
+      begun = now();
+    }
     const indices = order.subarray(step * BATCH, (step + 1) * BATCH);
     const { value, grads } = tf.variableGrads(() => {
       const batch = batchOf(tf, data, indices);

@@ -20,7 +20,9 @@ const COLUMNS: readonly FittedColumn<CacheEntry>[] = [
 
 /** Formats one line per entry, none wider than the terminal, and a line with the total size. */
 export function cacheTable(entries: readonly CacheEntry[], terminal: Terminal): string[] {
-  if (entries.length === 0) return ['The cache is empty.'];
+  if (entries.length === 0) {
+    return ['The cache is empty.'];
+  }
   const bytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
   return [...fittedTable(entries, COLUMNS, terminal), '', `${entryCount(entries.length)}, ${formatBytes(bytes)}`];
 }

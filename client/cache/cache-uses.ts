@@ -80,7 +80,9 @@ export class CacheUses {
     // The order matters: a job that ends in between leaves the first place and appears in the second.
     const submitted = await uses.#readSubmitted();
     const { found: places, message } = await store.places(store.user);
-    if (message !== '') uses.gaps.push(message);
+    if (message !== '') {
+      uses.gaps.push(message);
+    }
     const past = await severalAtOnce(places, AT_ONCE, (place) => readPast(store.storage, place));
     const ended = new Set(past.filter(({ hasEnded }) => hasEnded).map(({ applicationId }) => applicationId));
     const open = past.flatMap(({ job, hasEnded }) => (job === null || hasEnded ? [] : [job]));
@@ -94,7 +96,9 @@ export class CacheUses {
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
     for (const { job } of past) {
-      if (job === null) continue;
+      if (job === null) {
+        continue;
+      }
       const running = open.includes(job) && mayRun(answers.get(job.folder));
       // A damaged copy in the history is no gap if the staged copy is intact: the containers are started from the staged one.
       uses.#add(job, running && !(job.damaged && isWhole.has(job.use.applicationId)));
@@ -104,7 +108,9 @@ export class CacheUses {
 
   /** Adds the jobs submitted since `read`. */
   async readNew(): Promise<void> {
-    for (const job of await this.#readSubmitted()) this.#add(job, true);
+    for (const job of await this.#readSubmitted()) {
+      this.#add(job, true);
+    }
   }
 
   of(hash: string): { readonly usedBy: readonly string[]; readonly lastUse: CacheUse | null } {
@@ -118,16 +124,24 @@ export class CacheUses {
     const folders = (await storage.list(joinUri(root, 'jobs'))).filter(({ type, name }) => type === 'folder' && !this.#submitted.has(name));
     const jobs = await severalAtOnce(folders, AT_ONCE, ({ uri, name }) => readJob(storage, uri, name));
     const found = jobs.filter((job) => job !== null);
-    for (const { use } of found) this.#submitted.add(use.applicationId);
+    for (const { use } of found) {
+      this.#submitted.add(use.applicationId);
+    }
     return found;
   }
 
   #add({ use, hashes, damaged, folder }: ReadJob, running: boolean): void {
-    if (damaged && running) this.gaps.push(`${joinUri(folder, 'job.json')} cannot be read, and its job may still be running.`);
+    if (damaged && running) {
+      this.gaps.push(`${joinUri(folder, 'job.json')} cannot be read, and its job may still be running.`);
+    }
     for (const hash of hashes) {
       const known = this.#byHash.get(hash) ?? { last: use, running: new Set() };
-      if (use.submittedAt > known.last.submittedAt) known.last = use;
-      if (running) known.running.add(use.applicationId);
+      if (use.submittedAt > known.last.submittedAt) {
+        known.last = use;
+      }
+      if (running) {
+        known.running.add(use.applicationId);
+      }
       this.#byHash.set(hash, known);
     }
   }
@@ -151,14 +165,18 @@ async function readPast(
 async function readJob(storage: Storage, folder: string, applicationId: string): Promise<ReadJob | null> {
   const uri = joinUri(folder, 'job.json');
   const entry = await storage.stat(uri);
-  if (entry?.type !== 'file') return null;
+  if (entry?.type !== 'file') {
+    return null;
+  }
   const { size, modifiedAt } = entry;
   try {
     const text = size > LARGEST_JOB ? '' : (await storage.read(uri)).toString();
     return { ...parseUses(text, applicationId, modifiedAt), folder, writtenAt: modifiedAt };
   } catch (error) {
     // The job has ended in the meantime.
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') return null;
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+      return null;
+    }
     throw error;
   }
 }

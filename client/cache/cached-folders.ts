@@ -75,8 +75,9 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   for (const entry of await storage.list(folder.uri, { raw: true })) {
     const measured =
       entry.type === 'folder' ? await measure(storage, entry) : { bytes: entry.size, lastWritten: entry.modifiedAt, left: [] };
-    if (isLeftover(entry.name)) left.push({ ...entry, size: measured.bytes, modifiedAt: measured.lastWritten });
-    else {
+    if (isLeftover(entry.name)) {
+      left.push({ ...entry, size: measured.bytes, modifiedAt: measured.lastWritten });
+    } else {
       contents.push(contentOf(entry));
       bytes += measured.bytes;
       lastWritten = Math.max(lastWritten, measured.lastWritten);
@@ -99,9 +100,12 @@ async function measure(storage: Storage, folder: Entry): Promise<{ bytes: number
   let bytes = 0;
   let lastWritten = 0;
   for await (const entry of entriesBelow(storage, folder.uri)) {
-    if (entry.type === 'folder') continue;
-    if (isTemporaryName(entry.name)) left.push(entry);
-    else {
+    if (entry.type === 'folder') {
+      continue;
+    }
+    if (isTemporaryName(entry.name)) {
+      left.push(entry);
+    } else {
       bytes += entry.size;
       lastWritten = Math.max(lastWritten, entry.modifiedAt);
     }

@@ -36,7 +36,9 @@ function leave(file: string, text: string, ageDays: number): string {
   const whole = path.join(root, file);
   mkdirSync(path.dirname(whole), { recursive: true });
   writeFileSync(whole, text);
-  for (const each of [whole, path.dirname(whole)]) utimesSync(each, (NOW - ageDays * DAY_MS) / 1000, (NOW - ageDays * DAY_MS) / 1000);
+  for (const each of [whole, path.dirname(whole)]) {
+    utimesSync(each, (NOW - ageDays * DAY_MS) / 1000, (NOW - ageDays * DAY_MS) / 1000);
+  }
   return whole;
 }
 
@@ -137,7 +139,9 @@ describe('a prune keeps the entries that a job uses', () => {
 
   test('while the job may still run', async () => {
     leave('jobs/local_1_0001/job.json', jobText(A, 300), 300);
-    for (const answer of [RUNS, 'silent'] as const) expect(await pruned(saying(answer))).toEqual([]);
+    for (const answer of [RUNS, 'silent'] as const) {
+      expect(await pruned(saying(answer))).toEqual([]);
+    }
     expect(await pruned(saying(KILLED))).toEqual(['source source a']);
   });
 
@@ -169,7 +173,9 @@ describe('a prune keeps the entries that a job uses', () => {
     const { rename } = storage;
     storage.rename = async (from, to) => {
       const renamed = await rename.call(storage, from, to);
-      if (!existsSync(path.join(root, 'jobs'))) leave('jobs/local_1_0001/job.json', jobText(A, 0), 0);
+      if (!existsSync(path.join(root, 'jobs'))) {
+        leave('jobs/local_1_0001/job.json', jobText(A, 0), 0);
+      }
       return renamed;
     };
     expect(await pruned(store)).toEqual([]);
@@ -211,7 +217,9 @@ describe('a job.json that cannot be read', () => {
     const store = saying('forgotten');
     const { rename } = store.storage;
     store.storage.rename = async (from, to) => {
-      if (!existsSync(path.join(root, 'jobs'))) leave('jobs/local_1_0001/job.json', '{', 0);
+      if (!existsSync(path.join(root, 'jobs'))) {
+        leave('jobs/local_1_0001/job.json', '{', 0);
+      }
       return await rename.call(store.storage, from, to);
     };
     await expect(pruned(store)).rejects.toMatchObject(refusal('jobs/local_1_0001'));
@@ -266,11 +274,15 @@ test('a prune restores the name of an entry that it cannot remove, reports it, a
   const store = saying('forgotten');
   const { remove } = store.storage;
   store.storage.remove = async (uri) => {
-    if (uri.includes(A)) throw new Error('not yours');
+    if (uri.includes(A)) {
+      throw new Error('not yours');
+    }
     return await remove.call(store.storage, uri);
   };
   const failures: string[] = [];
-  for await (const { failure } of pruneCache(store, { olderThanMs: DAY_MS, dryRun: false, now: NOW })) failures.push(failure);
+  for await (const { failure } of pruneCache(store, { olderThanMs: DAY_MS, dryRun: false, now: NOW })) {
+    failures.push(failure);
+  }
   expect(failures).toEqual(['not yours', '']);
   expect(cached()).toEqual([A]);
 });

@@ -85,9 +85,13 @@ export async function* pruneCache(store: HistoryStore, options: PruneCacheOption
   const folders = (await cachedFolders(storage, root)).sort((a, b) => a.lastWritten - b.lastWritten);
   for (const folder of folders) {
     const entry = entryOf(folder, uses);
-    if (!isDue(folder, entry, options)) continue;
+    if (!isDue(folder, entry, options)) {
+      continue;
+    }
     const failure = options.dryRun ? '' : await removeUnused(store, folder, uses, options.now);
-    if (failure !== null) yield { entry, bytes: entry.bytes, failure };
+    if (failure !== null) {
+      yield { entry, bytes: entry.bytes, failure };
+    }
   }
 }
 
@@ -97,8 +101,12 @@ export function isDue(
   { usedBy, lastUse }: Pick<CacheEntry, 'usedBy' | 'lastUse'>,
   { olderThanMs, now }: Pick<PruneCacheOptions, 'olderThanMs' | 'now'>,
 ): boolean {
-  if (now - folder.unfinishedSince <= UNFINISHED_MS) return false;
-  if (isUnfinished(folder)) return true;
+  if (now - folder.unfinishedSince <= UNFINISHED_MS) {
+    return false;
+  }
+  if (isUnfinished(folder)) {
+    return true;
+  }
   return usedBy.length === 0 && now - Math.max(folder.lastWritten, lastUse?.submittedAt ?? 0) > olderThanMs;
 }
 
@@ -115,37 +123,53 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   const { uri, hash } = folder;
   try {
     // No job can refer to a temporary name.
-    if (uri !== joinUri(cacheOf(root), hash)) return (await storage.remove(uri)) ? '' : null;
+    if (uri !== joinUri(cacheOf(root), hash)) {
+      return (await storage.remove(uri)) ? '' : null;
+    }
     const aside = joinUri(cacheOf(root), asideName(hash, now));
-    if (!(await storage.rename(uri, aside))) return null;
+    if (!(await storage.rename(uri, aside))) {
+      return null;
+    }
     let isUsed = true;
     try {
       await uses.readNew();
       refuseGaps(uses);
       isUsed = uses.of(hash).usedBy.length > 0;
-      if (!isUsed) await storage.remove(aside);
+      if (!isUsed) {
+        await storage.remove(aside);
+      }
     } catch (error) {
       isUsed = true;
       throw error;
     } finally {
-      if (isUsed) await putBack(storage, aside, uri);
+      if (isUsed) {
+        await putBack(storage, aside, uri);
+      }
     }
     return isUsed ? null : '';
   } catch (error) {
-    if (error instanceof TonyError && (error.exitCode === 3 || error.code === 'JOB_UNREADABLE')) throw error;
+    if (error instanceof TonyError && (error.exitCode === 3 || error.code === 'JOB_UNREADABLE')) {
+      throw error;
+    }
     return messageOf(error);
   }
 }
 
 /** Restores the folder's name. If another submission has started to upload the same content, moves only the entries that it lacks. */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
-  if (await storage.rename(aside, uri)) return;
-  for (const entry of await storage.list(aside)) await storage.rename(entry.uri, joinUri(uri, entry.name));
+  if (await storage.rename(aside, uri)) {
+    return;
+  }
+  for (const entry of await storage.list(aside)) {
+    await storage.rename(entry.uri, joinUri(uri, entry.name));
+  }
   await storage.remove(aside);
 }
 
 function refuseGaps({ gaps: [first] }: CacheUses): void {
-  if (first === undefined) return;
+  if (first === undefined) {
+    return;
+  }
   throw new TonyError('JOB_UNREADABLE', `${first} The files in use are therefore unknown, and nothing more was removed.`, {
     hint: 'Prune again when the job has ended. If it never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
   });

@@ -92,13 +92,17 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     });
   // Prints the output of yargs itself: help and the version.
   await parser.parseAsync(checked, {}, (_error, _found, shown) => {
-    if (shown !== '') process.stdout.write(`${ownOptionsFirst(shown)}\n`);
+    if (shown !== '') {
+      process.stdout.write(`${ownOptionsFirst(shown)}\n`);
+    }
   });
 }
 
 /** Removes yargs' own entries: commands pass their arguments on as options of the library, which rejects unknown ones. */
 function ownArguments(given: Record<string, unknown>): void {
-  for (const name of ['_', '$0', 'debug', 'help', 'version']) delete given[name];
+  for (const name of ['_', '$0', 'debug', 'help', 'version']) {
+    delete given[name];
+  }
 }
 
 /** Moves the command's own options to the beginning of a help page; yargs prints named option groups first. */
@@ -106,7 +110,9 @@ function ownOptionsFirst(help: string): string {
   const parts = help.split('\n\n');
   const always = parts.findIndex((part) => part.startsWith('Always:'));
   const own = parts.findLastIndex((part) => part.startsWith('Options:'));
-  if (always < 0 || own < always) return help;
+  if (always < 0 || own < always) {
+    return help;
+  }
   return [...parts.slice(0, always), ...parts.slice(always + 1, own + 1), ...parts.slice(always, always + 1), ...parts.slice(own + 1)].join(
     '\n\n',
   );

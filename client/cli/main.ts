@@ -13,7 +13,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 // A closed stderr must not fail the command.
 process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') process.exit(1);
+  if (error.code !== 'EPIPE') {
+    process.exit(1);
+  }
 });
 
 const words = process.argv.slice(2);

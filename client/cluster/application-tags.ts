@@ -30,7 +30,9 @@ export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, c
       hint: `${job.tags.includes(tooLong) ? 'Shorten it under `tags` in job.yaml.' : 'Shorten the names of roles.'} ${settings}`,
     });
   }
-  if (tags.length <= most) return;
+  if (tags.length <= most) {
+    return;
+  }
   const own = tags.filter((tag) => !job.tags.includes(tag)).length;
   const left = Math.max(0, most - own);
   throw new TonyError(

@@ -30,7 +30,9 @@ test('pauses between requests to a hung ApplicationMaster', async () => {
     asked++;
     return unanswered();
   };
-  for (; now < 20_000; now += 100) await silence.ask(question);
+  for (; now < 20_000; now += 100) {
+    await silence.ask(question);
+  }
   expect(asked).toBe(4);
   silence.end();
   await silence.ask(question);

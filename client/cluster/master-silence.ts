@@ -21,7 +21,9 @@ export class MasterSilence {
   /** Sends the request and returns the answer; null for a rejected request, or, without sending, shortly after an unanswered one. */
   async ask<T>(question: () => Promise<T>): Promise<T | null> {
     const askedAt = this.#now();
-    if (askedAt < this.#askAt) return null;
+    if (askedAt < this.#askAt) {
+      return null;
+    }
     try {
       const answer = await question();
       this.end();

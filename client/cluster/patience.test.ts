@@ -31,7 +31,9 @@ test('throws at the first error of a cluster that never answered, and for every 
 test('retries work only while the cluster is unreachable, and stops when the caller aborts', async () => {
   let tries = 0;
   const late = async (): Promise<number> => {
-    if (++tries < 3) throw AWAY;
+    if (++tries < 3) {
+      throw AWAY;
+    }
     return tries;
   };
   expect(await patiently(late, { intervalMs: 1 })).toBe(3);

@@ -31,13 +31,17 @@ export class Patience {
    * @throws `error` itself when it is not a connection error, when the cluster has never answered, or when the outage exceeds the limit.
    */
   missed(error: unknown): string | null {
-    if (!isAway(error) || !this.#answered) throw error;
+    if (!isAway(error) || !this.#answered) {
+      throw error;
+    }
     const now = this.#clock();
     if (this.#awaySince === null) {
       this.#awaySince = now;
       return `${messageOf(error)} The job goes on; trying again.`;
     }
-    if (now - this.#awaySince > this.#limitMs) throw error;
+    if (now - this.#awaySince > this.#limitMs) {
+      throw error;
+    }
     return null;
   }
 }

@@ -19,7 +19,9 @@ function holding(files: Readonly<Record<string, string>>): Storage {
   const storage = new FileStorage();
   storage.read = async (uri) => {
     const text = files[uri];
-    if (text === undefined) throw new TonyError('NOT_FOUND', uri);
+    if (text === undefined) {
+      throw new TonyError('NOT_FOUND', uri);
+    }
     return Buffer.from(text);
   };
   return storage;

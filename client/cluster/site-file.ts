@@ -25,7 +25,9 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
     const text = await readIfThere(file).catch((error: unknown) => {
       throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${fileErrorOf(error)}.`, { cause: error });
     });
-    if (text !== null) return parseSite(text, file);
+    if (text !== null) {
+      return parseSite(text, file);
+    }
   }
   return await siteOfCluster(storage, defaultFs);
 }

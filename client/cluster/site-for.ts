@@ -8,7 +8,9 @@ import { type ClusterOptions, openCluster } from './cluster.ts';
  * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE, RM_UNREACHABLE, HDFS_UNREACHABLE
  */
 export async function siteFor(options: ClusterOptions & { readonly local?: boolean } = {}): Promise<SiteConfig | null> {
-  if (options.local === true) return null;
+  if (options.local === true) {
+    return null;
+  }
   const cluster = await openCluster(options);
   try {
     return await cluster.site();

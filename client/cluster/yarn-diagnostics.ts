@@ -23,7 +23,9 @@ function earlyEnd({ diagnostics }: EndedApplication): string {
 }
 
 function finalState({ state, finalStatus }: EndedApplication): JobResult['state'] {
-  if (state === 'KILLED' || finalStatus === 'KILLED') return 'KILLED';
+  if (state === 'KILLED' || finalStatus === 'KILLED') {
+    return 'KILLED';
+  }
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
@@ -35,14 +37,18 @@ export function unknownQueue(diagnostics: string): string | undefined {
 function explain({ id, state, diagnostics }: EndedApplication): string {
   const text = diagnostics.trim();
   const queue = unknownQueue(text);
-  if (queue !== undefined) return `The queue ${queue} does not exist. Correct \`queue\` in job.yaml.`;
+  if (queue !== undefined) {
+    return `The queue ${queue} does not exist. Correct \`queue\` in job.yaml.`;
+  }
   if (/cannot submit applications to queue|does not have permission to submit/i.test(text)) {
     return `${firstSentence(text)} Ask for access to the queue, or name another one in job.yaml.`;
   }
   if (/queue .*(stopped|draining)|is STOPPED/i.test(text) && state === 'FAILED') {
     return `${firstSentence(text)} Name another queue in job.yaml, or have this one started.`;
   }
-  if (/^Application application_\S+ failed \d+ times/m.test(text)) return masterFailed(id, text);
+  if (/^Application application_\S+ failed \d+ times/m.test(text)) {
+    return masterFailed(id, text);
+  }
   return shorten(text) || `YARN says nothing about why the application is ${state}.`;
 }
 
@@ -50,7 +56,9 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
 function masterFailed(id: string, text: string): string {
   const logs = `See tony-ts logs ${id} master.`;
   const timedOut = /timed out/i.test(text) && /ApplicationMaster for attempt \S+ timed out/i.test(text);
-  if (timedOut) return `The ApplicationMaster fell silent and YARN gave it up. ${logs}`;
+  if (timedOut) {
+    return `The ApplicationMaster fell silent and YARN gave it up. ${logs}`;
+  }
   const exit = /exited with\s+exitCode:\s*(-?\d+)/.exec(text)?.[1];
   const cause = shorten([...writtenToStderr(text), ...localisation(text)].join('\n'));
   const how = exit === undefined ? '' : ` (exit code ${exit}${meaning(exit)})`;
@@ -65,8 +73,11 @@ function writtenToStderr(text: string): string[] {
     if (/^Last \d+ bytes of \S+\s*:/.test(line)) {
       quote = [];
       quotes.push(quote);
-    } else if (line.trim() === '' || line.startsWith('For more detailed output')) quote = null;
-    else quote?.push(line.trimEnd());
+    } else if (line.trim() === '' || line.startsWith('For more detailed output')) {
+      quote = null;
+    } else {
+      quote?.push(line.trimEnd());
+    }
   }
   return [...new Set(quotes.map((lines) => lines.join('\n')))].filter((lines) => lines !== '');
 }
@@ -89,7 +100,9 @@ function meaning(exit: string): string {
 
 function localisation(text: string): string[] {
   const line = /^.*(?:changed on src filesystem|FileNotFoundException|AccessControlException|Permission denied).*$/m.exec(text)?.[0];
-  if (line === undefined) return [];
+  if (line === undefined) {
+    return [];
+  }
   const missing = missingFile(line);
   return missing === null ? [line.trim()] : [line.trim(), missing];
 }
@@ -125,7 +138,9 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
  * the application waits for something else, or the scheduler does not report the label (only the Capacity Scheduler does).
  */
 export function awaitedPartition(diagnostics: string): string | null {
-  if (!/Application is Activated, waiting for resources/.test(diagnostics)) return null;
+  if (!/Application is Activated, waiting for resources/.test(diagnostics)) {
+    return null;
+  }
   const label = /Details\s*:\s*AM Partition = ([^;]*?)\s*;/.exec(diagnostics)?.[1];
   return label === undefined ? null : label === '<DEFAULT_PARTITION>' ? '' : label;
 }

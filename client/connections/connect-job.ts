@@ -32,8 +32,12 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
 
 /** Tells from the ID whether the job runs locally or on the cluster. @throws TonyError USAGE for an invalid ID */
 export function checkId(applicationId: string): 'local' | 'cluster' {
-  if (isLocalId(applicationId)) return 'local';
-  if (/^application_\d+_\d{4,}$/.test(applicationId)) return 'cluster';
+  if (isLocalId(applicationId)) {
+    return 'local';
+  }
+  if (/^application_\d+_\d{4,}$/.test(applicationId)) {
+    return 'cluster';
+  }
   throw new TonyError('USAGE', `"${applicationId}" is not an application ID.`, {
     hint: 'Use the form application_1795225023264_0001, or local_1795225023264_0001 for a local job.',
   });

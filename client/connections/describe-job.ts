@@ -144,8 +144,12 @@ async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[]
   const entries: HistoryEntry[] = [];
   for (let after = 0; ; ) {
     const page = await askEvents(records, after);
-    if (page === null) return entries.length === 0 ? null : entries;
-    if (page.entries.length === 0) return entries;
+    if (page === null) {
+      return entries.length === 0 ? null : entries;
+    }
+    if (page.entries.length === 0) {
+      return entries;
+    }
     entries.push(...page.entries);
     after = page.next;
   }
@@ -167,7 +171,9 @@ async function unlessRefused<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof TonyError) return null;
+    if (error instanceof TonyError) {
+      return null;
+    }
     throw error;
   }
 }

@@ -34,7 +34,9 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
     pages: async () => null,
     observe: async () => {
       const look = looks[Math.min(at++, looks.length - 1)];
-      if (look instanceof Error || look === undefined) throw look;
+      if (look instanceof Error || look === undefined) {
+        throw look;
+      }
       return look;
     },
     output: async () => null,
@@ -49,7 +51,9 @@ async function follow(looks: readonly (Observation | Error)[], patienceMs = 60_0
   const all: Look[] = [];
   for (;;) {
     const next = await following.next();
-    if (next.done) return { looks: all, report: next.value };
+    if (next.done) {
+      return { looks: all, report: next.value };
+    }
     all.push(next.value);
   }
 }
@@ -156,7 +160,9 @@ test.each([
   output.staging({ type: 'upload', name: 'tony', sent: 0, total: 9 });
   output.staging({ type: 'upload', name: 'tony', sent: 9, total: 9 });
   output.submitted({ applicationId: ID, name: 'mnist', queue: 'default', trackingUrl: null });
-  for (const look of looks) output.look(look);
+  for (const look of looks) {
+    output.look(look);
+  }
   output.report(report);
   const lines = valuesOf(text);
   expect(lines.slice(0, 3)).toEqual([
@@ -185,7 +191,9 @@ test('text output prints changes only, metrics at intervals, and the accuracy at
     'on HDFS',
   );
   output.staging({ type: 'unchanged', name: 'source', bytes: 12_345 });
-  for (const look of looks) output.look(look);
+  for (const look of looks) {
+    output.look(look);
+  }
   output.report(report);
   expect(text.split('\n')).toEqual([
     'source unchanged (12.3 kB already on HDFS)',
@@ -224,7 +232,9 @@ test('live output redraws in place, and leaves the final table and a visible cur
   output.staging({ type: 'upload', name: 'runtime', sent: 50, total: 100 });
   expect(screen.join('\n')).toContain('50 %');
   output.staging({ type: 'upload', name: 'runtime', sent: 100, total: 100 });
-  for (const look of looks) output.look(look);
+  for (const look of looks) {
+    output.look(look);
+  }
   output.ask('Detach?');
   expect(screen.at(-2)).toBe('Detach?');
   output.report(report);
@@ -253,9 +263,13 @@ function show(screen: readonly string[], piece: string): string[] {
   const pieces = piece.replace(new RegExp(`${csi}\\?25[lh]`, 'g'), '').split(new RegExp(`(${csi}\\d+A\\r${csi}J|\\n)`));
   for (const part of pieces) {
     const up = new RegExp(`^${csi}(\\d+)A`).exec(part)?.[1];
-    if (up !== undefined) lines.splice(lines.length - 1 - Number(up), Number(up) + 1, '');
-    else if (part === '\n') lines.push('');
-    else lines[lines.length - 1] += part;
+    if (up !== undefined) {
+      lines.splice(lines.length - 1 - Number(up), Number(up) + 1, '');
+    } else if (part === '\n') {
+      lines.push('');
+    } else {
+      lines[lines.length - 1] += part;
+    }
   }
   return lines;
 }

@@ -57,23 +57,35 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
       const observation = await untilAborted(connection.observe(), signal);
       const events = eventsBetween(before, observation);
       const back = patience.answered();
-      if (back !== null) events.unshift({ type: 'notice', message: back });
+      if (back !== null) {
+        events.unshift({ type: 'notice', message: back });
+      }
       before = observation;
       yield { observation, events };
-      if (observation.result !== null) return reportOf(connection.applicationId, observation.status, observation.result);
+      if (observation.result !== null) {
+        return reportOf(connection.applicationId, observation.status, observation.result);
+      }
     } catch (error) {
       const notice = patience.missed(error);
-      if (notice !== null && before !== null) yield { observation: before, events: [{ type: 'notice', message: notice }] };
+      if (notice !== null && before !== null) {
+        yield { observation: before, events: [{ type: 'notice', message: notice }] };
+      }
     }
     await pause(intervalMs, signal);
   }
 }
 
 function eventsBetween(before: Observation | null, after: Observation): JobEvent[] {
-  if (after.status !== null) return changes(before?.status ?? null, after.status);
-  if (before !== null && before.phase === after.phase && before.waiting === after.waiting) return [];
+  if (after.status !== null) {
+    return changes(before?.status ?? null, after.status);
+  }
+  if (before !== null && before.phase === after.phase && before.waiting === after.waiting) {
+    return [];
+  }
   // YARN's first states last only milliseconds and carry no information.
-  if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) return [];
+  if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) {
+    return [];
+  }
   return [{ type: 'state', state: after.phase, message: after.waiting, generation: 0 }];
 }
 

@@ -28,12 +28,18 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   const known = new Map(before?.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   for (const task of after.tasks) {
     const was = known.get(`${task.role}:${task.index}`);
-    if (was?.state === task.state && was.generation === task.generation && was.attempts === task.attempts) continue;
+    if (was?.state === task.state && was.generation === task.generation && was.attempts === task.attempts) {
+      continue;
+    }
     const { role, index, state, generation, attempts, node, exit, failure } = task;
     events.push({ type: 'task', role, index, state, generation, attempts, node, exit, failure });
   }
-  for (const message of after.notices.slice(keptOf(before?.notices ?? [], after.notices))) events.push({ type: 'notice', message });
-  if (after.checkpointStep !== (before?.checkpointStep ?? 0)) events.push({ type: 'checkpoint', step: after.checkpointStep });
+  for (const message of after.notices.slice(keptOf(before?.notices ?? [], after.notices))) {
+    events.push({ type: 'notice', message });
+  }
+  if (after.checkpointStep !== (before?.checkpointStep ?? 0)) {
+    events.push({ type: 'checkpoint', step: after.checkpointStep });
+  }
   if (after.step !== (before?.step ?? 0) || differ(before?.metrics ?? {}, after.metrics)) {
     events.push({ type: 'metrics', step: after.step, metrics: after.metrics });
   }

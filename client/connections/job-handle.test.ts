@@ -57,7 +57,9 @@ test('result() returns the value after onLog has received the last log line', as
   expect(await job.result()).toEqual({ accuracy: 0.5 });
   expect(told).toEqual(['worker:0 hello']);
   const lines = [];
-  for await (const { text } of job.logs()) lines.push(text);
+  for await (const { text } of job.logs()) {
+    lines.push(text);
+  }
   expect(lines).toEqual(['hello']);
   job.close();
   expect(connection.asked).toEqual(['result.json', 'close']);

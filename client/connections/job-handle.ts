@@ -47,11 +47,17 @@ export class JobHandle<T = unknown> {
   async #tell(onLog: (line: LogLine) => void): Promise<void> {
     const say = (text: string): void => onLog({ task: 'client', containerId: '', file: 'stderr', text });
     try {
-      for await (const line of this.logs({ signal: this.#closing.signal, onNotice: say })) onLog(line);
+      for await (const line of this.logs({ signal: this.#closing.signal, onNotice: say })) {
+        onLog(line);
+      }
     } catch (error) {
-      if (this.#closing.signal.aborted) return;
+      if (this.#closing.signal.aborted) {
+        return;
+      }
       // An error thrown by the caller's own function propagates to the caller.
-      if (!(error instanceof TonyError)) throw error;
+      if (!(error instanceof TonyError)) {
+        throw error;
+      }
       say(`Cannot follow the logs: ${messageOf(error)}`);
     }
   }
@@ -79,7 +85,9 @@ export class JobHandle<T = unknown> {
     const looks = followJob(this.#connection, options);
     for (;;) {
       const { done, value } = await looks.next();
-      if (done) return value;
+      if (done) {
+        return value;
+      }
     }
   }
 
@@ -101,7 +109,9 @@ export class JobHandle<T = unknown> {
         hint: 'Return from the function. process.exit() within it ends the program without a value.',
       });
     }
-    if (bytes === null) return undefined as T;
+    if (bytes === null) {
+      return undefined as T;
+    }
     try {
       return (JSON.parse(bytes.toString()) as { readonly value?: unknown }).value as T;
     } catch (error) {
@@ -132,11 +142,16 @@ export async function attachJob<T = unknown>(id: string, options: ConnectOptions
 }
 
 function failure(id: string, state: JobReport['state'], diagnostics: string, first: FirstFailure | null): TonyError {
-  if (state === 'KILLED')
+  if (state === 'KILLED') {
     return new TonyError('JOB_FAILED', `${id} was killed${diagnostics === '' ? '.' : `: ${diagnostics}`}`, { hint: '' });
-  if (first === null) return new TonyError('JOB_FAILED', `${id} has failed: ${diagnostics}`);
+  }
+  if (first === null) {
+    return new TonyError('JOB_FAILED', `${id} has failed: ${diagnostics}`);
+  }
   const sentence = describeFailure(first, first.role);
-  if (first.lines.length === 0) return new TonyError('JOB_FAILED', `${id} has failed: ${sentence}`);
+  if (first.lines.length === 0) {
+    return new TonyError('JOB_FAILED', `${id} has failed: ${sentence}`);
+  }
   const lines = first.lines.slice(-LAST_LINES);
   return new TonyError(
     'JOB_FAILED',

@@ -22,7 +22,9 @@ class Growing implements LogSource {
 
   async read(file: string, from: { readonly offset: number } | { readonly tail: number }) {
     const text = this.files[file];
-    if (text === undefined) return null;
+    if (text === undefined) {
+      return null;
+    }
     const bytes = Buffer.from(text);
     const start = 'offset' in from ? from.offset : Math.max(0, bytes.length - from.tail);
     const piece = bytes.subarray(start, start + this.#piece);
@@ -50,8 +52,9 @@ async function lines(sources: LogSource[], options: LogOptions = {}): Promise<st
   for await (const { task, file, text } of jobLogs(
     job(() => sources),
     options,
-  ))
+  )) {
     all.push(`${task} ${file} ${text}`);
+  }
   return all;
 }
 
@@ -94,7 +97,9 @@ test('follow reads new lines and new containers until the job ends', async () =>
   const connection = job(
     () => {
       look++;
-      if (look === 2) growing.files.stdout += 'c\nd\n';
+      if (look === 2) {
+        growing.files.stdout += 'c\nd\n';
+      }
       return look < 3
         ? [growing]
         : [growing, new Growing('worker:0', { stdout: 'again\n' })].map((source, at) =>
@@ -104,7 +109,9 @@ test('follow reads new lines and new containers until the job ends', async () =>
     () => look >= 3,
   );
   const all: string[] = [];
-  for await (const line of jobLogs(connection, { follow: true, intervalMs: 1 })) all.push(line.text);
+  for await (const line of jobLogs(connection, { follow: true, intervalMs: 1 })) {
+    all.push(line.text);
+  }
   expect(all).toEqual(['a', 'bc', 'd', 'again']);
 });
 
@@ -134,7 +141,9 @@ function told(
     observe: async () => {
       before(look);
       const seen = looks[Math.min(look++, looks.length - 1)];
-      if (seen instanceof TonyError) throw seen;
+      if (seen instanceof TonyError) {
+        throw seen;
+      }
       return { phase: 'RUNNING', waiting: '', status: null, masterSilentMs: null, result: null, ...seen };
     },
   };
@@ -149,7 +158,9 @@ async function followed(
   const [texts, notices, tasks]: string[][] = [[], [], []];
   const onNotice = (notice: string): void => void notices?.push(notice);
   const onTasks = (names: readonly string[]): void => void tasks?.push(names.join());
-  for await (const line of jobLogs(connection, { follow: true, intervalMs: 1, onNotice, onTasks, ...options })) texts?.push(line.text);
+  for await (const line of jobLogs(connection, { follow: true, intervalMs: 1, onNotice, onTasks, ...options })) {
+    texts?.push(line.text);
+  }
   return { texts: texts ?? [], notices: notices ?? [], tasks: tasks ?? [] };
 }
 
@@ -159,14 +170,18 @@ test('follow survives outages during observations and reads, and yields each lin
   const calm = growing.read.bind(growing);
   let reads = 0;
   growing.read = async (file, from) => {
-    if (++reads === 5) throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+    if (++reads === 5) {
+      throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+    }
     return calm(file, from);
   };
   const connection = told(
     [{}, {}, {}, AWAY, AWAY, {}, OVER],
     () => [growing, steady],
     (look) => {
-      if (look === 5) growing.files.stdout += 'd\n';
+      if (look === 5) {
+        growing.files.stdout += 'd\n';
+      }
     },
   );
   const { texts, notices } = await followed(connection);
@@ -223,7 +238,9 @@ test('an unreadable log does not hide the others; follow retries it while the jo
   });
   const texts: string[] = [];
   const reading = async (): Promise<void> => {
-    for await (const { text } of jobLogs(job(() => [broken, second]))) texts.push(text);
+    for await (const { text } of jobLogs(job(() => [broken, second]))) {
+      texts.push(text);
+    }
   };
   await expect(reading()).rejects.toThrow('It is damaged.');
   expect(texts).toEqual(['bang']);
@@ -231,7 +248,9 @@ test('an unreadable log does not hide the others; follow retries it while the jo
   let healed = false;
   const passing = Object.assign(new Growing('worker:0', { stdout: 'x\n' }), {
     read: async (file: string, from: { readonly offset: number } | { readonly tail: number }) => {
-      if (!healed) throw new TonyError('LOGS_UNAVAILABLE', 'The node is gone.');
+      if (!healed) {
+        throw new TonyError('LOGS_UNAVAILABLE', 'The node is gone.');
+      }
       return new Growing('worker:0', { stdout: 'x\n' }).read(file, from);
     },
   });

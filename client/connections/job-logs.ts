@@ -84,7 +84,9 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         options.onTasks?.(tasks);
       }
       silence.tell(observation);
-      if (!over) waiting.tell(connection.applicationId, observation, tasks, sources);
+      if (!over) {
+        waiting.tell(connection.applicationId, observation, tasks, sources);
+      }
       restarts.tell(sources, first);
       for (const source of sources) {
         for (const file of filesOf(source, options.files)) {
@@ -98,23 +100,37 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
       const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
       const failures = yield* read(reading, over, signal);
       // A container with a successor has ended, and this pass read its logs to the end.
-      for (const reader of reading) if (!restarts.isNewest(reader.source)) retired.add(reader);
+      for (const reader of reading) {
+        if (!restarts.isNewest(reader.source)) {
+          retired.add(reader);
+        }
+      }
       // Only a completed read proves that the logs' storage is reachable; observing the job does not.
       const back = patience.answered();
-      if (back !== null) onNotice(back);
+      if (back !== null) {
+        onNotice(back);
+      }
       for (const { task: whose, error } of failures) {
-        if (over) throw error;
+        if (over) {
+          throw error;
+        }
         // The node may be shutting down; its logs are on HDFS later.
-        if (!unreadable.has(whose)) onNotice(`${messageOf(error)} Trying again.`);
+        if (!unreadable.has(whose)) {
+          onNotice(`${messageOf(error)} Trying again.`);
+        }
         unreadable.add(whose);
       }
       if (over) {
-        if ([...readers.values()].some((reader) => reader.found)) return;
+        if ([...readers.values()].some((reader) => reader.found)) {
+          return;
+        }
         throw nothing(connection.applicationId, task, observation);
       }
     } catch (error) {
       const away = patience.missed(error);
-      if (away !== null) onNotice(away);
+      if (away !== null) {
+        onNotice(away);
+      }
     }
     await pause(intervalMs, signal);
   }
@@ -160,7 +176,9 @@ class Waiting {
   }
 
   tell(applicationId: string, { phase, waiting, status }: Observation, tasks: readonly string[], sources: readonly LogSource[]): void {
-    if (sources.length > 0) return;
+    if (sources.length > 0) {
+      return;
+    }
     const state = status?.state ?? phase;
     const reason = status === null ? waiting : status.message;
     const notice =
@@ -168,7 +186,9 @@ class Waiting {
         ? `${applicationId} has not started yet: ${phase}${reason === '' ? '' : `: ${reason}`}`
         : `Waiting for ${tasks.length === 1 ? `a container for ${tasks[0]}` : 'containers'}: ${state}${reason === '' ? '' : `: ${reason}`}`;
     const now = performance.now();
-    if (notice === this.#notice || (state === this.#phase && now - this.#at < WAIT_EVERY_MS)) return;
+    if (notice === this.#notice || (state === this.#phase && now - this.#at < WAIT_EVERY_MS)) {
+      return;
+    }
     this.#notice = notice;
     this.#phase = state;
     this.#at = now;
@@ -187,10 +207,15 @@ class Silence {
 
   tell({ masterSilentMs, result }: Observation): void {
     const silent = masterSilentMs !== null;
-    if (silent === this.#silent) return;
+    if (silent === this.#silent) {
+      return;
+    }
     this.#silent = silent;
-    if (masterSilentMs !== null) this.#onNotice(silenceText(masterSilentMs));
-    else if (result === null) this.#onNotice('The ApplicationMaster answers again.');
+    if (masterSilentMs !== null) {
+      this.#onNotice(silenceText(masterSilentMs));
+    } else if (result === null) {
+      this.#onNotice('The ApplicationMaster answers again.');
+    }
   }
 }
 
@@ -209,9 +234,13 @@ class Restarts {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
       // A container that is listed late may be older than the known ones.
-      if (!first && this.#newest.has(task) && !this.#known.has(containerId)) this.#onNotice(`${task} has restarted in ${containerId}.`);
+      if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
+        this.#onNotice(`${task} has restarted in ${containerId}.`);
+      }
     }
-    for (const { containerId } of sources) this.#known.add(containerId);
+    for (const { containerId } of sources) {
+      this.#known.add(containerId);
+    }
     this.#newest = newest;
   }
 
@@ -242,7 +271,9 @@ async function* read(
   while (busy.size > 0 || (queue.length > 0 && broken === null)) {
     for (let next: LogReader | undefined; broken === null && busy.size < most; ) {
       next = queue.shift();
-      if (next === undefined) break;
+      if (next === undefined) {
+        break;
+      }
       busy.set(next, settled(next.next(over)));
     }
     const { reader, outcome } = await untilAborted(
@@ -253,14 +284,21 @@ async function* read(
     try {
       const { lines, caughtUp } = outcome();
       yield* lines;
-      if (!caughtUp) over ? queue.unshift(reader) : queue.push(reader);
+      if (!caughtUp) {
+        over ? queue.unshift(reader) : queue.push(reader);
+      }
     } catch (error) {
       // Reads in progress elsewhere must still be consumed: their readers have already advanced past that data.
-      if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') failures.push({ task: reader.source.task, error });
-      else if (broken === null || isAway(broken.error)) broken = { error };
+      if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
+        failures.push({ task: reader.source.task, error });
+      } else if (broken === null || isAway(broken.error)) {
+        broken = { error };
+      }
     }
   }
-  if (broken !== null) throw broken.error;
+  if (broken !== null) {
+    throw broken.error;
+  }
   return failures;
 }
 
@@ -293,8 +331,12 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   const wanted = (name: string): boolean => name === task || name.split(':')[0] === task;
   const all = [...programs, 'master'];
   const tasks = all.filter(wanted);
-  if (tasks.length > 0) return { tasks, sources: sources.filter((source) => wanted(source.task)) };
-  if (mayCome && (planned.length === 0 || isElastic(task, observation))) return { tasks: [task], sources: [] };
+  if (tasks.length > 0) {
+    return { tasks, sources: sources.filter((source) => wanted(source.task)) };
+  }
+  if (mayCome && (planned.length === 0 || isElastic(task, observation))) {
+    return { tasks: [task], sources: [] };
+  }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
   throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
     hint: programs.length === 0 ? 'No container has started yet.' : `It has: ${programs.join(', ')}.`,

@@ -33,7 +33,9 @@ export interface JobRecords {
 /** Reads the job's history so far; null if there is no readable history. */
 export async function readHistory({ storage, place }: JobRecords): Promise<{ readonly folder: string; readonly record: JobRecord } | null> {
   const found = await place();
-  if (found === null) return null;
+  if (found === null) {
+    return null;
+  }
   const record = await unlessHidden(readRecord(storage, found, true));
   return record && { folder: found.folder, record };
 }
@@ -41,7 +43,9 @@ export async function readHistory({ storage, place }: JobRecords): Promise<{ rea
 /** The events of a running job after position `after`; null if the ApplicationMaster does not answer. */
 export async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
   const page = await records.ask(`events?after=${after}`);
-  if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') return null;
+  if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') {
+    return null;
+  }
   return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
 }
 
@@ -49,10 +53,14 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
   const said = await records.ask('configuration');
   // The ApplicationMaster redacts its answer already, but it may run another version.
-  if (isRecord(said)) return redacted(said);
+  if (isRecord(said)) {
+    return redacted(said);
+  }
   const place = await records.place();
   const stored = place && (await unlessHidden(readConfiguration(records.storage, place)));
-  if (isRecord(stored)) return redacted(stored);
+  if (isRecord(stored)) {
+    return redacted(stored);
+  }
   const staged = await unlessHidden(readConfiguration(records.storage, { folder: records.staged() }));
   return isRecord(staged) ? redacted(staged) : null;
 }
@@ -62,7 +70,9 @@ async function unlessHidden<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof TonyError && error.exitCode !== 3) return null;
+    if (error instanceof TonyError && error.exitCode !== 3) {
+      return null;
+    }
     throw error;
   }
 }

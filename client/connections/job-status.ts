@@ -11,7 +11,9 @@ export function parseJobStatus(text: string, applicationId: string): JobStatus |
 
 /** Like `parseJobStatus`, for a parsed value. */
 export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
-  if (!isRecord(value) || value.applicationId !== applicationId) return null;
+  if (!isRecord(value) || value.applicationId !== applicationId) {
+    return null;
+  }
   const whole =
     typeof value.state === 'string' &&
     typeof value.message === 'string' &&
@@ -20,7 +22,9 @@ export function checkedStatus(value: unknown, applicationId: string): JobStatus 
     Array.isArray(value.notices) &&
     Array.isArray(value.tasks) &&
     value.tasks.every(isTask);
-  if (!whole) return null;
+  if (!whole) {
+    return null;
+  }
   const { orphanedContainers } = value;
   // Older ApplicationMasters do not report orphaned containers.
   const orphans = Array.isArray(orphanedContainers) ? orphanedContainers.filter(isOrphan) : [];

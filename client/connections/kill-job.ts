@@ -46,11 +46,15 @@ export interface KillReport {
 export async function killJob(connection: JobConnection, by: KillReason = 'order'): Promise<KillReport> {
   const observation = await connection.observe();
   const impact = killImpact(connection.applicationId, observation, Date.now());
-  if (observation.result !== null || !(await connection.kill(by))) return { killed: false, impact, observation };
+  if (observation.result !== null || !(await connection.kill(by))) {
+    return { killed: false, impact, observation };
+  }
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     const { result } = await connection.observe();
-    if (result !== null) return { killed: result.state === 'KILLED', impact, observation };
+    if (result !== null) {
+      return { killed: result.state === 'KILLED', impact, observation };
+    }
     if (performance.now() > deadline) {
       throw new TonyError(
         'KILL_FAILED',

@@ -140,7 +140,9 @@ test('logs lists every container that a task had, oldest first', async () => {
     JSON.stringify({ at: 1, event: 'launched', role: 'worker', index: 0, containerId: container(number) }),
   );
   await place(path.join(paths.history, 'events-1.jsonl'), `${events.join('\n')}\n{"at":`);
-  for (const number of [1, 2, 3]) await place(path.join(paths.logs(container(number)), 'stdout'), `of ${number}\n`);
+  for (const number of [1, 2, 3]) {
+    await place(path.join(paths.logs(container(number)), 'stdout'), `of ${number}\n`);
+  }
   const sources = await new LocalJob(ID, root).logs();
   expect(sources.map(({ task, containerId }) => [task, containerId])).toEqual([
     ['master', container(1)],

@@ -59,10 +59,14 @@ export class LocalJob implements JobConnection {
       this.#last = live;
       return { phase: live.state, waiting: '', status: live, masterSilentMs: null, result: null };
     }
-    if (await this.#masterLives()) return { phase: 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
+    if (await this.#masterLives()) {
+      return { phase: 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
+    }
     // The job may have ended between the two checks.
     const late = await this.#final();
-    if (late !== null) return ended(late);
+    if (late !== null) {
+      return ended(late);
+    }
     await this.mustExist();
     return { phase: 'FAILED', waiting: '', status: this.#last, masterSilentMs: null, result: await this.#masterDied() };
   }
@@ -74,7 +78,9 @@ export class LocalJob implements JobConnection {
 
   async kill(by: KillReason = 'order'): Promise<boolean> {
     const { result } = await this.observe();
-    if (result !== null) return false;
+    if (result !== null) {
+      return false;
+    }
     const started = performance.now();
     let told: number | null = null;
     while ((await this.observe()).result === null) {
@@ -89,7 +95,9 @@ export class LocalJob implements JobConnection {
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== told && listens) {
         // An ApplicationMaster that has exited in the meantime gets no signal; the next observation returns its result.
-        if (isThere(pid)) process.kill(pid, by === 'interrupt' ? 'SIGINT' : 'SIGTERM');
+        if (isThere(pid)) {
+          process.kill(pid, by === 'interrupt' ? 'SIGINT' : 'SIGTERM');
+        }
         told = pid;
       }
       await delay(50);
@@ -115,7 +123,9 @@ export class LocalJob implements JobConnection {
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
     const file = join(this.#paths.output, name);
     const size = (await stat(file).catch(() => null))?.size ?? null;
-    if (size !== null && size > maxBytes) throw tooLarge(file, size, maxBytes);
+    if (size !== null && size > maxBytes) {
+      throw tooLarge(file, size, maxBytes);
+    }
     return size === null ? null : readFile(file);
   }
 
@@ -159,7 +169,9 @@ export class LocalJob implements JobConnection {
   /** The ApplicationMaster's answer; null if it does not answer. */
   async #ask(resource: string): Promise<unknown> {
     const address = await this.#address();
-    if (address === null) return null;
+    if (address === null) {
+      return null;
+    }
     try {
       const answer = await fetch(`${address.http}/tony/api/${resource}`, {
         headers: { authorization: `Bearer ${address.token}` },
@@ -180,7 +192,9 @@ export class LocalJob implements JobConnection {
 
   /** Whether the process is still this job's ApplicationMaster: the operating system reuses process IDs. */
   async #isMaster(pid: number | undefined): Promise<boolean> {
-    if (!isThere(pid)) return false;
+    if (!isThere(pid)) {
+      return false;
+    }
     const environment = await readText(`/proc/${pid}/environ`);
     if (environment !== '') {
       const variables = environment.split('\0');
@@ -205,8 +219,12 @@ export class LocalJob implements JobConnection {
     for (const began = performance.now(); ; await delay(50)) {
       // Both IDs come from one read: between two reads the starter may have exited after starting the ApplicationMaster.
       const [pid, starter] = await this.#pids();
-      if (await this.#isMaster(pid)) return true;
-      if (performance.now() - began > (isThere(starter) ? RESTART_MS : START_MS)) return false;
+      if (await this.#isMaster(pid)) {
+        return true;
+      }
+      if (performance.now() - began > (isThere(starter) ? RESTART_MS : START_MS)) {
+        return false;
+      }
     }
   }
 
@@ -231,7 +249,9 @@ export class LocalJob implements JobConnection {
 }
 
 function isThere(pid: number | undefined): pid is number {
-  if (pid === undefined || !Number.isInteger(pid) || pid <= 1) return false;
+  if (pid === undefined || !Number.isInteger(pid) || pid <= 1) {
+    return false;
+  }
   try {
     process.kill(pid, 0);
     return true;
@@ -257,7 +277,9 @@ function ended(status: JobStatus): Observation {
 
 async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
   const handle = await open(file, 'r').catch(() => null);
-  if (handle === null) return null;
+  if (handle === null) {
+    return null;
+  }
   try {
     const { size } = await handle.stat();
     const start = 'offset' in from ? from.offset : Math.max(0, size - from.tail);

@@ -41,7 +41,9 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
   await mkdir(work, { recursive: true, mode: 0o700 });
   await mkdir(logs, { recursive: true, mode: 0o700 });
   await symlink(join(paths.job, 'job.json'), join(work, CONTAINER_LAYOUT.job));
-  for (const resource of master.resources) await symlink(fileURLToPath(resource.uri), join(work, resource.name));
+  for (const resource of master.resources) {
+    await symlink(fileURLToPath(resource.uri), join(work, resource.name));
+  }
   const log = await open(join(logs, 'tony.log'), 'a', 0o600);
   const errors = await open(join(logs, 'stderr'), 'a', 0o600);
   try {
@@ -64,7 +66,9 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     });
     // The pipe breaks when the ApplicationMaster exits; the exit event reports that.
     child.stdin?.on('error', () => undefined);
-    if (detach) child.unref();
+    if (detach) {
+      child.unref();
+    }
     await told;
   } finally {
     await log.close();
@@ -98,7 +102,9 @@ function masterEnvironment(
 }
 
 async function started(master: ChildProcess): Promise<void> {
-  if (master.pid !== undefined) return;
+  if (master.pid !== undefined) {
+    return;
+  }
   const error = await new Promise<Error>((resolve) => master.once('error', resolve));
   throw new TonyError('INTERNAL', `The ApplicationMaster cannot be started: ${messageOf(error)}.`, { cause: error });
 }

@@ -20,7 +20,9 @@ async function tailOf(text: string, tail: number, pieceBytes: number): Promise<s
   for (;;) {
     const { lines, caughtUp } = await reader.next(true);
     all.push(...lines.map((line) => line.text));
-    if (caughtUp) return all;
+    if (caughtUp) {
+      return all;
+    }
   }
 }
 

@@ -71,8 +71,12 @@ export class LogReader {
 
   /** Cuts the first piece to start at a line or, within a truncated line, at a character. */
   #begin({ bytes, end }: LogPiece): Uint8Array {
-    if (end === bytes.length) return bytes;
-    if (bytes[0] === NEWLINE) return bytes.subarray(1);
+    if (end === bytes.length) {
+      return bytes;
+    }
+    if (bytes[0] === NEWLINE) {
+      return bytes.subarray(1);
+    }
     // Emitted only if the piece has fewer lines than requested.
     this.#rest = LEFT_OUT;
     const first = bytes.subarray(0, LONGEST_CHARACTER).findIndex((byte) => (byte & 0xc0) !== 0x80);

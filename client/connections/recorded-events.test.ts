@@ -42,9 +42,13 @@ async function job(told: number, { away = 0 } = {}): Promise<JobConnection> {
     }),
     pages: async () => null,
     observe: async () => {
-      if (looks === 1 && missing-- > 0) throw new TonyError('RM_UNREACHABLE', 'The ResourceManager is away.');
+      if (looks === 1 && missing-- > 0) {
+        throw new TonyError('RM_UNREACHABLE', 'The ResourceManager is away.');
+      }
       looks++;
-      if (isOver()) await write();
+      if (isOver()) {
+        await write();
+      }
       return { phase: '', waiting: '', status: null, masterSilentMs: null, result: isOver() ? SUCCEEDED : null };
     },
     output: async () => null,
@@ -56,7 +60,9 @@ async function job(told: number, { away = 0 } = {}): Promise<JobConnection> {
 
 async function events(connection: JobConnection, options: EventOptions = {}): Promise<string[]> {
   const all: string[] = [];
-  for await (const { event } of jobEvents(connection, { intervalMs: 1, ...options })) all.push(event);
+  for await (const { event } of jobEvents(connection, { intervalMs: 1, ...options })) {
+    all.push(event);
+  }
   return all;
 }
 
@@ -68,7 +74,9 @@ test('jobEvents yields the events so far of a running job, and the history of an
 });
 
 test('follow yields each event once, in order, across the switch from ApplicationMaster to history', async () => {
-  for (const told of [0, 1, 3, 4]) expect(await events(await job(told), { follow: true })).toEqual(NAMES);
+  for (const told of [0, 1, 3, 4]) {
+    expect(await events(await job(told), { follow: true })).toEqual(NAMES);
+  }
 });
 
 test('follow survives and reports an outage of the cluster', async () => {
@@ -86,7 +94,9 @@ test('follow waits for a history that is unreachable at the end of the job, and 
     ...connection.records,
     place: async () => {
       const found = await place();
-      if (found !== null && missing-- > 0) throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+      if (found !== null && missing-- > 0) {
+        throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+      }
       return found;
     },
   };

@@ -39,19 +39,29 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   const reader = new EventReader(connection);
   const patience = new Patience();
   const say = (notice: string | null): void => {
-    if (notice !== null) onNotice?.(notice);
+    if (notice !== null) {
+      onNotice?.(notice);
+    }
   };
   for (;;) {
     signal?.throwIfAborted();
     try {
       const { status, result } = await connection.observe();
       const news = result === null ? reader.fresh(follow) : reader.last(status?.finishedAt ?? null);
-      for await (const entry of news) if (matches(entry, types)) yield entry;
+      for await (const entry of news) {
+        if (matches(entry, types)) {
+          yield entry;
+        }
+      }
       // Only here: a successful observation does not prove that the history's storage is reachable.
       say(patience.answered());
-      if (result !== null || !follow) return;
+      if (result !== null || !follow) {
+        return;
+      }
     } catch (error) {
-      if (!follow) throw error;
+      if (!follow) {
+        throw error;
+      }
       say(patience.missed(error));
     }
     await pause(intervalMs, signal);
@@ -65,7 +75,9 @@ export function matches({ event }: HistoryEntry, types: readonly string[]): bool
 
 /** The entries after `last`, the most recently reported entry. */
 export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | null): readonly HistoryEntry[] {
-  if (last === null) return entries;
+  if (last === null) {
+    return entries;
+  }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
   // A history that was unwritable for a while lacks some entries.
@@ -89,9 +101,13 @@ class EventReader {
         yield* await this.#stored();
         return;
       }
-      if (page === null || page.entries.length === 0) return;
+      if (page === null || page.entries.length === 0) {
+        return;
+      }
       this.#after = page.next;
-      for (const entry of page.entries) yield this.#told(entry);
+      for (const entry of page.entries) {
+        yield this.#told(entry);
+      }
     }
   }
 
@@ -102,8 +118,12 @@ class EventReader {
     const deadline = performance.now() + (fresh ? SETTLING_MS : 0);
     for (;;) {
       const entries = await this.#stored();
-      for (const entry of entries) yield this.#told(entry);
-      if (this.#last?.event === 'job-finished' || performance.now() > deadline) return;
+      for (const entry of entries) {
+        yield this.#told(entry);
+      }
+      if (this.#last?.event === 'job-finished' || performance.now() > deadline) {
+        return;
+      }
       await pause(SETTLING_EVERY_MS);
     }
   }
@@ -116,8 +136,12 @@ class EventReader {
   async #stored(): Promise<readonly HistoryEntry[]> {
     const { applicationId, records } = this.#connection;
     const history = await readHistory(records);
-    if (history !== null) return behind(history.record.entries, this.#last);
-    if (this.#last !== null) return [];
+    if (history !== null) {
+      return behind(history.record.entries, this.#last);
+    }
+    if (this.#last !== null) {
+      return [];
+    }
     throw new TonyError('HISTORY_UNKNOWN', `${applicationId} has no events that you are allowed to see.`, {
       hint: "A job that waits for its ApplicationMaster has no events yet. Events of another user's job are visible to the users in acls.view of that job.",
     });

@@ -89,7 +89,9 @@ export class YarnJob implements JobConnection {
     }
     const application = await this.#report();
     if (!ENDED.has(application.state)) {
-      if (application.state !== 'RUNNING') this.#silence.end();
+      if (application.state !== 'RUNNING') {
+        this.#silence.end();
+      }
       const status = live ?? (application.state === 'RUNNING' ? await this.#askMaster() : null) ?? this.#last;
       const waiting = status === null ? await this.#waitingReason(application) : '';
       return { phase: application.state, waiting, status, masterSilentMs: this.#silence.ms, result: null };
@@ -109,7 +111,9 @@ export class YarnJob implements JobConnection {
   }
 
   async kill(by: KillReason = 'order'): Promise<boolean> {
-    if (ENDED.has((await this.#report()).state)) return false;
+    if (ENDED.has((await this.#report()).state)) {
+      return false;
+    }
     const { user } = this.#cluster;
     const reason = by === 'interrupt' ? `Interrupted by ${user}.` : `Killed by ${user} with tony-ts kill.`;
     const state = await this.#resourceManager.kill(this.applicationId, reason).catch(async (error: unknown) => {
@@ -121,10 +125,14 @@ export class YarnJob implements JobConnection {
 
   /** Replaces YARN's own message, which names Java classes and operations. */
   async #killRefused(error: unknown): Promise<unknown> {
-    if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') return error;
+    if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') {
+      return error;
+    }
     const { user, queue } = await this.#known();
     const own = this.#cluster.user;
-    if (user === own) return error;
+    if (user === own) {
+      return error;
+    }
     return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} is not allowed to end it.`, {
       hint: `Ask ${user}, an administrator of the queue ${queue}, or an administrator of the cluster to end it. acls.modify of a job lists users who may end it.`,
       cause: error,
@@ -165,7 +173,9 @@ export class YarnJob implements JobConnection {
     const { storage, root } = this.#cluster;
     const uri = joinUri(jobOutput(root, this.applicationId), name);
     const size = (await storage.stat(uri))?.size ?? null;
-    if (size !== null && size > maxBytes) throw tooLarge(uri, size, maxBytes);
+    if (size !== null && size > maxBytes) {
+      throw tooLarge(uri, size, maxBytes);
+    }
     return size === null ? null : storage.read(uri);
   }
 
@@ -186,7 +196,9 @@ export class YarnJob implements JobConnection {
       const application = await this.#report();
       const fresh = application.finishedAt !== null && Date.now() - application.finishedAt < LONG_COLLECTED_MS;
       const patience = COLLECTING_MS[application.logAggregation ?? ''] ?? 0;
-      if (!ENDED.has(application.state) || !fresh || performance.now() - begun >= patience) return application;
+      if (!ENDED.has(application.state) || !fresh || performance.now() - begun >= patience) {
+        return application;
+      }
       await delay(COLLECTED_EVERY_MS);
     }
   }
@@ -197,7 +209,9 @@ export class YarnJob implements JobConnection {
     } catch (error) {
       if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
         this.#application = this.#forgotten ? this.#application : await this.#remembered();
-        if (this.#application !== null) return this.#application;
+        if (this.#application !== null) {
+          return this.#application;
+        }
         throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager does not know application ${this.applicationId}.`, {
           cause: error,
         });
@@ -214,7 +228,9 @@ export class YarnJob implements JobConnection {
       const store = await ClusterHistory.open(this.#cluster);
       const place = await findPlace(store, this.applicationId);
       const record = await readRecord(store.storage, place, true);
-      if (record.final === null && record.entries.length === 0) return null;
+      if (record.final === null && record.entries.length === 0) {
+        return null;
+      }
       this.#forgotten = true;
       this.#history = place.folder;
       this.#last = storedStatus(record, 'forgotten');
@@ -226,7 +242,9 @@ export class YarnJob implements JobConnection {
 
   async #askMaster(): Promise<JobStatus | null> {
     const status = checkedStatus(await this.#ask('job'), this.applicationId);
-    if (status !== null) this.#last = status;
+    if (status !== null) {
+      this.#last = status;
+    }
     return status;
   }
 
@@ -254,12 +272,16 @@ export class YarnJob implements JobConnection {
     const { user } = await this.#known();
     const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
     const containerId = masters[0]?.containerId;
-    if (containerId === undefined) return null;
+    if (containerId === undefined) {
+      return null;
+    }
     try {
       const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
       for (const folder of folders) {
         const uri = `hdfs://${authority}${folder}`;
-        if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) return uri;
+        if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) {
+          return uri;
+        }
       }
       return null;
     } catch (error) {
@@ -271,18 +293,24 @@ export class YarnJob implements JobConnection {
   async #final(): Promise<JobStatus | null> {
     try {
       const folder = await this.#historyFolder();
-      if (folder === null) return null;
+      if (folder === null) {
+        return null;
+      }
       const { final } = await readFinal(this.#cluster.storage, { folder, applicationId: this.applicationId });
       return final === 'damaged' ? null : final;
     } catch (error) {
-      if (error instanceof TonyError) return null;
+      if (error instanceof TonyError) {
+        return null;
+      }
       throw error;
     }
   }
 
   /** Removes the staging folder that a killed ApplicationMaster could not delete. */
   async #tidy(application: Application): Promise<void> {
-    if (this.#tidied || application.user !== this.#cluster.user) return;
+    if (this.#tidied || application.user !== this.#cluster.user) {
+      return;
+    }
     this.#tidied = true;
     await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
   }
@@ -290,21 +318,29 @@ export class YarnJob implements JobConnection {
   /** The stored events; empty in the cases in which `#final` is null. */
   async #readEvents(): Promise<readonly HistoryEntry[]> {
     const folder = await this.#historyFolder().catch(() => null);
-    if (folder === null) return [];
+    if (folder === null) {
+      return [];
+    }
     try {
       return (await readEvents(this.#cluster.storage, folder)).entries;
     } catch (error) {
-      if (error instanceof TonyError) return [];
+      if (error instanceof TonyError) {
+        return [];
+      }
       throw error;
     }
   }
 
   /** Null if the history does not exist yet, or belongs to another user and is not readable. */
   async #historyFolder(): Promise<string | null> {
-    if (this.#history !== null || this.#application === null) return this.#history;
+    if (this.#history !== null || this.#application === null) {
+      return this.#history;
+    }
     const job = { user: this.#application.user, applicationId: this.applicationId };
     for (const folder of historyFolders(await this.#cluster.site(), this.#cluster, job)) {
-      if ((await this.#cluster.storage.list(folder)).length === 0) continue;
+      if ((await this.#cluster.storage.list(folder)).length === 0) {
+        continue;
+      }
       this.#history = folder;
       break;
     }
@@ -314,9 +350,13 @@ export class YarnJob implements JobConnection {
   async #explained(application: Application): Promise<JobResult> {
     const result = resultOf(application);
     const queue = unknownQueue(application.diagnostics);
-    if (queue === undefined) return result;
+    if (queue === undefined) {
+      return result;
+    }
     const queues = (await this.#resourceManager.queues().catch(() => [])).map(({ name }) => name);
-    if (queues.length === 0) return result;
+    if (queues.length === 0) {
+      return result;
+    }
     const meant = suggest(queue, queues);
     const known = `The cluster has: ${queues.join(', ')}.`;
     return { ...result, diagnostics: `${result.diagnostics} ${meant === undefined ? known : `Did you mean ${meant}? ${known}`}` };
@@ -330,7 +370,9 @@ export class YarnJob implements JobConnection {
 
 /** Treats an unreadable history as missing; rethrows when the storage is unreachable. */
 function unlessAway(error: unknown): null {
-  if (error instanceof TonyError && error.exitCode !== 3) return null;
+  if (error instanceof TonyError && error.exitCode !== 3) {
+    return null;
+  }
   throw error;
 }
 

@@ -4,7 +4,9 @@ import { bad, type Check, diagnose, doubtful, type Finding, good } from './diagn
 
 async function findings(checks: readonly Check[]): Promise<Finding[]> {
   const all: Finding[] = [];
-  for await (const finding of diagnose(checks)) all.push(finding);
+  for await (const finding of diagnose(checks)) {
+    all.push(finding);
+  }
   return all;
 }
 

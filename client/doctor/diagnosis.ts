@@ -37,7 +37,9 @@ export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Findin
     const verdict = await look().catch(
       (error: unknown): Verdict => ({ state: 'bad', text: messageOf(error), remedy: error instanceof TonyError ? error.hint : '' }),
     );
-    if (verdict.state === 'bad') failed.add(name);
+    if (verdict.state === 'bad') {
+      failed.add(name);
+    }
     yield { name, ...verdict };
   }
 }

@@ -65,7 +65,9 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
   const there = () => {
-    if (opened === null) throw new Error('the configuration was not read');
+    if (opened === null) {
+      throw new Error('the configuration was not read');
+    }
     return opened;
   };
   const open = async (): Promise<Verdict> => {
@@ -125,9 +127,13 @@ async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verd
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
   const groups = await groupsOfUser(configuration, user, user);
   const text = `${user}, ${groups.length === 0 ? 'in no group known to the cluster' : `in ${groups.join(', ')}`}`;
-  if (user === 'dr.who') return bad(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
+  if (user === 'dr.who') {
+    return bad(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
+  }
   const folder = await storage.stat(home);
-  if (folder !== null) return good(text);
+  if (folder !== null) {
+    return good(text);
+  }
   return doubtful(
     `${text}; ${home} does not exist`,
     `Ask the admin of the cluster to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
@@ -137,8 +143,9 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
 async function clocks(addresses: readonly string[]): Promise<Verdict> {
   const skews = await Promise.all(addresses.map(skewOf));
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
-  if (worst === undefined)
+  if (worst === undefined) {
     return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
+  }
   const text = `that of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
   return Math.abs(worst.ms) > SKEW_MS
     ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
@@ -183,13 +190,16 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   const all = await resourceManager.nodes();
   const usable = all.filter(({ state }) => state === 'RUNNING');
   const largest = [...usable].sort((a, b) => (b.total['memory-mb'] ?? 0) - (a.total['memory-mb'] ?? 0))[0];
-  if (largest === undefined) return bad('no node is in use', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
+  if (largest === undefined) {
+    return bad('no node is in use', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
+  }
   const gpus = usable.reduce((sum, { total }) => sum + (total['yarn.io/gpu'] ?? 0), 0);
   const unhealthy = all.length - usable.length;
   const counts = `${usable.length} in use${unhealthy > 0 ? `, ${unhealthy} unhealthy` : ''}; ${gpus === 0 ? 'no GPUs' : `${gpus} GPUs`}`;
   const text = `${counts}; the largest (${largest.host}) has ${describeResources(largest.total)}`;
-  if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB)
+  if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB) {
     return bad(text, `Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
+  }
   return unhealthy > 0 ? doubtful(text, '`yarn node -list -all` shows why nodes are unhealthy.') : good(text);
 }
 
@@ -200,7 +210,9 @@ async function homes({ storage, configuration, site }: HadoopCluster): Promise<V
 async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   const site = await cluster.site();
   const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
-  if (unknown.length === 0) return good('all resource types and queues exist in the cluster');
+  if (unknown.length === 0) {
+    return good('all resource types and queues exist in the cluster');
+  }
   return doubtful(
     unknownNameLines(unknown).join('; '),
     `Correct the names in ${site.from}, or add the resource types and queues to the cluster.`,
@@ -215,7 +227,9 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
   } catch (error) {
     return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine. Jobs do not need it.');
   }
-  if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) return good(`${user} may submit to ${wanted}`);
+  if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) {
+    return good(`${user} may submit to ${wanted}`);
+  }
   const others = allowed.length === 0 ? 'none' : allowed.join(', ');
   return bad(
     `${user} may not submit to ${wanted}`,
@@ -279,11 +293,12 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
   const cacheMb = Number(settings.get('yarn.nodemanager.localizer.cache.target-size-mb') ?? 0);
   const checksVirtual = settings.get('yarn.nodemanager.vmem-check-enabled') === 'true';
   const text = `${address.replace(/^https?:\/\//, '')} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
-  if (cacheMb < RUNTIME_MB)
+  if (cacheMb < RUNTIME_MB) {
     return doubtful(
       text,
       `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}: otherwise, nodes unpack Node.js and TensorFlow for each job.`,
     );
+  }
   return checksVirtual
     ? doubtful(
         text,
@@ -296,7 +311,9 @@ const MAKE_ROOM = 'Free space (tony-ts cache prune, tony-ts history prune), or r
 
 async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
   const place = parseUri(home);
-  if (place.scheme !== 'hdfs') return good(`your home is ${home}`);
+  if (place.scheme !== 'hdfs') {
+    return good(`your home is ${home}`);
+  }
   const { authority, path } = place;
   const hdfs = WebHdfs.of(configuration, authority, user);
   try {
@@ -307,10 +324,12 @@ async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise
       ...(ofNames === null ? [] : [`${ofNames} files and folders of your name quota are left`]),
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
-    if (told.length === 0)
+    if (told.length === 0) {
       return doubtful('the NameNode does not say', 'hdfs dfs -df -h / and hdfs dfs -count -q -h say how much is free.');
-    if (ofNames !== null && ofNames < HDFS_NAMES)
+    }
+    if (ofNames !== null && ofNames < HDFS_NAMES) {
       return bad(told.join('; '), `${MAKE_ROOM}: a job writes up to ${HDFS_NAMES} files and folders.`);
+    }
     return least < HDFS_BYTES
       ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} with its copies.`)
       : good(told.join('; '));
@@ -323,10 +342,14 @@ async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise
 async function roomHere(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   const folder = cacheFolder(environment);
   const runtime = await findRuntime().catch((error: unknown) => {
-    if (error instanceof TonyError && error.code === 'FOLDER_UNSAFE') throw error;
+    if (error instanceof TonyError && error.code === 'FOLDER_UNSAFE') {
+      throw error;
+    }
     return null;
   });
-  if (runtime !== null) return good(`the runtime is built (${formatBytes(runtime.size)} in ${folder})`);
+  if (runtime !== null) {
+    return good(`the runtime is built (${formatBytes(runtime.size)} in ${folder})`);
+  }
   await makeFolders(folder, 0o755);
   const { bavail, bsize } = await statfs(folder);
   const text = `${formatBytes(bavail * bsize)} are free in ${folder}; the runtime is not built yet`;
@@ -342,7 +365,9 @@ async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict>
   try {
     await storage.write(file, bytes);
     const read = await storage.read(file);
-    if (!bytes.equals(read)) return bad(`${root} returns other bytes than were written`, 'Run hdfs fsck on it.');
+    if (!bytes.equals(read)) {
+      return bad(`${root} returns other bytes than were written`, 'Run hdfs fsck on it.');
+    }
   } finally {
     await storage.remove(file);
   }

@@ -17,7 +17,9 @@ const MOST_NAMED = 5;
  */
 export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<Verdict> {
   const named = users.filter((user) => user !== '*' && isUserName(user)).slice(0, MOST_USERS);
-  if (named.length === 0) return good('the site file lists no users');
+  if (named.length === 0) {
+    return good('the site file lists no users');
+  }
   const missing: string[] = [];
   for (let at = 0; at < named.length; at += AT_ONCE) {
     const batch = named.slice(at, at + AT_ONCE);
@@ -25,7 +27,9 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
     missing.push(...batch.filter((_, index) => homes[index] === null));
   }
   const [first] = missing;
-  if (first === undefined) return good(`each of the ${named.length} users in quotas.users of the site file has one`);
+  if (first === undefined) {
+    return good(`each of the ${named.length} users in quotas.users of the site file has one`);
+  }
   const more = missing.length > MOST_NAMED ? ` and ${missing.length - MOST_NAMED} more` : '';
   const home = shellWord(joinUri(parent, first));
   return doubtful(

@@ -18,7 +18,9 @@ export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const noticedMs = Math.ceil((Math.min(master, node) * 4) / 3);
   const seconds = formatDuration(1000 * Math.ceil(noticedMs / 1000));
   const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${seconds}; programs continue without one for ${formatDuration(LEAST_LEASE_MS)}`;
-  if (noticedMs + START_MS <= LEAST_LEASE_MS) return good(text);
+  if (noticedMs + START_MS <= LEAST_LEASE_MS) {
+    return good(text);
+  }
   return doubtful(
     text,
     `Lower ${MASTER_EXPIRY} to ${LEAST_LEASE_MS / 2}: otherwise, programs exit before a second ApplicationMaster finds them, and training resumes from a checkpoint.`,

@@ -39,14 +39,18 @@ export class FeedConnection {
     metadata.set(FEED_TOKEN_METADATA, address.token);
     this.#stream = (this.#client as unknown as { Put: (metadata: Metadata) => Stream }).Put(metadata);
     const lose = (reason: string, isFinal = false): void => {
-      if (this.#isOver) return;
+      if (this.#isOver) {
+        return;
+      }
       this.close();
       events.lost(reason, isFinal);
     };
     this.#deadline = setTimeout(() => lose(`no answer within ${FIRST_MESSAGE_MS / 1000} s`), FIRST_MESSAGE_MS);
     this.#stream.on('data', (message: FeedMessage) => {
       clearTimeout(this.#deadline);
-      if (!this.#isOver) events.message(message);
+      if (!this.#isOver) {
+        events.message(message);
+      }
     });
     this.#stream.on('error', (error: ServiceError) => {
       const isFinal = error.code === status.UNAUTHENTICATED || error.code === status.INVALID_ARGUMENT;
@@ -63,11 +67,15 @@ export class FeedConnection {
   }
 
   send(message: ProducerMessage): void {
-    if (!this.#isOver) this.#stream.write(message);
+    if (!this.#isOver) {
+      this.#stream.write(message);
+    }
   }
 
   close(): void {
-    if (this.#isOver) return;
+    if (this.#isOver) {
+      return;
+    }
     this.#isOver = true;
     clearTimeout(this.#deadline);
     this.#stream.on('error', () => {});

@@ -7,14 +7,18 @@ import { describeProgress } from './feed-progress.ts';
 async function* inPieces(bytes: Buffer, cuts: readonly number[]): AsyncGenerator<Buffer> {
   let from = 0;
   for (const cut of [...cuts.map((each) => each % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]) {
-    if (cut > from) yield bytes.subarray(from, cut);
+    if (cut > from) {
+      yield bytes.subarray(from, cut);
+    }
     from = Math.max(from, cut);
   }
 }
 
 async function read(bytes: Buffer, cuts: readonly number[], format: 'lines' | 'tfrecord'): Promise<string[]> {
   const records: string[] = [];
-  for await (const record of recordsOf(inPieces(bytes, cuts), format)) records.push(record.toString());
+  for await (const record of recordsOf(inPieces(bytes, cuts), format)) {
+    records.push(record.toString());
+  }
   return records;
 }
 

@@ -9,8 +9,11 @@ const NEWLINE = 0x0a;
  * @throws TonyError DATA_INVALID for damaged or overlong records
  */
 export async function* recordsOf(input: AsyncIterable<Buffer>, format: 'lines' | 'tfrecord'): AsyncGenerator<Buffer, void> {
-  if (format === 'lines') yield* linesOf(input);
-  else yield* tfRecordsOf(input);
+  if (format === 'lines') {
+    yield* linesOf(input);
+  } else {
+    yield* tfRecordsOf(input);
+  }
 }
 
 async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
@@ -25,12 +28,18 @@ async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, vo
       length = 0;
       from = to + 1;
     }
-    if (from === bytes.length) continue;
+    if (from === bytes.length) {
+      continue;
+    }
     begun.push(bytes.subarray(from));
     length += bytes.length - from;
-    if (length > MAXIMUM_RECORD_BYTES) throw tooLong();
+    if (length > MAXIMUM_RECORD_BYTES) {
+      throw tooLong();
+    }
   }
-  if (length > 0) yield Buffer.concat(begun);
+  if (length > 0) {
+    yield Buffer.concat(begun);
+  }
 }
 
 async function* tfRecordsOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
@@ -43,7 +52,9 @@ async function* tfRecordsOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer
       throw damage;
     },
   });
-  for await (const bytes of input) yield* parser.push(bytes);
+  for await (const bytes of input) {
+    yield* parser.push(bytes);
+  }
   parser.finish();
 }
 

@@ -33,7 +33,9 @@ async function missingAsNull(read: () => Promise<Buffer>): Promise<FeedAddress |
     return parseAddress((await read()).toString());
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || (error instanceof TonyError && error.code === 'NOT_FOUND')) return null;
+    if (code === 'ENOENT' || (error instanceof TonyError && error.code === 'NOT_FOUND')) {
+      return null;
+    }
     throw error;
   }
 }

@@ -13,11 +13,17 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
         return;
       }
       const news = `${progress.state} ${progress.reason}`;
-      if (news !== last && progress.state !== 'full') stream.write(`${text}\n`);
-      if (progress.state !== 'full') last = news;
+      if (news !== last && progress.state !== 'full') {
+        stream.write(`${text}\n`);
+      }
+      if (progress.state !== 'full') {
+        last = news;
+      }
     },
     end: () => {
-      if (terminal.live) stream.write('\n');
+      if (terminal.live) {
+        stream.write('\n');
+      }
     },
   };
 }

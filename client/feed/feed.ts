@@ -70,13 +70,16 @@ export async function openFeed(applicationId: string, name: string, options: Fee
     ['feed', name],
     ['producer', producer],
   ]) {
-    if (!/^[\w.-]{1,100}$/.test(text as string))
+    if (!/^[\w.-]{1,100}$/.test(text as string)) {
       throw new TonyError('USAGE', `"${text}" is not a valid name of a ${what}: use letters, digits, dots and dashes.`);
+    }
   }
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
     const { result } = await connection.observe();
-    if (result !== null) throw new TonyError('FEED_ENDED', `${applicationId} has ended already: ${result.state}.`);
+    if (result !== null) {
+      throw new TonyError('FEED_ENDED', `${applicationId} has ended already: ${result.state}.`);
+    }
     return new FeedWriter(connection, await openFeedPlace(applicationId, options), name, producer, options);
   } catch (error) {
     connection.close();
@@ -127,8 +130,11 @@ export class FeedWriter {
     this.#options = options;
     this.#isNumbered = options.producer === undefined;
     const abort = (): void => this.#fail(options.signal?.reason);
-    if (options.signal?.aborted === true) abort();
-    else options.signal?.addEventListener('abort', abort, { once: true });
+    if (options.signal?.aborted === true) {
+      abort();
+    } else {
+      options.signal?.addEventListener('abort', abort, { once: true });
+    }
     this.#work = this.#run().finally(() => options.signal?.removeEventListener('abort', abort));
   }
 
@@ -146,16 +152,26 @@ export class FeedWriter {
         `a record of ${bytes.length} bytes is too large for a feed; the limit is ${MAXIMUM_RECORD_BYTES} bytes.`,
       );
     }
-    if (this.#isEnded) throw new TonyError('USAGE', 'the feed has ended and accepts no more records.');
+    if (this.#isEnded) {
+      throw new TonyError('USAGE', 'the feed has ended and accepts no more records.');
+    }
     this.#throwFailure();
-    if (this.#recordBytes + bytes.length > CHUNK_BYTES) this.#cut();
+    if (this.#recordBytes + bytes.length > CHUNK_BYTES) {
+      this.#cut();
+    }
     this.#records.push(bytes);
     this.#recordBytes += bytes.length + RECORD_COST;
     this.#written++;
-    if (this.#records.length >= CHUNK_RECORDS || this.#recordBytes >= CHUNK_BYTES) this.#cut();
+    if (this.#records.length >= CHUNK_RECORDS || this.#recordBytes >= CHUNK_BYTES) {
+      this.#cut();
+    }
     // Records written in the same tick share a chunk; the chunk is not delayed further.
-    else if (this.#records.length === 1) setImmediate(() => this.#cut());
-    while (this.#bytes + this.#recordBytes > this.#window && this.#failure === null) await this.#changed();
+    else if (this.#records.length === 1) {
+      setImmediate(() => this.#cut());
+    }
+    while (this.#bytes + this.#recordBytes > this.#window && this.#failure === null) {
+      await this.#changed();
+    }
     this.#throwFailure();
   }
 
@@ -163,9 +179,13 @@ export class FeedWriter {
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#cut();
-    if (this.#isNumbered) this.#last ??= this.#nextSequence - 1;
+    if (this.#isNumbered) {
+      this.#last ??= this.#nextSequence - 1;
+    }
     this.#pump();
-    while (!this.#isOver && this.#failure === null) await this.#changed();
+    while (!this.#isOver && this.#failure === null) {
+      await this.#changed();
+    }
     await this.#close();
     this.#throwFailure();
   }
@@ -181,7 +201,9 @@ export class FeedWriter {
     this.#connection?.close();
     this.#wake();
     await this.#work;
-    if (this.#telling !== null) clearTimeout(this.#telling);
+    if (this.#telling !== null) {
+      clearTimeout(this.#telling);
+    }
     this.#telling = null;
     this.#tellNow();
     this.#place.close();
@@ -196,10 +218,17 @@ export class FeedWriter {
       try {
         const address = await this.#place.read();
         // The feed was closed while the address was read.
-        if (signal.aborted) break;
-        if (address !== null && (await this.#connect(address))) failures = 1;
-        else if (address === null) this.#reason = 'the job does not read a feed yet';
-        if (signal.aborted || this.#isOver) break;
+        if (signal.aborted) {
+          break;
+        }
+        if (address !== null && (await this.#connect(address))) {
+          failures = 1;
+        } else if (address === null) {
+          this.#reason = 'the job does not read a feed yet';
+        }
+        if (signal.aborted || this.#isOver) {
+          break;
+        }
         if (performance.now() - lookedAt > LOOK_EVERY_MS) {
           const { result, status } = await this.#job.observe();
           lookedAt = performance.now();
@@ -210,7 +239,9 @@ export class FeedWriter {
               `${this.#job.applicationId} ended (${result.state}) before it had received all records${why}`,
             );
           }
-          if (status === null) this.#reason = 'the job waits for the cluster';
+          if (status === null) {
+            this.#reason = 'the job waits for the cluster';
+          }
         }
       } catch (error) {
         if (error instanceof TonyError && ['FEED_ENDED', 'FEED_REFUSED', 'ACCESS_DENIED', 'APPLICATION_UNKNOWN'].includes(error.code)) {
@@ -241,8 +272,11 @@ export class FeedWriter {
           this.#closing.signal.removeEventListener('abort', stop);
           this.#connection = null;
           this.#reason = reason;
-          if (isFinal) reject(new TonyError('FEED_REFUSED', `the job rejected this producer: ${reason}.`));
-          else resolve(hasSpoken);
+          if (isFinal) {
+            reject(new TonyError('FEED_REFUSED', `the job rejected this producer: ${reason}.`));
+          } else {
+            resolve(hasSpoken);
+          }
         },
       });
       this.#closing.signal.addEventListener('abort', stop, { once: true });
@@ -264,22 +298,30 @@ export class FeedWriter {
         this.#isNumbered = true;
         this.#nextSequence = this.#sendFrom;
         this.#cut();
-        if (this.#isEnded) this.#last = this.#nextSequence - 1;
+        if (this.#isEnded) {
+          this.#last = this.#nextSequence - 1;
+        }
       }
     }
     this.#isOver ||= over && this.#last !== null;
-    if (this.#isOver) this.#connection?.close();
+    if (this.#isOver) {
+      this.#connection?.close();
+    }
     this.#pump();
     this.#wake();
     this.#tell();
   }
 
   #cut(): void {
-    if (!this.#isNumbered) return;
+    if (!this.#isNumbered) {
+      return;
+    }
     let records: Uint8Array[] = [];
     let bytes = 0;
     const push = (): void => {
-      if (records.length === 0) return;
+      if (records.length === 0) {
+        return;
+      }
       this.#chunks.push({ sequence: this.#nextSequence++, records, bytes });
       this.#bytes += bytes;
       [records, bytes] = [[], 0];
@@ -287,7 +329,9 @@ export class FeedWriter {
     // The records of an unnumbered producer may exceed one message.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
-      if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) push();
+      if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
+        push();
+      }
       records.push(record);
       bytes += cost;
     }
@@ -300,24 +344,36 @@ export class FeedWriter {
   /** Sends as many chunks as the job's window and the connection allow. */
   #pump(): void {
     const connection = this.#connection;
-    if (connection === null || this.#sendFrom === null) return;
+    if (connection === null || this.#sendFrom === null) {
+      return;
+    }
     let under = 0;
     for (const chunk of this.#chunks) {
       under += chunk.bytes;
-      if (chunk.sequence < this.#sendFrom) continue;
+      if (chunk.sequence < this.#sendFrom) {
+        continue;
+      }
       // A single chunk may exceed the window, but not while the window is 0.
-      if (under > this.#window && (under > chunk.bytes || this.#window === 0)) return;
-      if (connection.isFull) return;
+      if (under > this.#window && (under > chunk.bytes || this.#window === 0)) {
+        return;
+      }
+      if (connection.isFull) {
+        return;
+      }
       this.#sendFrom = chunk.sequence + 1;
       connection.send({ chunk: { sequence: chunk.sequence, records: chunk.records } });
     }
-    if (this.#last === null || this.#endSent || this.#sendFrom <= this.#last) return;
+    if (this.#last === null || this.#endSent || this.#sendFrom <= this.#last) {
+      return;
+    }
     this.#endSent = true;
     connection.send({ ending: { last: this.#last } });
   }
 
   #throwFailure(): void {
-    if (this.#failure !== null) throw this.#failure;
+    if (this.#failure !== null) {
+      throw this.#failure;
+    }
   }
 
   #fail(error: unknown): void {
@@ -334,12 +390,16 @@ export class FeedWriter {
   }
 
   #wake(): void {
-    for (const wake of this.#waiting) wake();
+    for (const wake of this.#waiting) {
+      wake();
+    }
     this.#waiting.clear();
   }
 
   #tell(): void {
-    if (this.#options.onProgress === undefined || this.#telling !== null) return;
+    if (this.#options.onProgress === undefined || this.#telling !== null) {
+      return;
+    }
     const pause = Math.max(0, this.#toldAt + PROGRESS_MS - performance.now());
     this.#telling = setTimeout(() => {
       this.#telling = null;
@@ -363,17 +423,27 @@ export class FeedWriter {
 }
 
 function bytesOf(record: FeedRecord): Uint8Array {
-  if (typeof record === 'string') return Buffer.from(record);
+  if (typeof record === 'string') {
+    return Buffer.from(record);
+  }
   // Copied, because the caller may reuse its buffer while the record waits to be sent.
-  if (ArrayBuffer.isView(record)) return Uint8Array.from(new Uint8Array(record.buffer, record.byteOffset, record.byteLength));
-  if (types.isAnyArrayBuffer(record)) return Uint8Array.from(new Uint8Array(record));
+  if (ArrayBuffer.isView(record)) {
+    return Uint8Array.from(new Uint8Array(record.buffer, record.byteOffset, record.byteLength));
+  }
+  if (types.isAnyArrayBuffer(record)) {
+    return Uint8Array.from(new Uint8Array(record));
+  }
   throw new TonyError('USAGE', `A feed accepts strings and bytes, not ${kindOf(record)}.`, {
     hint: 'Write JSON.stringify(value), or the bytes that your program decodes.',
   });
 }
 
 function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  if (typeof value !== 'object') return `a ${typeof value}`;
+  if (value === null || value === undefined) {
+    return String(value);
+  }
+  if (typeof value !== 'object') {
+    return `a ${typeof value}`;
+  }
   return Array.isArray(value) ? 'an array' : 'an object';
 }

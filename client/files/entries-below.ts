@@ -5,7 +5,9 @@ export async function* entriesBelow(storage: Storage, folder: string): AsyncGene
   const folders = [folder];
   for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
     for (const entry of await storage.list(next, { raw: true })) {
-      if (entry.type === 'folder') folders.push(entry.uri);
+      if (entry.type === 'folder') {
+        folders.push(entry.uri);
+      }
       yield entry;
     }
   }

@@ -14,9 +14,13 @@ const ROOT = 0;
  */
 export async function refuseForeignFolder(folder: string, variable: string, user = process.getuid?.()): Promise<void> {
   const found = await stat(folder).catch(() => null);
-  if (found === null || user === undefined) return;
+  if (found === null || user === undefined) {
+    return;
+  }
   const isForeign = found.uid !== user && found.uid !== ROOT;
-  if (!isForeign && (found.mode & OTHERS_WRITE) === 0) return;
+  if (!isForeign && (found.mode & OTHERS_WRITE) === 0) {
+    return;
+  }
   const why = isForeign
     ? `belongs to another user (uid ${found.uid})`
     : `can be written by other users (mode ${(found.mode & 0o777).toString(8)})`;

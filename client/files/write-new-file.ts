@@ -11,7 +11,9 @@ export async function writeNewFile(file: string, text: string, hint: string): Pr
   try {
     await writeFile(file, text, { flag: 'wx' });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw new TonyError('ALREADY_EXISTS', `${file} already exists.`, { hint });
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+      throw new TonyError('ALREADY_EXISTS', `${file} already exists.`, { hint });
+    }
     throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${fileErrorOf(error)}.`, { cause: error });
   }
 }

@@ -80,17 +80,24 @@ export class SimpleAccess implements HistoryAccess {
     const query = new URLSearchParams(target.split('?', 2)[1] ?? '');
     const named = query.get('user.name')?.trim();
     const isName = named !== undefined && USER.test(named);
-    if (isName && !wantsPage(request)) return { user: named };
+    if (isName && !wantsPage(request)) {
+      return { user: named };
+    }
     if (isName && this.#isOwnForm(request, query)) {
       response.setHeader('Set-Cookie', `${COOKIE}=${this.#signed(named)}; Path=/; HttpOnly; SameSite=Lax`);
       answerText(request, response, 303, 'Go on under that name.', { Location: withoutName(target) });
       return null;
     }
     const user = this.#verified(cookieOf(request.headers.cookie ?? '', COOKIE));
-    if (user !== null && (named === undefined || named === user)) return { user };
+    if (user !== null && (named === undefined || named === user)) {
+      return { user };
+    }
     const sentence = named === undefined || isName ? 'Say who you are.' : 'That is no name of a user.';
-    if (wantsPage(request)) this.#askWho(request, response, sentence, isName ? named : '');
-    else answerText(request, response, 401, `${sentence} Add ?user.name=YOU to the address.`, CHALLENGE);
+    if (wantsPage(request)) {
+      this.#askWho(request, response, sentence, isName ? named : '');
+    } else {
+      answerText(request, response, 401, `${sentence} Add ?user.name=YOU to the address.`, CHALLENGE);
+    }
     return null;
   }
 
@@ -122,7 +129,9 @@ export class SimpleAccess implements HistoryAccess {
 
   #verified(cookie: string | null): string | null {
     const [, said = '', name = '', until = '', seal = ''] = /^(([\w-]+)\.(\d{1,15}))\.([\w-]+)$/.exec(cookie ?? '') ?? [];
-    if (!sameText(seal, this.#seal(said)) || Number(until) < this.#now()) return null;
+    if (!sameText(seal, this.#seal(said)) || Number(until) < this.#now()) {
+      return null;
+    }
     return Buffer.from(name, 'base64url').toString();
   }
 

@@ -65,7 +65,9 @@ const event = (name: string, at: number, detail = '', result?: string): string =
 function leave(user: string, number: number, files: Readonly<Record<string, string>>): string {
   const folder = join(root, user, idOf(number));
   mkdirSync(folder, { recursive: true });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text);
+  }
   return folder;
 }
 
@@ -78,8 +80,12 @@ const bytesOf = (user: string): number => opened.filter(({ name }) => name.start
 
 test('a user with many large histories does not displace other users from a list', async () => {
   const large = { 'job.json': JSON.stringify({ job: { name: 'x'.repeat(MiB) } }), 'events-1.jsonl': event('x', 1) };
-  for (let number = 100; number < 200; number++) leave('mallory', number, large);
-  for (const number of [1, 2, 3]) end('alice', number);
+  for (let number = 100; number < 200; number++) {
+    leave('mallory', number, large);
+  }
+  for (const number of [1, 2, 3]) {
+    end('alice', number);
+  }
   const { jobs, message } = await new HistoryIndex(storeOf(), { limits: LIMITS }).list({ user: null, limit: 50 });
   const users = jobs.map(({ place }) => place.user);
   expect(users.filter((user) => user === 'alice')).toHaveLength(3);
@@ -90,7 +96,9 @@ test('a user with many large histories does not displace other users from a list
 });
 
 test("large damaged final.json files count against their owner's share alone", async () => {
-  for (let number = 100; number < 120; number++) leave('mallory', number, { 'final.json': `{${'x'.repeat(MiB)}` });
+  for (let number = 100; number < 120; number++) {
+    leave('mallory', number, { 'final.json': `{${'x'.repeat(MiB)}` });
+  }
   end('alice', 1);
   const index = new HistoryIndex(storeOf(), { limits: LIMITS });
   expect((await index.list({ user: null, limit: 50 })).jobs.map(({ place }) => place.user)).toEqual([...Array(3).fill('mallory'), 'alice']);
@@ -149,8 +157,12 @@ test('a list keeps its time limit, whatever the caller may view', async () => {
   beforeOpen = (uri) => {
     now += uri.includes('/mallory/') ? 1_000 : 10;
   };
-  for (let number = 100; number < 200; number++) end('mallory', number);
-  for (const number of [1, 2, 3]) end('alice', number);
+  for (let number = 100; number < 200; number++) {
+    end('mallory', number);
+  }
+  for (const number of [1, 2, 3]) {
+    end('alice', number);
+  }
   const index = new HistoryIndex(storeOf(), { limits: LIMITS, now: () => now });
   const { jobs, message } = await index.list({ user: null, limit: 200 });
   expect(jobs.filter(({ place }) => place.user === 'alice')).toHaveLength(3);
@@ -169,7 +181,9 @@ test('an unreadable file does not hide other jobs', async () => {
   end('mallory', 2);
   end('alice', 1);
   beforeOpen = (uri) => {
-    if (uri.includes('/mallory/')) throw new TonyError('HDFS_UNREACHABLE', 'no DataNode has its blocks.');
+    if (uri.includes('/mallory/')) {
+      throw new TonyError('HDFS_UNREACHABLE', 'no DataNode has its blocks.');
+    }
   };
   const { jobs, message } = await new HistoryIndex(storeOf()).list({ user: null, limit: 9 });
   expect(jobs.map(({ place }) => place.user)).toEqual(['alice']);

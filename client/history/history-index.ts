@@ -76,17 +76,25 @@ export class HistoryIndex {
     const budget = new ListBudget(this.#limits, this.#now);
     const general: string[] = [];
     const messages: string[] = [];
-    if (query.user === null && this.#store.limits !== '') general.push(this.#store.limits);
+    if (query.user === null && this.#store.limits !== '') {
+      general.push(this.#store.limits);
+    }
     const users = query.user === null ? await this.#store.users() : { found: [query.user], message: '' };
-    if (users.message !== '') general.push(users.message);
+    if (users.message !== '') {
+      general.push(users.message);
+    }
     const places = await this.#places(users.found, messages);
     const jobs: ListedJob[] = [];
     for (let at = 0; at < places.length && jobs.length < query.limit; at += AT_ONCE) {
       for (const job of await this.#statuses(places.slice(at, at + AT_ONCE), budget, messages)) {
-        if (jobs.length < query.limit && matches(job, query) && (await this.#mayView(job.place, query, budget))) jobs.push(job);
+        if (jobs.length < query.limit && matches(job, query) && (await this.#mayView(job.place, query, budget))) {
+          jobs.push(job);
+        }
       }
     }
-    if (budget.message !== '') general.push(budget.message);
+    if (budget.message !== '') {
+      general.push(budget.message);
+    }
     return { jobs, message: [...general, ...messages.slice(0, MOST_MESSAGES)].join(' ') };
   }
 
@@ -102,8 +110,12 @@ export class HistoryIndex {
         }
       });
       for (const { found, message } of await Promise.all(asked)) {
-        for (const place of found) places.push(place);
-        if (message !== '') messages.push(message);
+        for (const place of found) {
+          places.push(place);
+        }
+        if (message !== '') {
+          messages.push(message);
+        }
       }
     }
     return places.sort(byAge);
@@ -126,7 +138,9 @@ export class HistoryIndex {
     const { user, folder, applicationId } = place;
     const known = this.#known.get(folder);
     // The outline of a finished job does not change.
-    if (known !== undefined && 'ended' in known.found) return { place, found: known.found, bytes: 0 };
+    if (known !== undefined && 'ended' in known.found) {
+      return { place, found: known.found, bytes: 0 };
+    }
     let bytes = 0;
     const take = (more: number): boolean => {
       if (!budget.take(user, more)) {
@@ -137,11 +151,17 @@ export class HistoryIndex {
       return true;
     };
     const what = `${applicationId} of ${user} cannot be read`;
-    if (!take(FOLDER_BYTES)) return { place, found: null, bytes };
+    if (!take(FOLDER_BYTES)) {
+      return { place, found: null, bytes };
+    }
     try {
       const files = await outlineFiles(storage, place);
-      if (known?.stamp === files.stamp) return { place, found: known.found, bytes };
-      if (!take(files.bytes)) return { place, found: null, bytes };
+      if (known?.stamp === files.stamp) {
+        return { place, found: known.found, bytes };
+      }
+      if (!take(files.bytes)) {
+        return { place, found: null, bytes };
+      }
       const { found, bytes: read } = await this.#read(place, files);
       budget.takeMore(user, read - files.bytes);
       this.#remember(folder, { found, stamp: files.stamp });
@@ -167,7 +187,9 @@ export class HistoryIndex {
   }
 
   async #mayView(place: JobPlace, { mayView }: HistoryQuery, budget: ListBudget): Promise<boolean> {
-    if (mayView === undefined) return true;
+    if (mayView === undefined) {
+      return true;
+    }
     // The access check reads files, too, and counts against the time budget.
     if (budget.isOver(place.user)) {
       budget.leaveOut(place.user);
@@ -182,7 +204,9 @@ export class HistoryIndex {
   #remember(folder: string, known: Known): void {
     this.#known.delete(folder);
     for (const [oldest] of this.#known) {
-      if (this.#known.size < REMEMBERED) break;
+      if (this.#known.size < REMEMBERED) {
+        break;
+      }
       this.#known.delete(oldest);
     }
     this.#known.set(folder, known);
@@ -199,6 +223,8 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
 
 /** An unreadable job must not hide others; an unreachable storage fails the whole list. */
 function passOver(error: unknown, what: string): string {
-  if (error instanceof TonyError && error.exitCode === 3) throw error;
+  if (error instanceof TonyError && error.exitCode === 3) {
+    throw error;
+  }
   return `${what}: ${messageOf(error)}`;
 }

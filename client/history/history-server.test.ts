@@ -26,7 +26,9 @@ function leave(applicationId: string, status: Partial<JobStatus>, files: Readonl
   const folder = join(root, 'history', applicationId);
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'final.json'), JSON.stringify(jobStatus({ applicationId, state: 'SUCCEEDED', finishedAt: 9, ...status })));
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text);
+  }
 }
 
 leave(
@@ -37,7 +39,9 @@ leave(
 leave(SECOND, { name: 'second', summaryDir: fileUri(join(root, 'elsewhere')) });
 
 afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
+  for (const close of closers.splice(0).reverse()) {
+    await close();
+  }
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
@@ -115,8 +119,9 @@ test('the list has the newest job first, applies its filters and rejects invalid
   expect((await list('state=FAILED')).jobs).toEqual([]);
   expect((await list('limit=1')).jobs).toHaveLength(1);
   expect((await list('user=bob')).jobs).toEqual([]);
-  for (const wrong of ['limit=x', 'state=x', 'user=../..', 'user=', 'user=a%2fb', 'user=..'])
+  for (const wrong of ['limit=x', 'state=x', 'user=../..', 'user=', 'user=a%2fb', 'user=..']) {
     expect((await fetch(`${url}tony/api/history?user.name=alice&${wrong}`)).status).toBe(400);
+  }
 });
 
 test('answers 403 for a job that the user may not view, whether it exists or not', async () => {

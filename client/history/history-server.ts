@@ -71,10 +71,14 @@ export class HistoryServer implements JobPages {
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const visitor = await this.#options.access.admit(request, response);
-    if (visitor === null) return;
+    if (visitor === null) {
+      return;
+    }
     const target = request.url ?? '/';
     const job = /^\/jobs\/([^/?]+)\/([^/?]+)(\/[^?]*)?(\?.*)?$/.exec(target);
-    if (job !== null) return this.#job(request, response, visitor, job);
+    if (job !== null) {
+      return this.#job(request, response, visitor, job);
+    }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return answerText(request, response, 405, 'Only GET and HEAD are answered here.', { Allow: 'GET, HEAD' });
     }
@@ -83,9 +87,13 @@ export class HistoryServer implements JobPages {
       const body = pageShell({ base: 'tony/', page: 'history' });
       return answer(request, response, { type: 'text/html; charset=utf-8', body, headers: { 'Content-Security-Policy': PAGE_POLICY } });
     }
-    if (path === '/tony/api/history') return this.#list(request, response, visitor, new URLSearchParams(query));
+    if (path === '/tony/api/history') {
+      return this.#list(request, response, visitor, new URLSearchParams(query));
+    }
     const asset = ASSETS.get(/^\/tony\/assets\/([\w.-]+)$/.exec(path)?.[1] ?? '');
-    if (asset === undefined) return answerText(request, response, 404, 'There is no such page.');
+    if (asset === undefined) {
+      return answerText(request, response, 404, 'There is no such page.');
+    }
     return answer(request, response, { ...asset, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
   }
 
@@ -95,16 +103,22 @@ export class HistoryServer implements JobPages {
   }
 
   close(): void {
-    for (const job of this.#open.values()) close(job);
+    for (const job of this.#open.values()) {
+      close(job);
+    }
     this.#open.clear();
   }
 
   async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
     const [, name = '', applicationId = '', rest, query = ''] = parts;
     // The ID becomes part of a URL below, where a colon would turn it into another site's.
-    if (!APPLICATION_ID.test(applicationId)) return answerText(request, response, 404, 'That is no ID of an application.');
+    if (!APPLICATION_ID.test(applicationId)) {
+      return answerText(request, response, 404, 'That is no ID of an application.');
+    }
     // The pages use relative links, which resolve correctly only below a trailing slash.
-    if (rest === undefined) return answerText(request, response, 308, 'A slash is missing.', { Location: `./${applicationId}/${query}` });
+    if (rest === undefined) {
+      return answerText(request, response, 308, 'A slash is missing.', { Location: `./${applicationId}/${query}` });
+    }
     const place = await this.#place(decoded(name), applicationId);
     const { access } = this.#options;
     if (place === null || !(await access.mayView(visitor, place))) {
@@ -118,7 +132,9 @@ export class HistoryServer implements JobPages {
       );
     }
     const job = this.#opened(place);
-    if (!rest.startsWith('/tony/')) await this.#wake(job, visitor.user ?? OWNER);
+    if (!rest.startsWith('/tony/')) {
+      await this.#wake(job, visitor.user ?? OWNER);
+    }
     await job.site.handle(request, response, `${rest}${query}`);
     // A job's size is known only after it has been read.
     this.#closeOthers(job);
@@ -128,7 +144,9 @@ export class HistoryServer implements JobPages {
     const others = [...this.#open].filter(([, job]) => job !== kept).sort(([, a], [, b]) => a.usedAt - b.usedAt);
     let bytes = others.reduce((sum, [, { view }]) => sum + view.bytes, kept.view.bytes);
     for (const [folder, job] of others) {
-      if (bytes <= MOST_OPEN_BYTES) return;
+      if (bytes <= MOST_OPEN_BYTES) {
+        return;
+      }
       bytes -= job.view.bytes;
       close(job);
       this.#open.delete(folder);
@@ -147,7 +165,9 @@ export class HistoryServer implements JobPages {
     }
     while (this.#open.size >= MOST_OPEN) {
       const [oldest] = [...this.#open].sort(([, a], [, b]) => a.usedAt - b.usedAt);
-      if (oldest === undefined) break;
+      if (oldest === undefined) {
+        break;
+      }
       close(oldest[1]);
       this.#open.delete(oldest[0]);
     }
@@ -163,7 +183,9 @@ export class HistoryServer implements JobPages {
   async #wake({ view, tensorBoard }: OpenJob, visitor: string): Promise<void> {
     try {
       const dir = await view.summaryDir();
-      if (dir === null) return tensorBoard.refuse('The summaries are not with the history: tony-ts tensorboard shows them.');
+      if (dir === null) {
+        return tensorBoard.refuse('The summaries are not with the history: tony-ts tensorboard shows them.');
+      }
       if (!tensorBoard.isAwake && (await this.#options.store.storage.list(dir)).length === 0) {
         return tensorBoard.refuse('The job has written no summaries.');
       }
@@ -177,7 +199,9 @@ export class HistoryServer implements JobPages {
     try {
       answerJson(request, response, 200, await this.#listed(visitor, query));
     } catch (error) {
-      if (!(error instanceof TonyError)) throw error;
+      if (!(error instanceof TonyError)) {
+        throw error;
+      }
       answerJson(request, response, error.code === 'USAGE' ? 400 : 503, { error: error.message });
     }
   }
@@ -185,10 +209,16 @@ export class HistoryServer implements JobPages {
   #listed(visitor: Visitor, query: URLSearchParams): Promise<HistoryList> {
     const limit = query.get('limit') ?? String(DEFAULT_JOBS);
     const state = query.get('state') ?? undefined;
-    if (!/^\d{1,6}$/.test(limit)) throw new TonyError('USAGE', '`limit` must be a whole number.');
-    if (state !== undefined && !STATES.includes(state)) throw new TonyError('USAGE', `\`state\` must be one of ${STATES.join(', ')}.`);
+    if (!/^\d{1,6}$/.test(limit)) {
+      throw new TonyError('USAGE', '`limit` must be a whole number.');
+    }
+    if (state !== undefined && !STATES.includes(state)) {
+      throw new TonyError('USAGE', `\`state\` must be one of ${STATES.join(', ')}.`);
+    }
     const user = query.get('user');
-    if (user !== null && !isUserName(user)) throw new TonyError('USAGE', '`user` must be a user name.');
+    if (user !== null && !isUserName(user)) {
+      throw new TonyError('USAGE', '`user` must be a user name.');
+    }
     const wanted = {
       user,
       state: state as JobStatus['state'] | undefined,
@@ -197,7 +227,9 @@ export class HistoryServer implements JobPages {
     };
     const key = JSON.stringify([visitor.user, wanted]);
     const known = this.#lists.get(key);
-    if (known !== undefined && performance.now() - known.at < LIST_LIFE_MS) return known.list;
+    if (known !== undefined && performance.now() - known.at < LIST_LIFE_MS) {
+      return known.list;
+    }
     const { access } = this.#options;
     const list = this.#index
       .list({ ...wanted, mayView: (place) => access.mayView(visitor, place) })
@@ -206,7 +238,9 @@ export class HistoryServer implements JobPages {
     this.#lists.delete(key);
     this.#lists.set(key, { at: performance.now(), list });
     for (const [oldest, { at }] of this.#lists) {
-      if (this.#lists.size <= MOST_LISTS && performance.now() - at < LIST_LIFE_MS) break;
+      if (this.#lists.size <= MOST_LISTS && performance.now() - at < LIST_LIFE_MS) {
+        break;
+      }
       this.#lists.delete(oldest);
     }
     return list;
@@ -228,7 +262,9 @@ function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): J
       // Returns the same object until something changes, so that it is serialised only once.
       const same =
         told?.of === of && told.status.tensorboard.state === tensorboard.state && told.status.tensorboard.message === tensorboard.message;
-      if (told === null || !same) told = { of, status: { ...of, tensorboard } };
+      if (told === null || !same) {
+        told = { of, status: { ...of, tensorboard } };
+      }
       return told.status;
     },
     configuration: () => view.configuration(),

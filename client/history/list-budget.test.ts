@@ -35,7 +35,9 @@ test('the message counts omitted jobs by user, largest count first', () => {
     ['d', 1],
     ['e', 2],
   ] as const) {
-    for (let each = 0; each < count; each++) budget.leaveOut(user);
+    for (let each = 0; each < count; each++) {
+      budget.leaveOut(user);
+    }
   }
   expect(budget.message).toBe(
     'Histories that are left out because reading them takes too long: 5 of b, 3 of c, 2 of e, 2 of 2 other users.',

@@ -56,7 +56,11 @@ export class ListBudget {
   /** Charges the time of a concurrent read of several users' histories, divided in proportion to the bytes. */
   spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
     const sum = read.reduce((total, { bytes }) => total + bytes, 0);
-    for (const { user, bytes } of read) if (bytes > 0) this.#of(user).ms -= (ms * bytes) / sum;
+    for (const { user, bytes } of read) {
+      if (bytes > 0) {
+        this.#of(user).ms -= (ms * bytes) / sum;
+      }
+    }
   }
 
   leaveOut(user: string): void {
@@ -66,11 +70,15 @@ export class ListBudget {
   /** Describes the omitted jobs; empty if none were omitted. */
   get message(): string {
     const all = [...this.#shares].filter(([, { leftOut }]) => leftOut > 0).sort(([, a], [, b]) => b.leftOut - a.leftOut);
-    if (all.length === 0) return '';
+    if (all.length === 0) {
+      return '';
+    }
     const named = all.slice(0, MOST_NAMED).map(([user, { leftOut }]) => `${leftOut} of ${user}`);
     const others = all.slice(MOST_NAMED);
     const rest = others.reduce((sum, [, { leftOut }]) => sum + leftOut, 0);
-    if (rest > 0) named.push(`${rest} of ${others.length} other ${others.length === 1 ? 'user' : 'users'}`);
+    if (rest > 0) {
+      named.push(`${rest} of ${others.length} other ${others.length === 1 ? 'user' : 'users'}`);
+    }
     return `Histories that are left out because reading them takes too long: ${named.join(', ')}.`;
   }
 

@@ -36,14 +36,18 @@ export class LocalHistory implements HistoryStore {
   }
 
   async places(user: string): Promise<Found<JobPlace>> {
-    if (user !== this.user) return { found: [], message: '' };
+    if (user !== this.user) {
+      return { found: [], message: '' };
+    }
     const entries = await this.storage.list(joinUri(this.root, 'history'));
     const folders = entries.filter(({ name, type }) => type === 'folder' && isLocalId(name));
     return { found: folders.map(({ name, uri }) => ({ applicationId: name, user, folder: uri })), message: '' };
   }
 
   async place(user: string, applicationId: string): Promise<JobPlace | null> {
-    if (user !== this.user || !isLocalId(applicationId)) return null;
+    if (user !== this.user || !isLocalId(applicationId)) {
+      return null;
+    }
     const folder = joinUri(this.root, 'history', applicationId);
     return (await this.storage.stat(folder)) === null ? null : { applicationId, user, folder };
   }
@@ -51,7 +55,9 @@ export class LocalHistory implements HistoryStore {
   async answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>> {
     const asked = places.map(async ({ applicationId: id, folder }): Promise<readonly [string, ClusterAnswer]> => {
       const observation = await new LocalJob(id, this.#folder).observe().catch(() => null);
-      if (observation === null) return [folder, 'forgotten'];
+      if (observation === null) {
+        return [folder, 'forgotten'];
+      }
       const { result, status } = observation;
       const about = { name: status?.name ?? '', queue: status?.queue ?? '', startedAt: status?.startedAt ?? startOf(id) };
       return [folder, { ...about, finishedAt: status?.finishedAt ?? null, result }];
@@ -66,9 +72,13 @@ export class LocalHistory implements HistoryStore {
   }
 
   async log({ applicationId }: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
-    if (!CONTAINER_ID.test(containerId) || !/^[\w.]+$/.test(file)) return null;
+    if (!CONTAINER_ID.test(containerId) || !/^[\w.]+$/.test(file)) {
+      return null;
+    }
     const handle = await open(join(localPaths(this.#folder, applicationId).logs(containerId), file), 'r').catch(() => null);
-    if (handle === null) return null;
+    if (handle === null) {
+      return null;
+    }
     try {
       const { size } = await handle.stat();
       const start = Math.max(0, size - tail);

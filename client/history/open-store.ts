@@ -18,7 +18,9 @@ export const STORE_OPTIONS: OptionNames<StoreOptions> = { ...CLUSTER_OPTIONS, lo
 /** @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE, SITE_INVALID, HDFS_UNREACHABLE */
 export async function openHistoryStore(options: StoreOptions): Promise<HistoryStore> {
   checkOptions('openHistoryStore', options, STORE_OPTIONS);
-  if (options.local) return new LocalHistory(options.localRoot ?? localRoot(options.environment), hadoopUser(options.environment));
+  if (options.local) {
+    return new LocalHistory(options.localRoot ?? localRoot(options.environment), hadoopUser(options.environment));
+  }
   const cluster = await openCluster(options);
   try {
     return await ClusterHistory.open(cluster);

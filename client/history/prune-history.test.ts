@@ -26,7 +26,9 @@ function leave(id: string, ageDays: number, files: readonly string[] = ['final.j
     utimesSync(join(folder, file), at, at);
     utimesSync(join(folder, file, '..'), at, at);
   }
-  if (existsSync(join(folder, 'summaries'))) utimesSync(join(folder, 'summaries'), at, at);
+  if (existsSync(join(folder, 'summaries'))) {
+    utimesSync(join(folder, 'summaries'), at, at);
+  }
   utimesSync(folder, at, at);
   return folder;
 }
@@ -34,7 +36,9 @@ function leave(id: string, ageDays: number, files: readonly string[] = ['final.j
 async function prune(store: HistoryStore, options: Partial<PruneOptions> = {}): Promise<Pruned[]> {
   const found: Pruned[] = [];
   const whole = { user: 'alice', olderThanMs: 90 * DAY_MS, dryRun: false, now: NOW, ...options };
-  for await (const each of pruneHistory(store, whole)) found.push(each);
+  for await (const each of pruneHistory(store, whole)) {
+    found.push(each);
+  }
   return found;
 }
 
@@ -82,7 +86,9 @@ test('a prune reports a history that it cannot remove, and continues with the ot
   leave('local_2_0001', 95);
   const store = saying('forgotten');
   store.storage.remove = async (uri) => {
-    if (uri.endsWith('local_1_0001')) throw new TonyError('ACCESS_DENIED', 'not yours');
+    if (uri.endsWith('local_1_0001')) {
+      throw new TonyError('ACCESS_DENIED', 'not yours');
+    }
     return true;
   };
   expect((await prune(store)).map(({ failure }) => failure)).toEqual(['not yours', '']);
@@ -94,7 +100,9 @@ test('a prune keeps a history that it cannot list, and continues with the others
   const store = saying('forgotten');
   const { list } = store.storage;
   store.storage.list = async (uri) => {
-    if (uri.endsWith('local_1_0001')) throw new TonyError('ACCESS_DENIED', 'not yours');
+    if (uri.endsWith('local_1_0001')) {
+      throw new TonyError('ACCESS_DENIED', 'not yours');
+    }
     return await list.call(store.storage, uri);
   };
   expect((await prune(store)).map(({ place }) => place.applicationId)).toEqual(['local_2_0001']);

@@ -41,22 +41,30 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
       places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
       // Another user's unreadable histories are not removable either.
-      if (error instanceof TonyError && error.code === 'ACCESS_DENIED') continue;
+      if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
+        continue;
+      }
       throw error;
     }
     for (let at = 0; at < places.length; at += AT_ONCE) {
       const batch = places.slice(at, at + AT_ONCE);
       const looked: Measured[] = [];
       for (const outcome of await Promise.allSettled(batch.map((place) => measure(store.storage, place)))) {
-        if (outcome.status === 'fulfilled') looked.push(outcome.value);
+        if (outcome.status === 'fulfilled') {
+          looked.push(outcome.value);
+        }
         // Skip an unreadable history, such as another user's, like an unreadable folder.
-        else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) throw outcome.reason;
+        else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) {
+          throw outcome.reason;
+        }
       }
       const old = looked.filter(({ lastWritten }) => now - lastWritten > olderThanMs);
       const open = old.filter(({ ended }) => !ended).map(({ place }) => place);
       const answers = await store.answers(open);
       for (const { place, bytes, lastWritten, ended } of old) {
-        if (!ended && mayRun(answers.get(place.folder))) continue;
+        if (!ended && mayRun(answers.get(place.folder))) {
+          continue;
+        }
         const failure = dryRun ? '' : await remove(store.storage, place);
         yield { place, bytes, lastWritten, failure };
       }
@@ -69,7 +77,9 @@ async function remove(storage: Storage, { folder }: JobPlace): Promise<string> {
     await storage.remove(folder);
     return '';
   } catch (error) {
-    if (error instanceof TonyError && error.exitCode === 3) throw error;
+    if (error instanceof TonyError && error.exitCode === 3) {
+      throw error;
+    }
     return messageOf(error);
   }
 }
@@ -88,7 +98,9 @@ async function measure(storage: Storage, place: JobPlace): Promise<Measured> {
   let ended = false;
   const end = joinUri(place.folder, 'final.json');
   for await (const { uri, type, size, modifiedAt } of entriesBelow(storage, place.folder)) {
-    if (uri === end && type === 'file') ended = true;
+    if (uri === end && type === 'file') {
+      ended = true;
+    }
     bytes += size;
     lastWritten = Math.max(lastWritten, modifiedAt);
   }

@@ -68,7 +68,9 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];
   const close = async (): Promise<void> => {
-    for (const each of closers.splice(0).reverse()) await each();
+    for (const each of closers.splice(0).reverse()) {
+      await each();
+    }
   };
   try {
     const folder = await mkdtemp(join(tmpdir(), 'tony-ts-history-'));
@@ -135,7 +137,9 @@ async function simpleAccess(
       const frozen = await readFrozen(store.storage, place);
       view = frozen?.job.acls.view.users ?? [];
       const weight = view.reduce((sum, { length }) => sum + length + LIST_CHARACTERS, place.folder.length + LIST_CHARACTERS);
-      if (frozen !== null) known.set(place.folder, view, weight);
+      if (frozen !== null) {
+        known.set(place.folder, view, weight);
+      }
     }
     return jobViewers(configuration, { user: place.user, view });
   };

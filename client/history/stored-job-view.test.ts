@@ -12,10 +12,14 @@ async function viewOf(files: Readonly<Record<string, string>>): Promise<StoredJo
   const root = mkdtempSync(join(tmpdir(), 'tony-ts-view-'));
   const folder = join(root, 'history', ID);
   mkdirSync(folder, { recursive: true });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text);
+  }
   const store = new LocalHistory(root, 'alice');
   const place = await store.place('alice', ID);
-  if (place === null) throw new Error('the history is missing');
+  if (place === null) {
+    throw new Error('the history is missing');
+  }
   const view = new StoredJobView({ store, place, anywhere: false, log: pino({ level: 'silent' }) });
   onTestFinished(() => {
     view.close();

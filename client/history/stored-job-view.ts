@@ -58,7 +58,9 @@ export class StoredJobView implements JobView {
 
   async configuration(): Promise<unknown> {
     const configuration = await readConfiguration(this.#options.store.storage, this.#options.place);
-    if (configuration === undefined) throw new TonyError('NOT_FOUND', 'job.json of this job is missing or damaged.');
+    if (configuration === undefined) {
+      throw new TonyError('NOT_FOUND', 'job.json of this job is missing or damaged.');
+    }
     return redacted(configuration);
   }
 
@@ -102,7 +104,9 @@ export class StoredJobView implements JobView {
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
     const { summaryDir } = await this.status();
-    if (summaryDir === '') return joinUri(folder, 'summaries');
+    if (summaryDir === '') {
+      return joinUri(folder, 'summaries');
+    }
     const clean = !summaryDir.split('/').some((part) => part === '.' || part === '..');
     const inside = clean && summaryDir.startsWith(`${folder.replace(/\/+$/, '')}/`);
     const ownKind = summaryDir.split(':', 1)[0] === folder.split(':', 1)[0];
@@ -113,7 +117,9 @@ export class StoredJobView implements JobView {
     const { store, place } = this.#options;
     const { entries, status } = await this.#load();
     const containerId = await this.#containerOf(task, entries, status);
-    if (containerId === null) return null;
+    if (containerId === null) {
+      return null;
+    }
     const piece = await store.log(place, containerId, file, tail);
     if (piece === null) {
       const why = status.finishedAt === null ? 'are collected when the job has ended' : 'are gone, or not collected yet';
@@ -132,7 +138,9 @@ export class StoredJobView implements JobView {
   }
 
   async #containerOf(task: string, entries: readonly HistoryEntry[], status: JobStatus): Promise<string | null> {
-    if (task === 'master') return (await this.#options.store.masters(this.#options.place, entries)).at(-1) ?? null;
+    if (task === 'master') {
+      return (await this.#options.store.masters(this.#options.place, entries)).at(-1) ?? null;
+    }
     const containers = orderContainers(status, entries);
     const found = task.startsWith('container_')
       ? containers.find(({ containerId }) => containerId === task)
@@ -143,7 +151,9 @@ export class StoredJobView implements JobView {
   /** Caches a final record; reloads others after a moment. */
   async #load(): Promise<Loaded> {
     const known = this.#loaded;
-    if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) return known;
+    if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) {
+      return known;
+    }
     this.#loading ??= this.#read().finally(() => {
       this.#loading = null;
     });

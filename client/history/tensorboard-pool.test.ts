@@ -17,7 +17,9 @@ function open(most = 2): TensorBoardPool {
     most,
     now: () => now,
     start: async ({ summaryDir }) => {
-      if (summaryDir === 'bad') throw new Error('no Python');
+      if (summaryDir === 'bad') {
+        throw new Error('no Python');
+      }
       living.push(summaryDir);
       return {
         status: () => ({ state: 'ready', message: '' }),
@@ -96,19 +98,27 @@ test('a TensorBoard in permanent use makes room after its minimum time, first on
   pool.wake('b', 'bob');
   for (let minute = 0; minute < 9; minute++) {
     now += MINUTE / 2;
-    for (const each of ['a', 'b']) pool.wake(each, 'mallory');
+    for (const each of ['a', 'b']) {
+      pool.wake(each, 'mallory');
+    }
     now += MINUTE / 2;
     expect(pool.wake('c', 'carol')).toContain('in use');
-    for (const each of ['a', 'b']) pool.wake(each, 'mallory');
+    for (const each of ['a', 'b']) {
+      pool.wake(each, 'mallory');
+    }
   }
   now += MINUTE / 2;
-  for (const each of ['a', 'b']) pool.wake(each, 'mallory');
+  for (const each of ['a', 'b']) {
+    pool.wake(each, 'mallory');
+  }
   now += MINUTE / 2;
   expect(pool.wake('c', 'carol')).toBe('');
   await expect.poll(() => living).toEqual(['b', 'c']);
   for (let minute = 0; minute < 10; minute++) {
     now += MINUTE / 2;
-    for (const each of ['b', 'c']) pool.wake(each, 'mallory');
+    for (const each of ['b', 'c']) {
+      pool.wake(each, 'mallory');
+    }
     now += MINUTE / 2;
   }
   expect(pool.wake('d', 'carol')).toBe('');

@@ -66,7 +66,9 @@ export class TensorBoardPool {
    * @param visitor the viewer: of several TensorBoards past their turn, the visitor's own is replaced first.
    */
   wake(summaryDir: string, visitor: string): string {
-    if (this.#closed) return 'The server is ending.';
+    if (this.#closed) {
+      return 'The server is ending.';
+    }
     const known = this.#slots.get(summaryDir);
     if (known !== undefined && known.failure === '') {
       known.usedAt = this.#now();
@@ -110,8 +112,12 @@ export class TensorBoardPool {
 
   status(summaryDir: string): TensorBoardStatus {
     const slot = this.#slots.get(summaryDir);
-    if (slot === undefined) return { state: 'waiting', message: 'TensorBoard starts when you open it.' };
-    if (slot.failure !== '') return { state: 'unavailable', message: slot.failure };
+    if (slot === undefined) {
+      return { state: 'waiting', message: 'TensorBoard starts when you open it.' };
+    }
+    if (slot.failure !== '') {
+      return { state: 'unavailable', message: slot.failure };
+    }
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
 
@@ -119,7 +125,9 @@ export class TensorBoardPool {
   connect(summaryDir: string): (() => Duplex) | null {
     const slot = this.#slots.get(summaryDir);
     const ready = slot?.ready ?? null;
-    if (slot === undefined || ready === null || ready.status().state !== 'ready') return null;
+    if (slot === undefined || ready === null || ready.status().state !== 'ready') {
+      return null;
+    }
     return () => {
       slot.usedAt = this.#now();
       return ready.connect();
@@ -128,13 +136,19 @@ export class TensorBoardPool {
 
   /** Ends TensorBoards without recent viewers. */
   endIdle(): void {
-    for (const [summaryDir, { usedAt }] of this.#slots) if (this.#now() - usedAt > IDLE_MS) this.#end(summaryDir);
+    for (const [summaryDir, { usedAt }] of this.#slots) {
+      if (this.#now() - usedAt > IDLE_MS) {
+        this.#end(summaryDir);
+      }
+    }
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#timer);
-    for (const summaryDir of this.#slots.keys()) this.#end(summaryDir);
+    for (const summaryDir of this.#slots.keys()) {
+      this.#end(summaryDir);
+    }
     // Includes those that were already ending.
     await Promise.all(this.#endings);
   }

@@ -6,7 +6,9 @@ import { TonyError } from '../../platform/errors.ts';
 export async function bundlesFolder(): Promise<string> {
   for (const place of ['./container/', '../../dist/container/']) {
     const folder = fileURLToPath(new URL(place, import.meta.url));
-    if (await stat(`${folder}/application-master.mjs`).catch(() => null)) return folder;
+    if (await stat(`${folder}/application-master.mjs`).catch(() => null)) {
+      return folder;
+    }
   }
   throw new TonyError('BUNDLES_MISSING', 'The bundles that run in containers are not built.');
 }

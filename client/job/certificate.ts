@@ -75,8 +75,12 @@ function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
 }
 
 function lengthOctets(length: number): number[] {
-  if (length < 0x80) return [length];
-  if (length < 0x100) return [0x81, length];
+  if (length < 0x80) {
+    return [length];
+  }
+  if (length < 0x100) {
+    return [0x81, length];
+  }
   return [0x82, length >> 8, length & 0xff];
 }
 

@@ -28,7 +28,9 @@ async function handshake(server: { cert: string; key: string }, client: { cert: 
       minVersion: 'TLSv1.3',
     });
     let received = '';
-    for await (const chunk of socket) received += chunk;
+    for await (const chunk of socket) {
+      received += chunk;
+    }
     return received;
   } finally {
     listener.close();

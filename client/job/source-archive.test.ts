@@ -75,7 +75,9 @@ test('packing and unpacking preserves any tree', async () => {
   await fc.assert(
     fc.asyncProperty(trees, async (tree) => {
       const folder = await mkdtemp(path.join(root, 'tree-'));
-      for (const [file, content] of Object.entries(tree)) await writeFile(path.join(folder, file), content);
+      for (const [file, content] of Object.entries(tree)) {
+        await writeFile(path.join(folder, file), content);
+      }
       const unpacked = await unpack(folder);
       expect((await hashFolder(await listFolder(unpacked, 'x'))).hash).toBe((await hashFolder(await listFolder(folder, 'x'))).hash);
     }),
@@ -88,8 +90,11 @@ test.each(['longer', 'shorter', 'other'])('packing fails for a file that became 
   await mkdir(folder);
   await writeFile(path.join(folder, 'a'), '12345');
   const listing = await hashFolder(await listFolder(folder, 'source folder'));
-  if (how === 'longer') await appendFile(path.join(folder, 'a'), '6');
-  else await writeFile(path.join(folder, 'a'), how === 'shorter' ? '1234' : '54321');
+  if (how === 'longer') {
+    await appendFile(path.join(folder, 'a'), '6');
+  } else {
+    await writeFile(path.join(folder, 'a'), how === 'shorter' ? '1234' : '54321');
+  }
   await expect(buffer(packFolder(listing))).rejects.toMatchObject({
     code: 'SOURCE_UNREADABLE',
     message: expect.stringContaining('changed while'),

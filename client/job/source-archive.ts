@@ -32,14 +32,18 @@ export async function hashFolder(listing: FolderListing): Promise<HashedFolder> 
   };
   await Promise.all(Array.from({ length: FILES_AT_ONCE }, worker));
   const hash = createHash('sha256').update(FORMAT);
-  for (const entry of listing.entries) hash.update(`\n${JSON.stringify(identity(entry, digests.get(entry.path)))}`);
+  for (const entry of listing.entries) {
+    hash.update(`\n${JSON.stringify(identity(entry, digests.get(entry.path)))}`);
+  }
   return { ...listing, hash: hash.digest('hex'), digests };
 }
 
 export async function hashFile(file: string): Promise<string> {
   const hash = createHash('sha256');
   try {
-    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
+      hash.update(chunk as Buffer);
+    }
   } catch (error) {
     throw new TonyError('SOURCE_UNREADABLE', `${file} cannot be read.`, { cause: error });
   }
@@ -87,9 +91,15 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
       ...link,
     };
     const header = new Header({ ...named, type: TAR_TYPES[entry.type], mode: modeOf(entry), uid: 0, gid: 0 });
-    if (header.encode()) yield new Pax(named).encode();
-    if (header.block !== undefined) yield header.block;
-    if (entry.type === 'file') yield* paddedContent(path.join(folder.root, entry.path), entry.size, folder.digests.get(entry.path));
+    if (header.encode()) {
+      yield new Pax(named).encode();
+    }
+    if (header.block !== undefined) {
+      yield header.block;
+    }
+    if (entry.type === 'file') {
+      yield* paddedContent(path.join(folder.root, entry.path), entry.size, folder.digests.get(entry.path));
+    }
   }
   yield Buffer.alloc(2 * BLOCK);
 }
@@ -100,7 +110,9 @@ async function* paddedContent(file: string, size: number, digest: string | undef
   // `end` is inclusive: reading one byte more than expected detects a file that grew.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
-    if (sent > size) break;
+    if (sent > size) {
+      break;
+    }
     hash.update(chunk as Buffer);
     yield chunk as Buffer;
   }
@@ -110,5 +122,7 @@ async function* paddedContent(file: string, size: number, digest: string | undef
     });
   }
   const rest = size % BLOCK;
-  if (rest !== 0) yield Buffer.alloc(BLOCK - rest);
+  if (rest !== 0) {
+    yield Buffer.alloc(BLOCK - rest);
+  }
 }

@@ -96,7 +96,9 @@ async function resolveFolder(folder: string, what: string): Promise<string> {
   } catch (error) {
     throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} does not exist.`, { cause: error });
   }
-  if (!(await stat(resolved)).isDirectory()) throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} is not a folder.`);
+  if (!(await stat(resolved)).isDirectory()) {
+    throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} is not a folder.`);
+  }
   return resolved;
 }
 
@@ -104,7 +106,9 @@ async function ignoreFile(root: string): Promise<string> {
   try {
     return await readFile(path.join(root, IGNORE_FILE), 'utf8');
   } catch (error) {
-    if (isMissing(error)) return '';
+    if (isMissing(error)) {
+      return '';
+    }
     throw unreadable(path.join(root, IGNORE_FILE), error);
   }
 }
@@ -127,7 +131,9 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
       const absolute = path.join(root, relative);
       const named = child.isDirectory() ? `${relative}/` : relative;
       if (ignored?.rules.ignores(named)) {
-        if (!ignored.withoutSecrets.ignores(named)) withheld.push(named);
+        if (!ignored.withoutSecrets.ignores(named)) {
+          withheld.push(named);
+        }
         continue;
       }
       if (child.isDirectory()) {
@@ -168,7 +174,9 @@ async function fileBehind(link: string): Promise<{ size: number }> {
   const behind = await stat(link).catch((error: unknown) => {
     throw unreadable(link, error);
   });
-  if (behind.isFile()) return behind;
+  if (behind.isFile()) {
+    return behind;
+  }
   throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; in data folders, tony-ts follows only links to files.`, {
     hint: 'Add the target folder to `data` in job.yaml as an entry of its own.',
   });

@@ -14,11 +14,15 @@ export interface TaskContainer {
 export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
   const found = new Map<string, TaskContainer>();
   for (const { containerId, role, index, node } of history) {
-    if (containerId === undefined || role === undefined || index === undefined) continue;
+    if (containerId === undefined || role === undefined || index === undefined) {
+      continue;
+    }
     found.set(containerId, { task: `${role}:${index}`, containerId, node: node ?? found.get(containerId)?.node ?? null, nodeHttp: null });
   }
   for (const { role, index, containerId, node, nodeHttp } of status?.tasks ?? []) {
-    if (containerId !== null) found.set(containerId, { task: `${role}:${index}`, containerId, node, nodeHttp });
+    if (containerId !== null) {
+      found.set(containerId, { task: `${role}:${index}`, containerId, node, nodeHttp });
+    }
   }
   const order = new Map(status?.tasks.map(({ role, index }, at) => [`${role}:${index}`, at]));
   // A Map keeps insertion order, which is the history's order, and sorting is stable.

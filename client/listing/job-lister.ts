@@ -110,7 +110,9 @@ export class JobLister {
       ...(user === null ? {} : { user }),
       ...(ended ? {} : { states: LIVE_STATES }),
     });
-    if (queue !== undefined && !applications.some((each) => isQueue(each.queue, queue))) await this.#mustBeQueue(queue);
+    if (queue !== undefined && !applications.some((each) => isQueue(each.queue, queue))) {
+      await this.#mustBeQueue(queue);
+    }
     const found = applications
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
@@ -144,10 +146,14 @@ export class JobLister {
     const ask = async (): Promise<void> => {
       for (const [id, silence] of next) {
         // Past the deadline, the list shows YARN's state for the remaining jobs.
-        if (performance.now() > deadline) return;
+        if (performance.now() > deadline) {
+          return;
+        }
         const answer = await silence.ask(() => this.#hasty.proxy(id, 'tony/api/job'));
         const status = answer?.status === 200 ? checkedStatus(jsonOf(answer.body), id) : null;
-        if (status !== null) said.set(id, status);
+        if (status !== null) {
+          said.set(id, status);
+        }
       }
     };
     await Promise.all(Array.from({ length: ASKED_AT_ONCE }, ask));
@@ -157,7 +163,9 @@ export class JobLister {
   /** What ApplicationMasters wait for, by application ID. */
   async #shortagesOf(applications: readonly Application[]): Promise<Map<string, string>> {
     const waiting = applications.filter(({ state }) => state === 'ACCEPTED').slice(0, MOST_ASKED);
-    if (waiting.length === 0) return new Map();
+    if (waiting.length === 0) {
+      return new Map();
+    }
     this.#shortages ??= new (await import('../plan/master-shortage.ts')).MasterShortages(this.#hasty, this.#cluster.user);
     const shortages = this.#shortages;
     const found = await Promise.all(waiting.map(async (each) => [each.id, await shortages.of(each)] as const));
@@ -166,7 +174,9 @@ export class JobLister {
 
   async #mustBeQueue(queue: string): Promise<void> {
     const queues = await this.#resourceManager.queues().catch(() => []);
-    if (queues.length === 0 || queues.some(({ name, path }) => isQueue(path, queue) || name === queue)) return;
+    if (queues.length === 0 || queues.some(({ name, path }) => isQueue(path, queue) || name === queue)) {
+      return;
+    }
     const names = queues.map(({ name }) => name);
     const meant = suggest(queue, names);
     throw new TonyError('USAGE', `The cluster has no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {

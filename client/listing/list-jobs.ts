@@ -26,7 +26,9 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listJobs', options, LIST_OPTIONS);
   if (options.local === true) {
-    if (options.user !== undefined) throw new TonyError('USAGE', 'listJobs accepts either local or user: local jobs are always your own.');
+    if (options.user !== undefined) {
+      throw new TonyError('USAGE', 'listJobs accepts either local or user: local jobs are always your own.');
+    }
     const { LOCAL_LIST_OPTIONS, listLocalJobs } = await import('./local-jobs.ts');
     return listLocalJobs(pickOptions<LocalListOptions>(options, LOCAL_LIST_OPTIONS));
   }

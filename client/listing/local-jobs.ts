@@ -52,7 +52,9 @@ export class LocalLister {
   }
 
   async #summary(known: JobStatus): Promise<JobSummary> {
-    if (isEndState(known.state)) return summaryOf(applicationOf(known), null);
+    if (isEndState(known.state)) {
+      return summaryOf(applicationOf(known), null);
+    }
     // The history of an unfinished job has neither step nor metrics, so query the job.
     const { status } = await new LocalJob(known.applicationId, this.#root).observe();
     return summaryOf(applicationOf(status ?? known), status ?? known);

@@ -39,7 +39,9 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
 /** Without a failure of a task, a failed job's diagnostics tell why it failed. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   const hasFailed = result?.state === 'FAILED';
-  if (failure === null && !hasFailed) return [];
+  if (failure === null && !hasFailed) {
+    return [];
+  }
   const [diagnosis = '', ...rest] = result?.diagnostics.trim().split('\n') ?? [];
   const [sentence, lines] = failure === null ? [diagnosis, rest] : [describeFirstFailure(failure), failure.lines];
   const title = hasFailed ? 'first failure' : 'first failure, after which the job went on';
@@ -74,7 +76,9 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
 }
 
 function yarnSection({ yarn }: JobDescription, terminal: Terminal): string[] {
-  if (yarn === null) return [];
+  if (yarn === null) {
+    return [];
+  }
   const { state, finalStatus, tags, trackingUrl, diagnostics, attempts, used, logAggregation } = yarn;
   const holds = Object.entries(used)
     .filter(([, amount]) => amount > 0)
@@ -176,7 +180,9 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
 
 /** The task table, with the failure below each failed task. */
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
-  if (tasks.length === 0) return [];
+  if (tasks.length === 0) {
+    return [];
+  }
   const [title = '', ...rows] = fittedTable(tasks, TASK_COLUMNS, narrower(terminal));
   const width = roomOf(terminal) - INDENT.length;
   return [
@@ -192,7 +198,9 @@ function containerLines(tasks: readonly DescribedTask[], terminal: Terminal): st
   const rows = tasks.flatMap(({ role, index, containers }) =>
     containers.map(({ containerId, node }, at) => ({ task: `${role}:${index}`, attempt: at + 1, containerId, node })),
   );
-  if (rows.length === 0) return [];
+  if (rows.length === 0) {
+    return [];
+  }
   const columns: FittedColumn<(typeof rows)[number]>[] = [
     { title: 'TASK', cell: ({ task }) => task, least: 8, keep: 4 },
     { title: 'NO.', cell: ({ attempt }) => String(attempt), align: 'right', keep: 1 },
@@ -220,7 +228,9 @@ function placeLines({ places }: JobDescription): string[] {
 
 /** The job's configuration; `--output yaml` also shows how the client staged it. */
 function configurationLines(configuration: unknown): string[] {
-  if (typeof configuration !== 'object' || configuration === null) return [];
+  if (typeof configuration !== 'object' || configuration === null) {
+    return [];
+  }
   const job = 'job' in configuration ? configuration.job : configuration;
   return harmless(stringify(job, { lineWidth: 0 }))
     .trimEnd()

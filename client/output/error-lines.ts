@@ -7,12 +7,18 @@ import { fold } from '../terminal/text-width.ts';
 export function describeError(error: TonyError, terminal: Terminal, debug: boolean): string {
   const say = (label: string, text: string): string[] => {
     const lines = harmless(text).split('\n');
-    if (!terminal.live) return lines.map((line, at) => (at === 0 ? `${label} ${line}` : line));
+    if (!terminal.live) {
+      return lines.map((line, at) => (at === 0 ? `${label} ${line}` : line));
+    }
     return lines.flatMap((line, at) => fold(at === 0 ? `${label} ${line}` : line, terminal.columns - 1));
   };
   const lines = say(terminal.paint('red', 'error:'), error.message);
-  if (error.hint !== '') lines.push(...say(terminal.paint('cyan', 'hint:'), error.hint));
-  if (debug || error.code === 'INTERNAL') lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
+  if (error.hint !== '') {
+    lines.push(...say(terminal.paint('cyan', 'hint:'), error.hint));
+  }
+  if (debug || error.code === 'INTERNAL') {
+    lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
+  }
   // The message and the stack may quote another user's text.
   return `${printable(lines.join('\n'))}\n`;
 }

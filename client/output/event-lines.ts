@@ -36,7 +36,9 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
 function within(head: string, what: string, terminal: Terminal): string[] {
   const whole = `${head}  ${what}`.trimEnd();
   const width = Math.max(20, terminal.columns - 1);
-  if (!terminal.live || widthOf(whole) <= width) return [whole];
+  if (!terminal.live || widthOf(whole) <= width) {
+    return [whole];
+  }
   return [clip(head.trimEnd(), width), ...wrap(what, width - INDENT.length, MORE_LINES).map((line) => `${INDENT}${line}`)];
 }
 
@@ -45,7 +47,11 @@ function cut(line: string, terminal: Terminal): string {
 }
 
 function styleOf(event: string): Style | null {
-  if (/failed|timeout|peer-lost|given-up/.test(event)) return 'red';
-  if (/^(?:job-held|node-lost|went-without|ask-refused|notice|failure-corrected)$/.test(event)) return 'yellow';
+  if (/failed|timeout|peer-lost|given-up/.test(event)) {
+    return 'red';
+  }
+  if (/^(?:job-held|node-lost|went-without|ask-refused|notice|failure-corrected)$/.test(event)) {
+    return 'yellow';
+  }
   return event.startsWith('job-') || event.startsWith('generation-') ? 'bold' : null;
 }

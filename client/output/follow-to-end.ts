@@ -32,8 +32,9 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
     mayDetach,
     ask,
     decided: (decision, by) => {
-      if (decision === 'detach') away.abort(new Detached(by));
-      else {
+      if (decision === 'detach') {
+        away.abort(new Detached(by));
+      } else {
         isInterrupted = by === 'signal';
         output.say(`ending ${connection.applicationId}`);
         killing = killJob(connection, by === 'signal' ? 'interrupt' : 'order').catch((error: unknown) => away.abort(error));
@@ -53,17 +54,25 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
       output.look(next.value);
       // Another attempt of the ApplicationMaster has another URL.
       const master = next.value.observation.status?.masterAttempt ?? 0;
-      if (connection.trackingUrl !== null || master === shownBy) continue;
+      if (connection.trackingUrl !== null || master === shownBy) {
+        continue;
+      }
       shownBy = master;
       const pages = await connection.pages();
-      if (pages !== null) output.pages(pages);
+      if (pages !== null) {
+        output.pages(pages);
+      }
     }
     await killing;
     output.report(report);
-    if (report.state === 'KILLED' && isInterrupted) return INTERRUPTED;
+    if (report.state === 'KILLED' && isInterrupted) {
+      return INTERRUPTED;
+    }
     return report.state === 'SUCCEEDED' ? 0 : 1;
   } catch (error) {
-    if (!(error instanceof Detached)) throw error;
+    if (!(error instanceof Detached)) {
+      throw error;
+    }
     output.leave(`detached; the job continues. See tony-ts status ${connection.applicationId}`);
     return error.by === 'person' ? 0 : INTERRUPTED;
   } finally {

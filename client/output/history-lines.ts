@@ -46,23 +46,29 @@ export function historyDetails(
   ];
   // These nodes may have been lost before the events shown below.
   const lost = lostNodesText(lostNodes(entries));
-  if (lost !== '') lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));
+  if (lost !== '') {
+    lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));
+  }
   const shown = entries.slice(-EVENTS_SHOWN);
-  if (shown.length > 0)
+  if (shown.length > 0) {
     lines.push(
       '',
       terminal.paint('dim', shown.length < entries.length ? `the last ${shown.length} of ${entries.length} events` : 'events'),
     );
+  }
   const rows = [...new Set(entries.map(({ node = null }) => node))].map((node) => ({ node }));
-  for (const entry of shown) lines.push(eventText(entry, width, rows));
+  for (const entry of shown) {
+    lines.push(eventText(entry, width, rows));
+  }
   lines.push('');
   const { state, message } = status;
   const result = isEndState(state) ? { state, diagnostics: message } : null;
   const observation = { phase: status.state, waiting: '', status, masterSilentMs: null, result };
   lines.push(...statusLines({ applicationId: status.applicationId, pages: null }, observation, terminal, Date.now()));
   const { failure } = status;
-  if (failure !== null)
+  if (failure !== null) {
     lines.push('', terminal.paint('bold', 'first failure'), ...failureLines(describeFirstFailure(failure), failure.lines, width));
+  }
   return lines;
 }
 

@@ -115,14 +115,18 @@ export function urgency(state: TaskState): number {
 }
 
 export function stateText(task: TaskStatus): string {
-  if (task.state === 'failed' && task.exit !== null) return `failed ${task.exit.code ?? oneLine(task.exit.signal ?? 'by a signal')}`;
+  if (task.state === 'failed' && task.exit !== null) {
+    return `failed ${task.exit.code ?? oneLine(task.exit.signal ?? 'by a signal')}`;
+  }
   return task.usage?.stopped === true ? 'suspended' : task.state;
 }
 
 /** The mean utilisation of the task's GPUs and their memory use. */
 export function gpuText({ usage }: TaskStatus): string {
   const busy = usage && gpuUtilization(usage);
-  if (usage === null || busy === null) return '-';
+  if (usage === null || busy === null) {
+    return '-';
+  }
   const held = usage.gpus.reduce((sum, { memoryUsedBytes }) => sum + memoryUsedBytes, 0);
   return `${Math.round(100 * busy)}% ${formatMemory(Math.round(held / (1 << 20)))}`;
 }
@@ -144,7 +148,9 @@ export function withoutProfile(metrics: Readonly<Record<string, number>>): Recor
 
 /** The host name without its domain, which is the same for all nodes. */
 export function hostOf(node: string | null): string {
-  if (node === null) return '-';
+  if (node === null) {
+    return '-';
+  }
   const host = node.replace(/:\d+$/, '');
   return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
 }

@@ -23,7 +23,9 @@ export function killImpactLines(impact: KillImpact, terminal: Terminal): string[
 export function killedLines({ killed, impact, observation }: KillReport, terminal: Terminal): string[] {
   const { applicationId, name, running, tasks } = impact;
   const { result } = observation;
-  if (!killed) return [`${applicationId} had already ended${result === null ? '' : `: ${result.state}`}`];
+  if (!killed) {
+    return [`${applicationId} had already ended${result === null ? '' : `: ${result.state}`}`];
+  }
   const what = tasks === 0 ? '' : ` (${oneLine(name)}, ${running} of ${tasks} tasks were running)`;
   return [`killed ${applicationId}${what}`, ...factLines(impact, terminal, { has: 'had', are: 'are' })];
 }
@@ -36,7 +38,9 @@ function factLines(impact: KillImpact, terminal: Terminal, tense: Tense): string
 
 /** `2 worker on node1, node2; 1 ps on node1` */
 function rolesText({ roles }: KillImpact): string {
-  if (roles.length === 0) return 'no task has a container';
+  if (roles.length === 0) {
+    return 'no task has a container';
+  }
   return roles
     .map(({ role, tasks, nodes }) => {
       const rows = roles.flatMap((each) => each.nodes).map((node) => ({ node }));

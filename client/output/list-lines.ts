@@ -79,7 +79,9 @@ function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
 }
 
 function tasksText({ job, runningContainers }: JobSummary): string {
-  if (job !== null) return `${job.tasksRunning}/${job.tasks}`;
+  if (job !== null) {
+    return `${job.tasksRunning}/${job.tasks}`;
+  }
   return runningContainers < 1 ? '-' : String(runningContainers - 1);
 }
 

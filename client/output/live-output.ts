@@ -76,7 +76,9 @@ export class LiveOutput implements JobOutput {
   report(report: JobReport): void {
     this.#question = '';
     // The report below states the result; the last table stays unchanged.
-    if (this.#look?.observation.status) this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
+    if (this.#look?.observation.status) {
+      this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
+    }
     this.#draw([]);
     this.#drawn = 0;
     this.#look = null;
@@ -102,7 +104,9 @@ export class LiveOutput implements JobOutput {
   }
 
   close(): void {
-    if (this.#hidden) this.#write(SHOW_CURSOR);
+    if (this.#hidden) {
+      this.#write(SHOW_CURSOR);
+    }
     this.#hidden = false;
   }
 
@@ -125,9 +129,13 @@ export class LiveOutput implements JobOutput {
   }
 
   #jobLines(): string[] {
-    if (this.#look === null) return [];
+    if (this.#look === null) {
+      return [];
+    }
     const { status, phase, waiting } = this.#look.observation;
-    if (status !== null) return jobTable(status, this.#terminal, this.#clock());
+    if (status !== null) {
+      return jobTable(status, this.#terminal, this.#clock());
+    }
     const line = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
     return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
   }

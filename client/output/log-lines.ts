@@ -30,8 +30,12 @@ export class LogLines {
   line({ task: name, text }: LogLine, terminal: Terminal): string {
     const task = terminal.live ? harmless(name) : name;
     const shown = terminal.live ? visible(text) : text;
-    if (!this.#prefixed) return `${shown}\n`;
-    if (!terminal.live) return `${task} | ${shown}\n`;
+    if (!this.#prefixed) {
+      return `${shown}\n`;
+    }
+    if (!terminal.live) {
+      return `${task} | ${shown}\n`;
+    }
     this.expect([task]);
     const room = Math.max(LEAST_ROOM, terminal.columns - 1 - Math.max(this.#width, task.length) - ' | '.length);
     return fold(shown, room)

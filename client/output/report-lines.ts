@@ -10,7 +10,9 @@ import { metricsText, nodeName, nodeWithPort, withoutProfile } from './job-table
 
 /** `source unchanged (12.3 kB already on HDFS)`; undefined for an upload in progress. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
-  if (event.type === 'unchanged') return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
+  if (event.type === 'unchanged') {
+    return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
+  }
   return event.sent === event.total ? `${event.name} uploaded (${formatBytes(event.total)})` : undefined;
 }
 
@@ -78,19 +80,27 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
   if (report.state === 'SUCCEEDED') {
     lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
-    if (report.diagnostics !== '') lines.push(harmless(report.diagnostics));
+    if (report.diagnostics !== '') {
+      lines.push(harmless(report.diagnostics));
+    }
   } else {
     const paint = report.state === 'KILLED' ? 'yellow' : 'red';
     lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
-    if (report.diagnostics !== '') lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));
+    if (report.diagnostics !== '') {
+      lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));
+    }
   }
   if (report.checkpointStep > 0 && report.checkpointDir !== null) {
     lines.push(`checkpoints: ${harmless(report.checkpointDir)} (newest: step ${report.checkpointStep})`);
   }
-  if (report.summaryDir !== null && report.step > 0) lines.push(`summaries: ${harmless(report.summaryDir)}`);
+  if (report.summaryDir !== null && report.step > 0) {
+    lines.push(`summaries: ${harmless(report.summaryDir)}`);
+  }
   if (report.state === 'SUCCEEDED') {
     lines.push(`logs: tony-ts logs ${report.applicationId}`);
-    for (const [name, value] of Object.entries(withoutProfile(report.metrics))) lines.push(describeMetric(harmless(name), value));
+    for (const [name, value] of Object.entries(withoutProfile(report.metrics))) {
+      lines.push(describeMetric(harmless(name), value));
+    }
     lines.push(...profileLine(report.metrics));
   }
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
@@ -102,7 +112,9 @@ function profileLine(metrics: Readonly<Record<string, number>>): string[] {
     const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];
     return phase === undefined || phase === 'step' || value < 0.05 ? [] : [{ phase, value }];
   });
-  if (phases.length === 0) return [];
+  if (phases.length === 0) {
+    return [];
+  }
   const parts = phases.sort((a, b) => b.value - a.value).map(({ phase, value }) => `${value.toFixed(1)} ms ${phase}`);
   const slowest = metrics['profile/slowest rank'];
   return [`time of a step: ${parts.join(', ')}${slowest === undefined ? '' : `; rank ${slowest} was the slowest`}`];

@@ -17,7 +17,9 @@ export function statusLines(
     // Shows all tasks regardless of the window's height, because the output is not redrawn. The result is stated once, below.
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
-    for (const notice of status.notices) lines.push(terminal.paint('yellow', harmless(notice)));
+    for (const notice of status.notices) {
+      lines.push(terminal.paint('yellow', harmless(notice)));
+    }
   } else if (result === null) {
     lines.push(`${applicationId} ${phase}${waiting === '' ? '' : `: ${harmless(waiting)}`}`);
   }
@@ -25,7 +27,10 @@ export function statusLines(
     const old = status === null ? '' : ' What is shown is its last answer.';
     lines.push(terminal.paint('yellow', `${silenceText(masterSilentMs)}${old}`));
   }
-  if (result !== null) lines.push(...reportLines(reportOf(applicationId, status, result), terminal));
-  else if (pages !== null) lines.push(`pages: ${terminal.paint('dim', pages)}`);
+  if (result !== null) {
+    lines.push(...reportLines(reportOf(applicationId, status, result), terminal));
+  } else if (pages !== null) {
+    lines.push(`pages: ${terminal.paint('dim', pages)}`);
+  }
   return lines;
 }

@@ -14,7 +14,9 @@ test('in a pipe, a long upload prints a line every ten seconds and one at its en
     () => now,
   );
   const total = 1_000_000_000;
-  for (; now < 25_000; now += 100) output.staging({ type: 'upload', name: 'runtime', sent: (total * now) / 25_000, total });
+  for (; now < 25_000; now += 100) {
+    output.staging({ type: 'upload', name: 'runtime', sent: (total * now) / 25_000, total });
+  }
   output.staging({ type: 'upload', name: 'runtime', sent: total, total });
   output.staging({ type: 'upload', name: 'source', sent: 0, total: 10 });
   output.staging({ type: 'upload', name: 'source', sent: 10, total: 10 });

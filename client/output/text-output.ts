@@ -36,21 +36,29 @@ export class TextOutput implements JobOutput {
   }
 
   plan(plan: JobPlan): void {
-    for (const line of planLines(plan, this.#terminal)) this.say(line);
+    for (const line of planLines(plan, this.#terminal)) {
+      this.say(line);
+    }
   }
 
   request(request: SubmitRequest): void {
-    for (const line of requestLines(request)) this.say(line);
+    for (const line of requestLines(request)) {
+      this.say(line);
+    }
   }
 
   staging(event: StagingEvent): void {
     const line = stagingLine(event, this.#where) ?? this.#progress(event);
-    if (line !== undefined) this.say(line);
+    if (line !== undefined) {
+      this.say(line);
+    }
   }
 
   /** Returns a progress line for a long upload at intervals. */
   #progress(event: StagingEvent): string | undefined {
-    if (event.type === 'unchanged') return undefined;
+    if (event.type === 'unchanged') {
+      return undefined;
+    }
     const now = this.#clock();
     const { since, told } = this.#uploads.get(event.name) ?? { since: now, told: now };
     if (now - told < UPLOAD_EVERY_MS) {
@@ -63,7 +71,9 @@ export class TextOutput implements JobOutput {
 
   submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
     this.say(trackingUrl === null ? `started ${applicationId}` : `submitted ${applicationId} to queue ${queue}`);
-    if (trackingUrl !== null) this.say(trackingUrl);
+    if (trackingUrl !== null) {
+      this.say(trackingUrl);
+    }
   }
 
   pages(url: string): void {
@@ -72,7 +82,11 @@ export class TextOutput implements JobOutput {
 
   look({ events, observation }: Look): void {
     const tasks = observation.status?.tasks;
-    for (const event of events) if (this.#isWorthALine(event)) this.say(eventLine(event, this.#terminal, tasks));
+    for (const event of events) {
+      if (this.#isWorthALine(event)) {
+        this.say(eventLine(event, this.#terminal, tasks));
+      }
+    }
   }
 
   #isWorthALine(event: JobEvent): boolean {
@@ -80,12 +94,16 @@ export class TextOutput implements JobOutput {
     switch (event.type) {
       case 'state':
         // The report states the result with its reason.
-        if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) return false;
+        if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) {
+          return false;
+        }
         this.#state = event.state;
         this.#stateAt = now;
         return true;
       case 'metrics':
-        if (now - this.#metricsAt < METRICS_EVERY_MS) return false;
+        if (now - this.#metricsAt < METRICS_EVERY_MS) {
+          return false;
+        }
         this.#metricsAt = now;
         return true;
       case 'task':
@@ -98,7 +116,9 @@ export class TextOutput implements JobOutput {
   }
 
   report(report: JobReport): void {
-    for (const line of reportLines(report, this.#terminal)) this.say(line);
+    for (const line of reportLines(report, this.#terminal)) {
+      this.say(line);
+    }
   }
 
   leave(text: string): void {

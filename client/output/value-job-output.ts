@@ -21,8 +21,11 @@ export class ValueOutput implements JobOutput {
   }
 
   staging(event: StagingEvent): void {
-    if (event.type === 'unchanged') this.#write({ type: 'staged', name: event.name, bytes: event.bytes, uploaded: false });
-    else if (event.sent === event.total) this.#write({ type: 'staged', name: event.name, bytes: event.total, uploaded: true });
+    if (event.type === 'unchanged') {
+      this.#write({ type: 'staged', name: event.name, bytes: event.bytes, uploaded: false });
+    } else if (event.sent === event.total) {
+      this.#write({ type: 'staged', name: event.name, bytes: event.total, uploaded: true });
+    }
   }
 
   submitted(notice: SubmittedNotice): void {
@@ -34,7 +37,9 @@ export class ValueOutput implements JobOutput {
   }
 
   look({ events }: Look): void {
-    for (const event of events) this.#write(event);
+    for (const event of events) {
+      this.#write(event);
+    }
   }
 
   report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {

@@ -14,14 +14,18 @@ function escaped(character: string): string {
 
 /** Formats values as text: JSON as one line per value, YAML as one document per value. */
 export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => string> {
-  if (format === 'json') return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
+  if (format === 'json') {
+    return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
+  }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
     // Converted through JSON, so that both formats agree: undefined is omitted, dates become strings.
     const document = new Document(JSON.parse(JSON.stringify(value)));
     // YAML supports escapes only in double quotes.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {
-      if (typeof scalar.value === 'string' && scalar.value.search(UNSAFE) >= 0) scalar.type = Scalar.QUOTE_DOUBLE;
+      if (typeof scalar.value === 'string' && scalar.value.search(UNSAFE) >= 0) {
+        scalar.type = Scalar.QUOTE_DOUBLE;
+      }
     };
     visit(document, { Scalar: quote });
     return `---\n${document.toString({ lineWidth: 0 }).replace(UNSAFE, escaped)}`;

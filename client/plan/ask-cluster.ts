@@ -48,7 +48,9 @@ export function askCluster(
       ];
       if ('value' in ofQueue && ofQueue.value === null) {
         const others = await within(outcome(resourceManager.queuesWithout(job.queue)));
-        if ('value' in others && others.value !== null) throw unknownQueue(job.queue, others.value);
+        if ('value' in others && others.value !== null) {
+          throw unknownQueue(job.queue, others.value);
+        }
         notes.push(`The ResourceManager does not list the queue ${job.queue}.`);
       }
       return {

@@ -82,13 +82,17 @@ function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
     const given = roundedUp(resources, queue).memory ?? 0;
     return given === resources.memory ? [] : [`${role} gets ${formatMemory(given)}`];
   });
-  if (rounded.length === 0) return [];
+  if (rounded.length === 0) {
+    return [];
+  }
   return [`The ResourceManager allocates memory in multiples of ${formatMemory(queue?.memoryStep ?? 1)}: ${rounded.join(', ')}.`];
 }
 
 function headroomOf({ queue }: ClusterRoom): JobPlan['headroom'] {
   const own = queue?.labels[queue.defaultLabel]?.levels[0];
-  if (queue === null || own === undefined) return null;
+  if (queue === null || own === undefined) {
+    return null;
+  }
   const maximum: Room = own.maximum ?? {};
   return { queue: queue.path, maximum, used: own.used, free: freeInQueue(queue) };
 }

@@ -98,7 +98,9 @@ test('requests to the cluster start after a few seconds, and repeat at most ever
   const resourceManager = {
     nodes: async () => {
       asked++;
-      if (asked === 3) throw new Error('away');
+      if (asked === 3) {
+        throw new Error('away');
+      }
       return [node as unknown as Node];
     },
     queueRoom: async () => queueOf({ memory: 4 * GIB, vcores: 8 }),
@@ -110,7 +112,9 @@ test('requests to the cluster start after a few seconds, and repeat at most ever
   expect(await shortages.of(application)).toBeNull();
   expect(asked).toBe(0);
   now += 3_000;
-  for (let second = 0; second < 10; second++, now += 1_000) expect(await shortages.of(application)).toEqual(sentence);
+  for (let second = 0; second < 10; second++, now += 1_000) {
+    expect(await shortages.of(application)).toEqual(sentence);
+  }
   expect(asked).toBe(1);
   expect(await shortages.of({ ...application, id: 'application_1_0002', startedAt: now - 60_000 })).toEqual(sentence);
   expect(asked).toBe(2);

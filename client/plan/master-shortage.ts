@@ -33,7 +33,9 @@ export class MasterShortages {
   /** The end of a sentence, without its full stop; null when nothing is certain, or the wait has only begun. Never rejects. */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
-    if (ask === null || !this.#waitsLong(application)) return null;
+    if (ask === null || !this.#waitsLong(application)) {
+      return null;
+    }
     try {
       const [nodes, queue] = await Promise.all([
         this.#asked('nodes', async () => (await this.#resourceManager.nodes()).map(nodeRoom)),
@@ -55,7 +57,9 @@ export class MasterShortages {
   /** Caches failures too, so that a failed request is not repeated at once. */
   #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const known = this.#answers.get(key);
-    if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) return known.value as Promise<T>;
+    if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) {
+      return known.value as Promise<T>;
+    }
     const value = ask();
     this.#answers.set(key, { at: this.#now(), value });
     return value;
@@ -66,7 +70,9 @@ export class MasterShortages {
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
   const { memory, vcores } = demandOfTags(tags)?.master ?? {};
-  if (partition === null || memory === undefined || vcores === undefined) return null;
+  if (partition === null || memory === undefined || vcores === undefined) {
+    return null;
+  }
   return {
     role: MASTER,
     instances: { least: 1, most: 1 },
@@ -93,6 +99,8 @@ export function shortageOf(
   const types = new Set(['memory', 'vcores', ...nodes.flatMap(({ total }) => Object.keys(total))]);
   const largest = Object.fromEntries([...types].map((name) => [name, Number.POSITIVE_INFINITY]));
   const { verdict } = fitOf([ask], { user, largest, nodes, queue: accepted, shortages: [], over: 'wait' }, 'the ApplicationMaster');
-  if (verdict.type !== 'waits' && verdict.type !== 'never') return null;
+  if (verdict.type !== 'waits' && verdict.type !== 'never') {
+    return null;
+  }
   return verdict.reasons.map((reason) => reason.replace(/\.$/, '')).join('; ');
 }

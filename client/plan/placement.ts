@@ -46,29 +46,43 @@ export function placed(
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
     // The queue has no share of these nodes.
-    if (bounds === undefined) return;
+    if (bounds === undefined) {
+      return;
+    }
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
     // A node that has just received a container is even fuller, so it remains the best fit.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
-          for (const [resource, amount] of asked(resources)) if (room[resource] !== undefined) room[resource] -= amount;
+          for (const [resource, amount] of asked(resources)) {
+            if (room[resource] !== undefined) {
+              room[resource] -= amount;
+            }
+          }
         }
         count++;
       }
-      if (count === wanted) break;
+      if (count === wanted) {
+        break;
+      }
     }
     counts.set(role, (counts.get(role) ?? 0) + count);
   };
   const needed = asks
     .filter(({ optional }) => !optional)
     .sort((a, b) => Number(b.role === MASTER) - Number(a.role === MASTER) || bySize(a, b));
-  for (const ask of needed) place(ask, ask.instances.least);
+  for (const ask of needed) {
+    place(ask, ask.instances.least);
+  }
   for (const ask of asks) {
-    if (ask.optional) place(ask, ask.instances.least);
+    if (ask.optional) {
+      place(ask, ask.instances.least);
+    }
     // Tasks above the minimum are requested once the others have their containers.
-    if (counts.get(ask.role) === ask.instances.least) place(ask, ask.instances.most - ask.instances.least);
+    if (counts.get(ask.role) === ask.instances.least) {
+      place(ask, ask.instances.most - ask.instances.least);
+    }
   }
   return counts;
 }
@@ -87,7 +101,9 @@ export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
 export function freeInQueue(queue: QueueRoom): Room {
   const free: Record<string, number> = {};
   for (const left of budgetsOf(queue).get(queue.defaultLabel) ?? []) {
-    for (const [resource, amount] of Object.entries(left)) free[resource] = Math.max(0, Math.min(free[resource] ?? amount, amount));
+    for (const [resource, amount] of Object.entries(left)) {
+      free[resource] = Math.max(0, Math.min(free[resource] ?? amount, amount));
+    }
   }
   return free;
 }

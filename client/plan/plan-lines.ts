@@ -54,7 +54,9 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
 function roomText({ free, maximum }: Headroom, types: readonly string[]): string {
   const parts = types.flatMap((name) => {
     const most = maximum[name];
-    if (most === undefined) return [];
+    if (most === undefined) {
+      return [];
+    }
     const text = name === 'memory' ? formatMemory : String;
     return [`${text(Math.min(free[name] ?? most, most))} of ${text(most)} ${name}`];
   });
@@ -135,7 +137,9 @@ function isMore(span: Span | undefined): boolean {
 }
 
 function amountText(resource: string, span: Span | undefined): string {
-  if (!isMore(span) || span === undefined) return '';
+  if (!isMore(span) || span === undefined) {
+    return '';
+  }
   const text = spanText(span, resource === 'memory' ? formatMemory : String);
   // `4..5 GiB` suffices.
   return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');

@@ -279,7 +279,9 @@ describe('placement', () => {
           const given = wanted.reduce((sum, { role, resources }) => sum + (count.get(role) ?? 0) * (resources[resource] ?? 0), 0);
           expect(given).toBeLessThanOrEqual(there.reduce((sum, { free }) => sum + Math.max(0, free[resource] ?? 0), 0));
         }
-        for (const { role, instances } of wanted) expect(count.get(role)).toBeLessThanOrEqual(instances.most);
+        for (const { role, instances } of wanted) {
+          expect(count.get(role)).toBeLessThanOrEqual(instances.most);
+        }
       }),
     );
   });
@@ -305,8 +307,12 @@ describe('placement', () => {
         const levels = [{ path: 'root.q', maximum: most, used: {} }];
         const queue = queueOf({}, { countsAll: true, labels: { '': { levels, user: null, masters: null } } });
         const { verdict, fitNow } = fitOf(wanted, room({ nodes: there, queue, largest: { memory: 20, vcores: 8, gpus: 4 } }));
-        if ('reasons' in verdict) expect(verdict.reasons).not.toEqual([]);
-        if (verdict.type !== 'fits' && verdict.type !== 'waits') return;
+        if ('reasons' in verdict) {
+          expect(verdict.reasons).not.toEqual([]);
+        }
+        if (verdict.type !== 'fits' && verdict.type !== 'waits') {
+          return;
+        }
         const all = wanted.every(({ role, instances, optional }) => optional || (fitNow?.get(role) ?? 0) >= instances.least);
         expect(all).toBe(verdict.type === 'fits');
       }),

@@ -30,16 +30,22 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the 
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
   const needed = asks.filter(({ optional }) => !optional);
   const impossible = needed.flatMap((ask) => impossibleReasons(ask, room));
-  if (impossible.length > 0) return { verdict: { type: 'never', reasons: impossible }, fitNow: null };
+  if (impossible.length > 0) {
+    return { verdict: { type: 'never', reasons: impossible }, fitNow: null };
+  }
   const options = { defaultLabel: queue?.defaultLabel ?? '', counted: countedBy(room) };
   const fitNow = nodes && placed(asks, nodes, { ...options, ...(queue && { budgets: budgetsOf(queue) }) });
   const totals = (shortages ?? []).map(describeShortage);
   const refused = [...(queue === null ? [] : refusals(needed, queue)), ...(room.over === 'fail' ? totals : [])];
-  if (refused.length > 0) return { verdict: { type: 'refused', reasons: refused }, fitNow };
+  if (refused.length > 0) {
+    return { verdict: { type: 'refused', reasons: refused }, fitNow };
+  }
   const ofQueue = queue === null ? [] : queueReasons(needed, queue, { user: room.user, subject, counted: options.counted });
   const ofNodes = nodes === null ? [] : nodeReasons(needed, nodes, options, ofQueue);
   const reasons = [...ofQueue.map(({ text }) => text), ...ofNodes, ...totals];
-  if (reasons.length > 0) return { verdict: { type: 'waits', reasons }, fitNow };
+  if (reasons.length > 0) {
+    return { verdict: { type: 'waits', reasons }, fitNow };
+  }
   const isKnown = nodes !== null && queue !== null && shortages !== null;
   return { verdict: { type: isKnown ? 'fits' : 'unknown' }, fitNow };
 }
@@ -67,15 +73,21 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
         `${each(role)} requests ${amount} of ${resource}, a resource type that this cluster does not have (${types}). Remove ${setting}.`,
       ];
     }
-    if (amount <= most) return [];
+    if (amount <= most) {
+      return [];
+    }
     const text = `${each(role)} requests ${describeAmount(resource, amount)}`;
     return [`${text}; the largest container of this cluster has ${describeAmount(resource, most)}. Lower ${setting}.`];
   });
-  if (reasons.length > 0 || nodes === null) return reasons;
+  if (reasons.length > 0 || nodes === null) {
+    return reasons;
+  }
   const counted = countedBy(room);
   // Nodes with a label may serve other requests too, so all nodes count for a request without one.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
-  if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) return [];
+  if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) {
+    return [];
+  }
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of it. Request less.`];
 }
 
@@ -118,11 +130,15 @@ function queueReasons(
         ? (levelReason(room, `${subject} requests ${describeAmount(resource, amount)}`, { resource, amount, label }) ??
           userReason(room, queue, user, { subject, resource, amount }))
         : null;
-      if (text !== null) reasons.push({ resource, text });
+      if (text !== null) {
+        reasons.push({ resource, text });
+      }
     }
     const master = asks.find(({ role }) => role === MASTER);
     const text = master === undefined ? null : masterReason(room, queue, master);
-    if (text !== null) reasons.push({ resource: null, text });
+    if (text !== null) {
+      reasons.push({ resource: null, text });
+    }
   }
   return reasons;
 }
@@ -134,11 +150,17 @@ function levelReason(
 ): string | null {
   for (const { path, maximum, used } of levels) {
     const most = maximum?.[resource];
-    if (most === undefined) continue;
+    if (most === undefined) {
+      continue;
+    }
     const of = `${describeAmount(resource, most)}${labelled(label)}`;
-    if (amount > most) return `queue ${path} may have at most ${of} and ${asks}: the job runs only if the cluster grows`;
+    if (amount > most) {
+      return `queue ${path} may have at most ${of} and ${asks}: the job runs only if the cluster grows`;
+    }
     const left = Math.max(0, most - (used[resource] ?? 0));
-    if (amount > left) return `queue ${path} has ${left === 0 ? 'nothing' : describeAmount(resource, left)} left of ${of} and ${asks}`;
+    if (amount > left) {
+      return `queue ${path} has ${left === 0 ? 'nothing' : describeAmount(resource, left)} left of ${of} and ${asks}`;
+    }
   }
   return null;
 }
@@ -151,16 +173,22 @@ function userReason(
 ): string | null {
   const most = own?.maximum[resource];
   const used = own?.used[resource] ?? 0;
-  if (most === undefined || used + amount <= most) return null;
+  if (most === undefined || used + amount <= most) {
+    return null;
+  }
   return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
 /** The first ApplicationMaster of a queue may always run. */
 function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
-  if (masters === null || runningApplications === 0) return null;
+  if (masters === null || runningApplications === 0) {
+    return null;
+  }
   const most = masters.maximum.memory ?? Number.POSITIVE_INFINITY;
   const used = masters.used.memory ?? 0;
-  if (used + (resources.memory ?? 0) <= most) return null;
+  if (used + (resources.memory ?? 0) <= most) {
+    return null;
+  }
   return `all ApplicationMasters of queue ${path} together may have ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
 }
 
@@ -170,14 +198,20 @@ function nodeReasons(
   options: { readonly defaultLabel: string; readonly counted: Counted },
   said: readonly QueueReason[],
 ): string[] {
-  if (!nodes.some(({ usable }) => usable)) return ['no node is in use'];
+  if (!nodes.some(({ usable }) => usable)) {
+    return ['no node is in use'];
+  }
   const places = placed(needed, nodes, options);
   return needed.flatMap(({ role, resources, instances, nodeLabel }): string[] => {
     const fit = places.get(role) ?? 0;
-    if (fit >= instances.least) return [];
+    if (fit >= instances.least) {
+      return [];
+    }
     const label = nodeLabel ?? options.defaultLabel;
     const candidates = nodes.filter((node) => node.usable && isOf(node, label));
-    if (candidates.length === 0) return [`no node in use is${label === '' ? ' without a label' : labelled(label)}`];
+    if (candidates.length === 0) {
+      return [`no node in use is${label === '' ? ' without a label' : labelled(label)}`];
+    }
     const most = (resource: string): number => Math.max(0, ...candidates.map(({ free }) => free[resource] ?? 0));
     const short = asked(resources).filter(([name, amount]) => options.counted(name) && most(name) < amount);
     const unsaid = short.filter(([name]) => !said.some(({ resource }) => resource === name));
@@ -187,9 +221,12 @@ function nodeReasons(
         return `no node${labelled(label)} has ${describeAmount(name, amount)} free for ${role}: ${best}`;
       });
     }
-    if (said.length > 0) return [];
-    if (!candidates.some(({ free }) => holds(free, resources, options.counted)))
+    if (said.length > 0) {
+      return [];
+    }
+    if (!candidates.some(({ free }) => holds(free, resources, options.counted))) {
       return [`no node${labelled(label)} has ${describeAll(resources)} free for ${role}`];
+    }
     return [`the nodes${labelled(label)} have room for ${fit} of the ${instances.least} containers of ${role} now`];
   });
 }

@@ -3,7 +3,9 @@ const MOST_NAMED = 5;
 /** Notes about files that `listSource` omits because of their names; empty if it omits none. */
 export function withheldNotes(withheld: readonly string[]): string[] {
   const [first] = withheld;
-  if (first === undefined) return [];
+  if (first === undefined) {
+    return [];
+  }
   const named = withheld.slice(0, MOST_NAMED).join(', ');
   const more = withheld.length > MOST_NAMED ? ` and ${withheld.length - MOST_NAMED} more` : '';
   return [

@@ -12,7 +12,9 @@ function refusal(call: () => void): string {
   try {
     call();
   } catch (error) {
-    if (error instanceof TonyError) return `${error.code} ${error.exitCode}: ${error.message}`;
+    if (error instanceof TonyError) {
+      return `${error.code} ${error.exitCode}: ${error.message}`;
+    }
     throw error;
   }
   return '';
@@ -68,5 +70,7 @@ test('the TensorBoard that a job brings counts in every check', () => {
   const paths = ['quotas.roles.tensorboard.task.memory', 'quotas.users.alice.instances'];
   expect(violationsOfWhole(job, ALICE, site).map(({ path }) => path)).toEqual(paths);
   expect(violationsOfWhole(withTensorBoard(job), ALICE, site).map(({ path }) => path)).toEqual(paths);
-  for (const path of paths) expect(refusal(() => refuseBeyondQuotas(job, ALICE, site))).toContain(path);
+  for (const path of paths) {
+    expect(refusal(() => refuseBeyondQuotas(job, ALICE, site))).toContain(path);
+  }
 });

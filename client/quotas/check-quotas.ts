@@ -26,7 +26,9 @@ export async function ownerOf(
  */
 export function refuseNotFinal(job: Job, site: SiteConfig): void {
   const { changed } = withFinalValues(job, site.final);
-  if (changed.length === 0) return;
+  if (changed.length === 0) {
+    return;
+  }
   const values = changed.length === 1 ? 'a final value' : `${changed.length} final values`;
   const lines = changed.map(({ path, was, is }) => `  ${path.join('.')}: ${is} (the job: ${was ?? 'nothing'})`);
   throw new TonyError('FINAL_VALUES', [`The job does not have ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
@@ -39,7 +41,9 @@ export function refuseNotFinal(job: Job, site: SiteConfig): void {
  */
 export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): void {
   const violations = violationsOfWhole(job, owner, site);
-  if (violations.length > 0) throw new TonyError('QUOTA_EXCEEDED', describeViolations(violations, site.from));
+  if (violations.length > 0) {
+    throw new TonyError('QUOTA_EXCEEDED', describeViolations(violations, site.from));
+  }
 }
 
 /** Counts as the ApplicationMaster does: a TensorBoard that tony-ts adds is a task like any other. */

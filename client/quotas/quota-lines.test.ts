@@ -34,7 +34,9 @@ test("long values wrap, and no line exceeds the terminal's width", () => {
   const { quotas } = parseSite(`quotas: {groups: {research: {queues: [${queues.join(', ')}]}}}`, 'x');
   const lines = quotaLines(quotas, 'hdfs://namenode.example.com:8020/apps/tony-ts/site.yaml', NARROW);
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThan(80);
-  for (const queue of queues) expect(lines.join('\n')).toContain(queue);
+  for (const queue of queues) {
+    expect(lines.join('\n')).toContain(queue);
+  }
 });
 
 test('states that there are no limits', () => {

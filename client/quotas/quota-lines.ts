@@ -18,7 +18,9 @@ const MOST_LINES = 8;
 /** A table of all limits with their subject, resource and amount; one row for each kind of limit. */
 export function quotaLines(quotas: Quotas, from: string | null, terminal: Terminal): string[] {
   const rows = entriesOf(quotas).flatMap(({ who, limits }) => limitsOf(limits).map((limit) => ({ who, ...limit })));
-  if (rows.length === 0) return [from === null ? 'There is no site file, and there are no limits.' : `${from} sets no limits.`];
+  if (rows.length === 0) {
+    return [from === null ? 'There is no site file, and there are no limits.' : `${from} sets no limits.`];
+  }
   const waiting = quotas.over === 'wait' ? 'waits for other jobs to end' : 'fails at once';
   const about = `set in ${from}; a job for which too little of a total is left ${waiting}`;
   return [
@@ -83,7 +85,11 @@ function namesOf(names: readonly string[] | undefined): readonly string[] {
 }
 
 function amountText(resource: string, amount: number): string {
-  if (resource === 'memory') return amount === 0 ? 'no memory' : formatMemory(amount);
-  if (resource === 'instances') return amount === 1 ? '1 task' : `${amount} tasks`;
+  if (resource === 'memory') {
+    return amount === 0 ? 'no memory' : formatMemory(amount);
+  }
+  if (resource === 'instances') {
+    return amount === 1 ? '1 task' : `${amount} tasks`;
+  }
   return describeAmount(resource, amount);
 }

@@ -66,7 +66,9 @@ const NOBODY = { user: null, group: null, queue: null };
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
   const judged = jobs.map((job, index) => {
-    if (job.holds || quotas.over === 'fail') return { job, shortages: [] };
+    if (job.holds || quotas.over === 'fail') {
+      return { job, shortages: [] };
+    }
     const counted = jobs.filter((other, place) => place < index || other.holds);
     return { job, shortages: shortagesWithin(job, job, quotas, counted) };
   });
@@ -79,7 +81,9 @@ export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSum
     ).map(({ entry, name, limits }) => ({ path: `${scope.path}.roles.${entry}`, role: name, total: limits.total ?? {} }));
     return [{ path: scope.path, role: null, total: scope.total }, ...ofRoles].flatMap(({ path, role, total }) =>
       Object.entries(total).flatMap(([resource, limit]): QuotaSum[] => {
-        if (limit === undefined) return [];
+        if (limit === undefined) {
+          return [];
+        }
         const amount = (job: RunningJob): number => amountsOf(job, role)[resource.toLowerCase()] ?? 0;
         const sharing = begun.filter((job) => scope.shares(job) && amount(job) > 0);
         const place = `${path}.total.${resource}`;
@@ -147,7 +151,9 @@ function namesWithin<T>(
   found: readonly string[],
 ): { readonly entry: string; readonly name: string; readonly limits: T }[] {
   return Object.entries(entries).flatMap(([entry, limits]) => {
-    if (entry !== EVERYBODY) return [{ entry, name: entry, limits }];
+    if (entry !== EVERYBODY) {
+      return [{ entry, name: entry, limits }];
+    }
     const others = [...new Set(found)].filter((name) => !Object.hasOwn(entries, name)).sort();
     return (others.length === 0 ? [EVERYBODY] : others).map((name) => ({ entry, name, limits }));
   });

@@ -72,7 +72,9 @@ export type Who = Pick<QuotaSum, 'user' | 'group' | 'queue' | 'role'>;
 /** `queue research, role worker`, `every other user` */
 export function whoText({ user, group, queue, role }: Who): string {
   const parts = Object.entries({ user, group, queue, role }).flatMap(([kind, name]) => {
-    if (name === null) return [];
+    if (name === null) {
+      return [];
+    }
     return [name === '*' ? `every other ${kind}` : `${kind} ${name}`];
   });
   return parts.join(', ');
@@ -83,6 +85,8 @@ function amountText(resource: string, amount: number): string {
 }
 
 function fullness({ used, limit }: QuotaSum): Style {
-  if (used >= limit) return 'red';
+  if (used >= limit) {
+    return 'red';
+  }
   return used >= NEARLY_FULL * limit ? 'yellow' : 'green';
 }

@@ -56,7 +56,9 @@ export class Thinned<T> {
 
   add(value: T, weight: number): void {
     this.#newest = { value, weight };
-    if (this.#count++ % this.#every !== 0) return;
+    if (this.#count++ % this.#every !== 0) {
+      return;
+    }
     this.#kept.push(this.#newest);
     this.#weight += weight;
     while (this.#weight > this.#most && this.#kept.length > 1) {

@@ -13,7 +13,9 @@ export class ByteBudget {
     const share = Math.min(bytes, this.#most);
     if (this.#waiting.length > 0 || this.#taken + share > this.#most) {
       await new Promise<void>((begin) => this.#waiting.push({ bytes: share, begin }));
-    } else this.#taken += share;
+    } else {
+      this.#taken += share;
+    }
     try {
       return await work();
     } finally {

@@ -96,7 +96,9 @@ test('repeated lists cost one request to the ResourceManager for all application
   const store = await open();
   const places = Array.from({ length: 5 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
   asked.length = 0;
-  for (let time = 0; time < 3; time++) await store.answers([...places, place('alice')]);
+  for (let time = 0; time < 3; time++) {
+    await store.answers([...places, place('alice')]);
+  }
   expect(asked).toEqual(['/ws/v1/cluster/apps']);
 });
 

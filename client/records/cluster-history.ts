@@ -69,7 +69,9 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async places(user: string): Promise<Found<JobPlace>> {
-    if (!isUserName(user)) return { found: [], message: '' };
+    if (!isUserName(user)) {
+      return { found: [], message: '' };
+    }
     const shared = sharedFolder(this.#site, this.#cluster.home);
     const parents = [
       ...(shared === null ? [] : [joinUri(shared, user)]),
@@ -78,7 +80,9 @@ export class ClusterHistory implements HistoryStore {
     const lists = await Promise.all(parents.map((parent) => this.storage.list(parent, { most: MOST_HISTORIES })));
     const found = new Map<string, JobPlace>();
     for (const { name, type, owner, uri } of lists.flat()) {
-      if (type !== 'folder' || owner !== user || !isApplicationId(name) || found.has(name)) continue;
+      if (type !== 'folder' || owner !== user || !isApplicationId(name) || found.has(name)) {
+        continue;
+      }
       found.set(name, { applicationId: name, user, folder: uri });
     }
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
@@ -90,16 +94,22 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async place(user: string, applicationId: string): Promise<JobPlace | null> {
-    if (!isApplicationId(applicationId) || !isUserName(user)) return null;
+    if (!isApplicationId(applicationId) || !isUserName(user)) {
+      return null;
+    }
     for (const folder of historyFolders(this.#site, this.#cluster, { user, applicationId })) {
       const entry = await this.storage.stat(folder);
-      if (entry?.type === 'folder' && entry.owner === user) return { applicationId, user, folder };
+      if (entry?.type === 'folder' && entry.owner === user) {
+        return { applicationId, user, folder };
+      }
     }
     return null;
   }
 
   async answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>> {
-    if (places.length === 0) return new Map();
+    if (places.length === 0) {
+      return new Map();
+    }
     try {
       if (places.length > FEW) {
         const known = await this.#allApplications();
@@ -108,7 +118,9 @@ export class ClusterHistory implements HistoryStore {
       const asked = places.map(async (place) => [place.folder, answerFor(place, await this.#application(place.applicationId))] as const);
       return new Map(await Promise.all(asked));
     } catch (error) {
-      if (error instanceof TonyError && error.exitCode === 3) return new Map(places.map(({ folder }) => [folder, 'silent']));
+      if (error instanceof TonyError && error.exitCode === 3) {
+        return new Map(places.map(({ folder }) => [folder, 'silent']));
+      }
       throw error;
     }
   }
@@ -116,18 +128,24 @@ export class ClusterHistory implements HistoryStore {
   async masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]> {
     try {
       const application = await this.#application(place.applicationId);
-      if (application?.user !== place.user) return mastersBeside(entries);
+      if (application?.user !== place.user) {
+        return mastersBeside(entries);
+      }
       const attempts = await this.#resourceManager.attempts(place.applicationId);
       return attempts.flatMap(({ containerId }) => containerId ?? []);
     } catch (error) {
-      if (!(error instanceof TonyError)) throw error;
+      if (!(error instanceof TonyError)) {
+        throw error;
+      }
       return mastersBeside(entries);
     }
   }
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
     // Container IDs come from files that the job wrote and must not open another application's logs.
-    if (!belongsTo(containerId, place.applicationId)) return null;
+    if (!belongsTo(containerId, place.applicationId)) {
+      return null;
+    }
     // Node addresses in a history are untrusted: a user could direct the server's requests to any machine.
     const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
     return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
@@ -140,12 +158,16 @@ export class ClusterHistory implements HistoryStore {
   }
 
   #allApplications(): Promise<ReadonlyMap<string, Application>> {
-    if (this.#applications !== null && performance.now() - this.#applications.at < ANSWER_LIFE_MS) return this.#applications.known;
+    if (this.#applications !== null && performance.now() - this.#applications.at < ANSWER_LIFE_MS) {
+      return this.#applications.known;
+    }
     const asked = this.#resourceManager.applications({ types: ['TONY'] });
     const known = asked.then((all) => new Map(all.map((each) => [each.id, each])));
     const applications = { at: performance.now(), known };
     known.catch(() => {
-      if (this.#applications === applications) this.#applications = null;
+      if (this.#applications === applications) {
+        this.#applications = null;
+      }
     });
     this.#applications = applications;
     return known;
@@ -155,7 +177,9 @@ export class ClusterHistory implements HistoryStore {
     try {
       return await this.#resourceManager.application(id);
     } catch (error) {
-      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') return undefined;
+      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
+        return undefined;
+      }
       throw error;
     }
   }
@@ -163,7 +187,9 @@ export class ClusterHistory implements HistoryStore {
 
 /** The server queries with its own rights; information about another user's application must not reach the folder's owner. */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
-  if (application === undefined || application.user !== place.user) return 'forgotten';
+  if (application === undefined || application.user !== place.user) {
+    return 'forgotten';
+  }
   const { name, queue, startedAt, finishedAt, state } = application;
   return { name, queue, startedAt, finishedAt, result: ENDED.has(state) ? resultOf(application) : null };
 }
@@ -180,10 +206,14 @@ function belongsTo(containerId: string, applicationId: string): boolean {
 export function mastersBeside(entries: readonly HistoryEntry[]): string[] {
   const first = new Map<number, string>();
   for (const { containerId } of entries) {
-    if (containerId === undefined) continue;
+    if (containerId === undefined) {
+      continue;
+    }
     try {
       const id = parseContainerId(containerId);
-      if (!first.has(id.attempt)) first.set(id.attempt, formatContainerId({ ...id, sequence: 1 }));
+      if (!first.has(id.attempt)) {
+        first.set(id.attempt, formatContainerId({ ...id, sequence: 1 }));
+      }
     } catch {
       // Not a container ID of YARN.
     }

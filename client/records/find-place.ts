@@ -15,12 +15,16 @@ const MOST_NAMED = 5;
  */
 export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {
   const own = await store.place(user ?? store.user, applicationId);
-  if (own !== null) return own;
+  if (own !== null) {
+    return own;
+  }
   const others = user === undefined ? (await store.users()).found.filter((each) => each !== store.user) : [];
   const places = await severalAtOnce(others, AT_ONCE, (each) => store.place(each, applicationId).catch(() => null));
   const found = places.filter((place) => place !== null);
   const [first, second] = found;
-  if (first !== undefined) return second === undefined ? first : ofApplicationUser(store, applicationId, found);
+  if (first !== undefined) {
+    return second === undefined ? first : ofApplicationUser(store, applicationId, found);
+  }
   const whose = user === undefined || user === store.user ? '' : ` of ${user}`;
   throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${whose}. ${store.limits}`.trim());
 }
@@ -28,7 +32,9 @@ export async function findPlace(store: HistoryStore, applicationId: string, user
 async function ofApplicationUser(store: HistoryStore, applicationId: string, places: readonly JobPlace[]): Promise<JobPlace> {
   const answers = await store.answers(places);
   const found = places.find(({ folder }) => typeof answers.get(folder) === 'object');
-  if (found !== undefined) return found;
+  if (found !== undefined) {
+    return found;
+  }
   const more = places.length > MOST_NAMED ? ` and ${places.length - MOST_NAMED} more` : '';
   const users = places.slice(0, MOST_NAMED).map((place) => place.user);
   throw new TonyError(

@@ -30,7 +30,9 @@ export function historyPlace(
   user: { readonly user: string; readonly home: string; readonly root: string },
 ): HistoryPlace {
   const shared = sharedFolder(site, user.home);
-  if (shared === null) return { folder: joinUri(user.root, 'history'), shared: false, url: null };
+  if (shared === null) {
+    return { folder: joinUri(user.root, 'history'), shared: false, url: null };
+  }
   return { folder: joinUri(shared, user.user), shared: true, url: site.history.url };
 }
 
@@ -66,16 +68,22 @@ export function historyUrl(server: string, user: string, applicationId: string):
 /** Creates a job's history folder in the shared location, and verifies that the parent folder belongs to the user. */
 export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
   // In the staging root, which is private to the user, the ApplicationMaster creates the folder when it first writes.
-  if (!shared) return;
+  if (!shared) {
+    return;
+  }
   try {
-    if ((await storage.stat(folder)) === null) await storage.makeFolder(folder, SHARED_FOLDER);
+    if ((await storage.stat(folder)) === null) {
+      await storage.makeFolder(folder, SHARED_FOLDER);
+    }
     const owner = (await storage.stat(folder))?.owner;
     if (owner !== user) {
       throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'no known user'}.`);
     }
     await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
   } catch (error) {
-    if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_REFUSED'))) throw error;
+    if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_REFUSED'))) {
+      throw error;
+    }
     throw new TonyError('HISTORY_UNWRITABLE', `The history of the job cannot be written to ${folder}: ${error.message}`, { cause: error });
   }
 }

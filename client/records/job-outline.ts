@@ -72,7 +72,9 @@ export async function readOutline(storage: Storage, place: JobPlace, files: Outl
   const { applicationId, user } = place;
   const { job, events } = files;
   const final = await readFinal(storage, place, files.final);
-  if (typeof final === 'object' && final !== null) return { found: { ended: listed({ ...final, user }) }, bytes: files.final?.size ?? 0 };
+  if (typeof final === 'object' && final !== null) {
+    return { found: { ended: listed({ ...final, user }) }, bytes: files.final?.size ?? 0 };
+  }
   const [head, course] = await Promise.all([
     job === null ? null : readPart(storage, job.uri, { length: job.size }, parseHead),
     readCourse(storage, files),
@@ -82,7 +84,9 @@ export async function readOutline(storage: Storage, place: JobPlace, files: Outl
 }
 
 function readFinal(storage: Storage, { applicationId }: JobPlace, final: Entry | null) {
-  if (final === null) return null;
+  if (final === null) {
+    return null;
+  }
   return readPart(storage, final.uri, { length: final.size }, (text) => parseFinalWithoutTasks(text, applicationId));
 }
 
@@ -95,7 +99,9 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
     const offset = size - length;
     left -= length;
     isCut ||= offset > 0;
-    if (length === 0) continue;
+    if (length === 0) {
+      continue;
+    }
     const read = await readPart(storage, uri, { offset, length }, (text) =>
       parseEntries(offset > 0 ? text.slice(text.indexOf('\n') + 1) : text),
     );
@@ -114,7 +120,9 @@ function parseHead(text: string): JobHead | null {
   } catch {
     return null;
   }
-  if (!isRecord(value)) return null;
+  if (!isRecord(value)) {
+    return null;
+  }
   const job = isRecord(value.job) ? value.job : {};
   const textOf = (given: unknown): string => (typeof given === 'string' ? shortened(given, LONGEST_TEXT) : '');
   return {

@@ -16,7 +16,9 @@ function history(files: Readonly<Record<string, string>>): { readonly place: Job
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const path = join(root, ID);
   mkdirSync(path);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(path, name), text);
+  }
   return { place: { applicationId: ID, user: 'alice', folder: fileUri(path) }, path };
 }
 
@@ -40,7 +42,9 @@ test('skips a line that is longer than an ApplicationMaster writes', async () =>
 
 test('treats files that are larger than an ApplicationMaster writes as missing, without reading them', async () => {
   const { place, path } = history({ 'final.json': '', 'job.json': '', 'events-1.jsonl': '', 'metrics-1.jsonl': '' });
-  for (const name of ['final.json', 'job.json', 'events-1.jsonl', 'metrics-1.jsonl']) truncateSync(join(path, name), 200 << 20);
+  for (const name of ['final.json', 'job.json', 'events-1.jsonl', 'metrics-1.jsonl']) {
+    truncateSync(join(path, name), 200 << 20);
+  }
   const opened: string[] = [];
   const watched = new FileStorage();
   watched.open = (uri) => {
@@ -60,7 +64,9 @@ test('reads the events of many attempts up to a total bound', async () => {
     'events-3.jsonl': '',
     'events-4.jsonl': event(4, ''),
   });
-  for (const name of ['events-2.jsonl', 'events-3.jsonl']) truncateSync(join(path, name), 64 << 20);
+  for (const name of ['events-2.jsonl', 'events-3.jsonl']) {
+    truncateSync(join(path, name), 64 << 20);
+  }
   expect((await readRecord(storage, place, true)).entries.map(({ at }) => at)).toEqual([1]);
 });
 

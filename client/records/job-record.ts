@@ -44,7 +44,9 @@ const READING = new ByteBudget(32 << 20);
 export async function readRecord(storage: Storage, place: JobPlace, withEvents: boolean): Promise<JobRecord> {
   const { applicationId, user, folder } = place;
   const { final, bytes } = await readFinal(storage, place);
-  if (!withEvents && typeof final === 'object' && final !== null) return { applicationId, user, frozen: null, final, entries: [], bytes };
+  if (!withEvents && typeof final === 'object' && final !== null) {
+    return { applicationId, user, frozen: null, final, entries: [], bytes };
+  }
   const [frozen, events] = await Promise.all([readFrozen(storage, place), readEvents(storage, folder)]);
   return { applicationId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
 }
@@ -88,7 +90,9 @@ export async function readEvents(storage: Storage, folder: string): Promise<{ en
   const kept = new FirstAndNewest<HistoryEntry>({ first: FIRST_EVENTS, newest: NEWEST_EVENTS });
   for await (const line of numberedLines(storage, folder, 'events')) {
     const entry = parseEntry(line);
-    if (entry !== null) kept.add(entry, line.length);
+    if (entry !== null) {
+      kept.add(entry, line.length);
+    }
   }
   return { entries: kept.values, bytes: kept.weight };
 }
@@ -101,7 +105,9 @@ export async function readSamples(
   const kept = new Thinned<UsageSample>(MOST_SAMPLE_BYTES);
   for await (const line of numberedLines(storage, folder, 'metrics')) {
     const sample = parseSample(line);
-    if (sample !== null) kept.add(sample, Math.max(line.length, sample.tasks.length * TASK_SAMPLE_BYTES));
+    if (sample !== null) {
+      kept.add(sample, Math.max(line.length, sample.tasks.length * TASK_SAMPLE_BYTES));
+    }
   }
   return { samples: kept.values, bytes: kept.weight };
 }
@@ -113,7 +119,9 @@ async function* numberedLines(storage: Storage, folder: string, kind: 'events' |
   for (const { name } of historyFiles([...files.keys()], kind)) {
     const size = files.get(name)?.size ?? 0;
     left -= size;
-    if (left < 0) return;
+    if (left < 0) {
+      return;
+    }
     yield* fileLines(storage, joinUri(folder, name), size);
   }
 }
@@ -153,7 +161,9 @@ export async function readPart<T>(
   try {
     return await READING.use(part.length, async () => {
       const chunks: Buffer[] = [];
-      for await (const chunk of await storage.open(uri, part)) chunks.push(chunk as Buffer);
+      for await (const chunk of await storage.open(uri, part)) {
+        chunks.push(chunk as Buffer);
+      }
       return parse(Buffer.concat(chunks).toString());
     });
   } catch (error) {
@@ -164,7 +174,11 @@ export async function readPart<T>(
 
 /** A file that was removed in the meantime counts as missing. An unreadable or unreachable file is an error. */
 function throwUnlessMissing(uri: string, error: unknown): void {
-  if (error instanceof TonyError && error.code === 'NOT_FOUND') return;
-  if (error instanceof TonyError) throw error;
+  if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+    return;
+  }
+  if (error instanceof TonyError) {
+    throw error;
+  }
   throw new TonyError('STORAGE_REFUSED', `${uri} cannot be read: ${messageOf(error)}.`, { cause: error });
 }

@@ -171,7 +171,9 @@ export function parseFinalWithoutTasks(json: string, applicationId: string): Fin
 }
 
 function parsedFinal(json: string, applicationId: string, check: (value: unknown) => JobStatus | undefined): FinalStatus {
-  if (json === '') return null;
+  if (json === '') {
+    return null;
+  }
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -199,8 +201,9 @@ export function mayRun(answer: ClusterAnswer | undefined): boolean {
 export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
   const { user, final } = record;
   // A finished process uses no resources and sends no heartbeats.
-  if (final !== null && final !== 'damaged')
+  if (final !== null && final !== 'damaged') {
     return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
+  }
   return pieced(record, answer);
 }
 
@@ -292,8 +295,12 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
 
 /** The result when neither final.json nor the cluster has one; null if the job may still run. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
-  if (end !== null) return end;
-  if (silent && !isDamaged) return null;
+  if (end !== null) {
+    return end;
+  }
+  if (silent && !isDamaged) {
+    return null;
+  }
   const lastWord = last === null ? 'It left no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
   const why = isDamaged
     ? "The job's final record is damaged"
@@ -308,7 +315,9 @@ function timeText(ms: number): string {
 
 function firstFailure(entries: readonly HistoryEntry[]): FirstFailure | null {
   for (const { role, index, failure } of entries) {
-    if (role !== undefined && index !== undefined && failure?.cost === 'charged') return { role, index, ...failure };
+    if (role !== undefined && index !== undefined && failure?.cost === 'charged') {
+      return { role, index, ...failure };
+    }
   }
   return null;
 }
@@ -316,14 +325,20 @@ function firstFailure(entries: readonly HistoryEntry[]): FirstFailure | null {
 function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
   const tasks = new Map<string, TaskStatus>();
   for (const { name, instances } of frozen?.job.roles ?? []) {
-    for (let index = 0; index < instances && tasks.size < MAXIMUM_TASKS; index++) tasks.set(`${name}:${index}`, unknownTask(name, index));
+    for (let index = 0; index < instances && tasks.size < MAXIMUM_TASKS; index++) {
+      tasks.set(`${name}:${index}`, unknownTask(name, index));
+    }
   }
   for (const entry of entries) {
     const { role, index } = entry;
-    if (role === undefined || index === undefined) continue;
+    if (role === undefined || index === undefined) {
+      continue;
+    }
     const key = `${role}:${index}`;
     const before = tasks.get(key) ?? unknownTask(role, index);
-    if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) tasks.set(key, after(before, entry));
+    if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) {
+      tasks.set(key, after(before, entry));
+    }
   }
   return [...tasks.values()].map((one) => (over && !isTaskOver(one.state) ? { ...one, state: 'stopped' } : one));
 }

@@ -5,7 +5,9 @@ import { linesOf } from './text-lines.ts';
 
 async function all(pieces: readonly Buffer[], longest: number): Promise<string[]> {
   const lines: string[] = [];
-  for await (const line of linesOf(Readable.from(pieces), longest)) lines.push(line);
+  for await (const line of linesOf(Readable.from(pieces), longest)) {
+    lines.push(line);
+  }
   return lines;
 }
 

@@ -33,10 +33,14 @@ export async function* linesOf(stream: Readable, longest: number): AsyncGenerato
       take(piece.subarray(from, at));
       from = at + 1;
       const text = line();
-      if (text !== null) yield text;
+      if (text !== null) {
+        yield text;
+      }
     }
     take(piece.subarray(from));
   }
   const last = line();
-  if (last !== null) yield last;
+  if (last !== null) {
+    yield last;
+  }
 }

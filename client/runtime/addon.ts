@@ -42,7 +42,9 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
     try {
       await runTool({ command, args, cwd: scratch, signal, timeoutMs: 10 * 60_000 });
     } catch (error) {
-      if (!(error instanceof ToolFailure)) throw error;
+      if (!(error instanceof ToolFailure)) {
+        throw error;
+      }
       const message = `the addon of TensorFlow.js does not compile: ${error.message}\n${error.lastLines(15)}`;
       throw new TonyError('RUNTIME_COMPILE_FAILED', message, { cause: error });
     }

@@ -62,7 +62,9 @@ async function* blocks(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
       length = 0;
     }
   }
-  if (length > 0) yield Buffer.concat(held);
+  if (length > 0) {
+    yield Buffer.concat(held);
+  }
 }
 
 /** Compresses several chunks ahead and yields them in order. */
@@ -76,5 +78,7 @@ async function* compressed(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer
       running.shift();
     }
   }
-  for (const member of running) yield await member;
+  for (const member of running) {
+    yield await member;
+  }
 }

@@ -156,15 +156,21 @@ async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   const deps = path.join(parts.addon, 'deps');
   const libraries = LIBRARIES.map((file) => path.join(parts.tensorflow, file));
   const stripInSequence = async (files: readonly string[], signal: AbortSignal) => {
-    for (const file of files) await strip(file, signal);
+    for (const file of files) {
+      await strip(file, signal);
+    }
   };
   await sideBySide((signal) => [stripInSequence(libraries, signal), strip(path.join(parts.node, 'bin', 'node'), signal)]);
   say('libraries stripped');
   await mkdir(path.join(deps, 'lib'), { recursive: true });
-  for (const file of libraries) await rename(file, path.join(deps, 'lib', path.basename(file)));
+  for (const file of libraries) {
+    await rename(file, path.join(deps, 'lib', path.basename(file)));
+  }
   // libtensorflow_cc looks for CUDA's libraries in $ORIGIN/../nvidia.
   const nvidia = path.join(parts.wheels, 'nvidia');
-  if (existsSync(nvidia)) await rename(nvidia, path.join(deps, 'nvidia'));
+  if (existsSync(nvidia)) {
+    await rename(nvidia, path.join(deps, 'nvidia'));
+  }
   await compileAddon({
     package: parts.addon,
     nodeHeaders: path.join(parts.node, 'include', 'node'),
@@ -176,7 +182,9 @@ async function buildAddon(parts: Parts, say: Progress): Promise<void> {
 }
 
 async function arrangeTree(parts: Parts, tree: string): Promise<void> {
-  for (const folder of ['bin', 'licenses']) await mkdir(path.join(tree, folder), { recursive: true });
+  for (const folder of ['bin', 'licenses']) {
+    await mkdir(path.join(tree, folder), { recursive: true });
+  }
   await rename(path.join(parts.node, 'bin', 'node'), path.join(tree, 'bin', 'node'));
   await rename(path.join(parts.node, 'LICENSE'), path.join(tree, 'licenses', 'node'));
   await rename(path.join(parts.tensorflow, 'include', 'LICENSE'), path.join(tree, 'licenses', 'tensorflow'));
@@ -194,7 +202,9 @@ async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });
   } catch (error) {
-    if (signal.aborted || !(error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) throw error;
+    if (signal.aborted || !(error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {
+      throw error;
+    }
   }
 }
 
@@ -219,7 +229,9 @@ async function prove(tree: string, recipe: Recipe): Promise<void> {
       timeoutMs: 120_000,
     });
   } catch (error) {
-    if (!(error instanceof ToolFailure)) throw error;
+    if (!(error instanceof ToolFailure)) {
+      throw error;
+    }
     throw new TonyError('RUNTIME_BROKEN', `the runtime that was just built does not compute: ${error.message}\n${error.lastLines(15)}`, {
       hint: 'This machine may lack CPU instructions (AVX) that TensorFlow needs, or memory; the lines above say more.',
       cause: error,

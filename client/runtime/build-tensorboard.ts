@@ -54,7 +54,9 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
     }
   };
   await sideBySide((signal) => Array.from({ length: AT_ONCE }, () => worker(signal)));
-  for (const packages of await readdir(tree)) await pruneFolder(path.join(tree, packages), isNeededByTensorBoard);
+  for (const packages of await readdir(tree)) {
+    await pruneFolder(path.join(tree, packages), isNeededByTensorBoard);
+  }
 
   const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
   const packages: PackagesDescription = { tensorboard: TENSORBOARD_VERSION, machine, pythons: PYTHON_FOLDERS };
@@ -86,7 +88,9 @@ async function fetchFor(
   });
   for (const [at, wheel] of wheels.entries()) {
     const file = files[at];
-    if (file === undefined) throw new TonyError('INTERNAL', `${wheel.name} was not downloaded`);
+    if (file === undefined) {
+      throw new TonyError('INTERNAL', `${wheel.name} was not downloaded`);
+    }
     await mkdir(path.join(tree, wheel.folder), { recursive: true });
     await unpackWheel(file, path.join(tree, wheel.folder), EVERYTHING, signal);
   }
@@ -114,7 +118,9 @@ async function proveWith(python: Python, tree: string, scratch: string): Promise
   try {
     await runTool({ command: python.command, args, cwd: tree, signal: new AbortController().signal, timeoutMs: 180_000 });
   } catch (error) {
-    if (!(error instanceof ToolFailure)) throw error;
+    if (!(error instanceof ToolFailure)) {
+      throw error;
+    }
     throw new TonyError('RUNTIME_BROKEN', `TensorBoard, just unpacked, does not start: ${error.message}\n${error.lastLines(15)}`, {
       hint: 'The lines above say more.',
       cause: error,

@@ -15,7 +15,9 @@ import { makeFolders } from '../../platform/make-folders.ts';
  */
 
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env, home: string = os.homedir()): string {
-  if (environment.TONY_CACHE_DIR) return path.resolve(environment.TONY_CACHE_DIR);
+  if (environment.TONY_CACHE_DIR) {
+    return path.resolve(environment.TONY_CACHE_DIR);
+  }
   // The XDG base directory specification says to ignore relative paths.
   const xdg = environment.XDG_CACHE_HOME;
   return path.join(xdg && path.isAbsolute(xdg) ? xdg : path.join(home, '.cache'), 'tony-ts');
@@ -30,7 +32,9 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
   await makeFolders(runtimes, 0o755);
   for (const name of await readdir(runtimes)) {
     const owner = /^\.build-(.+)-(\d+)-[0-9a-f]+$/.exec(name);
-    if (owner === null || !isGone(owner[1] ?? '', Number(owner[2]))) continue;
+    if (owner === null || !isGone(owner[1] ?? '', Number(owner[2]))) {
+      continue;
+    }
     // A download process that outlived its builder may still write there; in that case the next build removes the folder.
     await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
@@ -46,7 +50,9 @@ export async function publish(folder: string, final: string): Promise<boolean> {
     return true;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOTEMPTY' || code === 'EEXIST') return false;
+    if (code === 'ENOTEMPTY' || code === 'EEXIST') {
+      return false;
+    }
     throw error;
   }
 }
@@ -83,7 +89,9 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
 
 /** Whether a process has certainly ended. For processes of other machines (a home folder may be shared) this is unknown. */
 function isGone(host: string, pid: number): boolean {
-  if (host !== os.hostname()) return false;
+  if (host !== os.hostname()) {
+    return false;
+  }
   try {
     process.kill(pid, 0);
     return false;

@@ -82,7 +82,9 @@ export async function downloadWheels(
     // The first two parts of a wheel's name, as defined in PEP 427.
     const begin = `${name.replaceAll('-', '_')}-${version}-`;
     const file = files.find((each) => each.toLowerCase().startsWith(begin.toLowerCase()));
-    if (file === undefined) throw new Error(`expected ${begin}*.whl in ${folder}`);
+    if (file === undefined) {
+      throw new Error(`expected ${begin}*.whl in ${folder}`);
+    }
     return path.join(folder, file);
   });
 }
@@ -115,6 +117,8 @@ export function explain(what: string, failure: ToolFailure): TonyError {
 
 async function only(folder: string, extension: string): Promise<string> {
   const [name, ...more] = (await readdir(folder)).filter((each) => each.endsWith(extension));
-  if (name === undefined || more.length > 0) throw new Error(`expected one ${extension} in ${folder}`);
+  if (name === undefined || more.length > 0) {
+    throw new Error(`expected one ${extension} in ${folder}`);
+  }
   return path.join(folder, name);
 }

@@ -28,7 +28,9 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
   const final = path.join(shelf, key);
   await refuseForeignShelf(shelf);
   const present = await read(final);
-  if (present !== null) return present;
+  if (present !== null) {
+    return present;
+  }
   const waiting = (pid: number) => progress(`process ${pid} is building this ${what}; waiting for it`);
   const buildNow = async (): Promise<T> => {
     const folder = await openBuildFolder(shelf);
@@ -39,21 +41,27 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
       await rm(folder, { recursive: true, force: true });
     }
     const built = await read(final);
-    if (built === null) throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
+    if (built === null) {
+      throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
+    }
     return built;
   };
   try {
     return await asOnlyBuilder(shelf, key, waiting, async () => (await read(final)) ?? (await buildNow()));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (!['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENOTDIR'].includes(code ?? '')) throw error;
+    if (!['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENOTDIR'].includes(code ?? '')) {
+      throw error;
+    }
     throw new TonyError('RUNTIME_CACHE_UNWRITABLE', `the ${what} cannot be built in ${shelf}: ${messageOf(error)}`, { cause: error });
   }
 }
 
 /** Rejects a cache that other users own, because its archives run on the cluster. @throws TonyError FOLDER_UNSAFE */
 export async function refuseForeignShelf(shelf: string): Promise<void> {
-  for (const folder of [path.dirname(shelf), shelf]) await refuseForeignFolder(folder, 'TONY_CACHE_DIR');
+  for (const folder of [path.dirname(shelf), shelf]) {
+    await refuseForeignFolder(folder, 'TONY_CACHE_DIR');
+  }
 }
 
 /** Removes the artefact from the cache, so that the next call rebuilds it. */
@@ -62,7 +70,9 @@ export async function removeBuilt({ shelf, key }: { readonly shelf: string; read
   try {
     await rename(path.join(shelf, key), path.join(away, key));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
+      throw error;
+    }
   } finally {
     await rm(away, { recursive: true, force: true });
   }

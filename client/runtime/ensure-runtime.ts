@@ -53,7 +53,9 @@ async function read(folder: string): Promise<Runtime | null> {
   try {
     text = await readFile(path.join(folder, 'runtime.json'), 'utf8');
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) {
+      return null;
+    }
     throw error;
   }
   const runtime = {

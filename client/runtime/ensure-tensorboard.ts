@@ -58,7 +58,9 @@ async function read(folder: string): Promise<TensorBoardArchive | null> {
   try {
     text = await readFile(path.join(folder, 'tensorboard.json'), 'utf8');
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) {
+      return null;
+    }
     throw error;
   }
   const found = {

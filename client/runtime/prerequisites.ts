@@ -23,11 +23,15 @@ export async function checkPrerequisites(folder: string, signal: AbortSignal): P
         await runTool({ command: tool.command, args: tool.args, cwd: folder, signal, timeoutMs: 60_000 });
         return [];
       } catch (error) {
-        if (error instanceof ToolFailure || (error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) return [tool.missing];
+        if (error instanceof ToolFailure || (error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {
+          return [tool.missing];
+        }
         throw error;
       }
     }),
   );
   const names = missing.flat();
-  if (names.length > 0) throw new TonyError('RUNTIME_TOOL_MISSING', `to build a runtime, this machine lacks ${names.join(', and ')}`);
+  if (names.length > 0) {
+    throw new TonyError('RUNTIME_TOOL_MISSING', `to build a runtime, this machine lacks ${names.join(', and ')}`);
+  }
 }

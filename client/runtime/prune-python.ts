@@ -15,6 +15,8 @@ const INSTALLER = /\.dist-info\/(RECORD|WHEEL|top_level\.txt|INSTALLER|sboms\/.*
 
 /** Whether TensorBoard needs a file at run time, given its path within the wheel. Licences are kept. */
 export function isNeededByTensorBoard(file: string): boolean {
-  if (/\.dist-info\//.test(file)) return !INSTALLER.test(file);
+  if (/\.dist-info\//.test(file)) {
+    return !INSTALLER.test(file);
+  }
   return ![FOLDERS, FILES, NUMPY_TESTS, PILLOW_FORMATS, PILLOW_LIBRARIES, SPEEDUPS].some((pattern) => pattern.test(file));
 }

@@ -20,15 +20,29 @@ export function isNeeded(file: string): boolean {
   const parts = file.split('/');
   const name = parts.at(-1) ?? '';
   const scoped = file.startsWith('@');
-  if (PACKAGES.has(parts[0] ?? '') || INSTALLERS.has(parts[0] ?? '')) return false;
+  if (PACKAGES.has(parts[0] ?? '') || INSTALLERS.has(parts[0] ?? '')) {
+    return false;
+  }
   const inside = parts.slice(scoped ? 2 : 1);
-  if (inside.length === 0) return true;
-  if (/^(licen[cs]e|copying|notice)/i.test(name)) return true;
-  if (inside.some((part) => FOLDERS.has(part))) return false;
-  if (FILES.test(name)) return false;
+  if (inside.length === 0) {
+    return true;
+  }
+  if (/^(licen[cs]e|copying|notice)/i.test(name)) {
+    return true;
+  }
+  if (inside.some((part) => FOLDERS.has(part))) {
+    return false;
+  }
+  if (FILES.test(name)) {
+    return false;
+  }
   if (parts[0] === '@tensorflow') {
-    if ((parts[1] ?? '').startsWith('tfjs-node') && ADDON_SOURCES.has(inside[0] ?? '')) return false;
-    if (inside[0] === 'dist' && inside.length === 2 && BROWSER_BUNDLE.test(name)) return false;
+    if ((parts[1] ?? '').startsWith('tfjs-node') && ADDON_SOURCES.has(inside[0] ?? '')) {
+      return false;
+    }
+    if (inside[0] === 'dist' && inside.length === 2 && BROWSER_BUNDLE.test(name)) {
+      return false;
+    }
   }
   return true;
 }
@@ -39,8 +53,11 @@ export async function pruneFolder(folder: string, needed: (file: string) => bool
     const entries = await readdir(path.join(folder, below), { withFileTypes: true });
     for (const entry of entries) {
       const file = path.posix.join(below, entry.name);
-      if (!needed(file)) await rm(path.join(folder, file), { recursive: true });
-      else if (entry.isDirectory()) await walk(file);
+      if (!needed(file)) {
+        await rm(path.join(folder, file), { recursive: true });
+      } else if (entry.isDirectory()) {
+        await walk(file);
+      }
     }
   };
   await walk('');

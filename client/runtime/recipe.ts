@@ -36,7 +36,9 @@ const LAYOUT = 4;
 /** The architecture of the nodes, which must match this machine. @throws TonyError RUNTIME_UNSUPPORTED */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {
   const { arch } = machine;
-  if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) return arch;
+  if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) {
+    return arch;
+  }
   throw new TonyError(
     'RUNTIME_UNSUPPORTED',
     `runtimes are for Linux on x64 and arm64; this machine is ${machine.platform} ${machine.arch}`,

@@ -10,7 +10,9 @@ export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoa
   try {
     return await ensureTensorBoard(onProgress);
   } catch (error) {
-    if (!(error instanceof TonyError)) throw error;
+    if (!(error instanceof TonyError)) {
+      throw error;
+    }
     onProgress(`The job goes without TensorBoard; its own page has charts. ${error.message} ${error.hint}`);
     return null;
   }

@@ -59,14 +59,20 @@ export async function runTool(call: ToolCall): Promise<string> {
   child.stderr.setEncoding('utf8').on('data', keep);
   return new Promise((resolve, reject) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') reject(new TonyError('RUNTIME_TOOL_MISSING', `${call.command} is not installed (or not on the PATH)`));
-      else if (error.name === 'AbortError')
+      if (error.code === 'ENOENT') {
+        reject(new TonyError('RUNTIME_TOOL_MISSING', `${call.command} is not installed (or not on the PATH)`));
+      } else if (error.name === 'AbortError') {
         reject(new ToolFailure(`${call.command} was stopped after ${call.timeoutMs / 1000} s at most`, log));
-      else reject(error);
+      } else {
+        reject(error);
+      }
     });
     child.once('close', (code, signal) => {
-      if (code === 0) resolve(stdout);
-      else reject(new ToolFailure(`${call.command} ended with ${signal ?? `exit code ${code}`}`, log));
+      if (code === 0) {
+        resolve(stdout);
+      } else {
+        reject(new ToolFailure(`${call.command} ended with ${signal ?? `exit code ${code}`}`, log));
+      }
     });
   });
 }

@@ -19,7 +19,9 @@ export async function unpackWheel(wheel: string, folder: string, wanted: RegExp,
   try {
     await runTool({ command: 'python3', args, cwd: path.dirname(wheel), signal, timeoutMs: 10 * 60_000 });
   } catch (error) {
-    if (!(error instanceof ToolFailure)) throw error;
+    if (!(error instanceof ToolFailure)) {
+      throw error;
+    }
     const message = `${path.basename(wheel)} could not be unpacked in ${folder}: ${error.message}\n${error.lastLines(3)}`;
     throw new TonyError('RUNTIME_CACHE_UNWRITABLE', message, { cause: error });
   }

@@ -17,7 +17,9 @@ export function localRoot(environment: NodeJS.ProcessEnv = process.env): string 
 
 /** Converts a failure to write below the folder of local jobs; returns other errors unchanged. */
 export function localFailure(root: string, error: unknown): unknown {
-  if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') return error;
+  if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
+    return error;
+  }
   return new TonyError('STAGING_UNWRITABLE', `The folder ${root} of local jobs cannot be written: ${fileErrorOf(error)}.`, {
     hint: 'Free space or obtain write access there, or set TONY_LOCAL_DIR to another folder.',
     cause: error,
@@ -69,9 +71,11 @@ async function copyInto(home: string, target: string, folder: HashedFolder): Pro
     for (const entry of folder.entries) {
       const from = path.join(folder.root, entry.path);
       const to = path.join(temporary, entry.path);
-      if (entry.type === 'folder') await mkdir(to);
-      else if (entry.type === 'link') await symlink(entry.target, to);
-      else {
+      if (entry.type === 'folder') {
+        await mkdir(to);
+      } else if (entry.type === 'link') {
+        await symlink(entry.target, to);
+      } else {
         await copyFile(from, to, constants.COPYFILE_FICLONE);
         await chmod(to, entry.executable ? 0o555 : 0o444);
       }
@@ -80,6 +84,8 @@ async function copyInto(home: string, target: string, folder: HashedFolder): Pro
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
     // A concurrent submission may have placed the folder first.
-    if ((await stat(target).catch(() => null)) === null) throw error;
+    if ((await stat(target).catch(() => null)) === null) {
+      throw error;
+    }
   }
 }

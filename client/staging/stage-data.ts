@@ -19,7 +19,9 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
     const sizes = new Map<string, number>();
     for (const folder of folders) {
       for (const entry of await storage.list(joinUri(home, ...segments(folder)))) {
-        if (entry.type === 'file') sizes.set(folder === '' ? entry.name : `${folder}/${entry.name}`, entry.size);
+        if (entry.type === 'file') {
+          sizes.set(folder === '' ? entry.name : `${folder}/${entry.name}`, entry.size);
+        }
       }
     }
     const missing = data.entries.filter((entry) => entry.type === 'file').filter((file) => sizes.get(file.path) !== file.size);
@@ -31,12 +33,16 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
   const total = missing.reduce((sum, file) => sum + file.size, 0);
   const uploadMissing = async (signal: AbortSignal | undefined): Promise<void> => {
     await storage.makeFolder(joinUri(root, 'cache', data.hash), FOLDER_MODE);
-    for (const folder of folders) await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
+    for (const folder of folders) {
+      await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
+    }
     const sent = new Map<string, number>();
     // Completion is reported only once, after all files are in place.
     const report = (): void => {
       const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
-      if (bytes < total) onEvent({ type: 'upload', name, total, sent: bytes });
+      if (bytes < total) {
+        onEvent({ type: 'upload', name, total, sent: bytes });
+      }
     };
     report();
     let next = 0;
@@ -58,8 +64,11 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
     onEvent({ type: 'upload', name, total, sent: total });
   };
   const stage = async (signal = place.signal): Promise<string> => {
-    if (isThere) onEvent({ type: 'unchanged', name, bytes: data.bytes });
-    else await naming(root, () => uploadMissing(signal));
+    if (isThere) {
+      onEvent({ type: 'unchanged', name, bytes: data.bytes });
+    } else {
+      await naming(root, () => uploadMissing(signal));
+    }
     return expected;
   };
   // Data without files is never found on storage; nothing of it can be missing.

@@ -62,7 +62,9 @@ export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'stor
 
 /** Creates the staging root with private permissions, or verifies that other users could not have written to an existing one. */
 export async function openStaging(place: StagingPlace, user: string): Promise<void> {
-  if (!(await isStagingThere(place, user))) await makeStaging(place);
+  if (!(await isStagingThere(place, user))) {
+    await makeStaging(place);
+  }
 }
 
 export async function makeStaging({ storage, root }: StagingPlace): Promise<void> {
@@ -70,7 +72,9 @@ export async function makeStaging({ storage, root }: StagingPlace): Promise<void
     await naming(root, () => storage.makeFolder(root, FOLDER_MODE));
   } catch (error) {
     const above = root.replace(/\/[^/]+\/*$/, '');
-    if (!isTonyError(error, 'STAGING_UNWRITABLE') || (await storage.stat(above).catch(() => null)) !== null) throw error;
+    if (!isTonyError(error, 'STAGING_UNWRITABLE') || (await storage.stat(above).catch(() => null)) !== null) {
+      throw error;
+    }
     const { pathname } = new URL(above);
     throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be created: ${above} does not exist.`, {
       hint: `Ask the admin of the cluster to create it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or choose another folder with --staging.`,
@@ -116,7 +120,9 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
   return naming(root, async () => {
     const there = (await storage.list(home)).filter((entry) => entry.name.startsWith(`${name}-`));
     const whole = there.find((entry) => entry.name === archiveName(name, entry.size));
-    if (whole !== undefined) return partThere(place, name, whole);
+    if (whole !== undefined) {
+      return partThere(place, name, whole);
+    }
     const packed = await pack(folder, place.signal);
     const file = archiveName(name, packed.size);
     return {
@@ -126,7 +132,9 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
       expected: archiveResource(name, { uri: joinUri(home, file), size: packed.size, modifiedAt: 0 }),
       stage: (signal = place.signal) =>
         naming(root, async () => {
-          for (const damaged of there) await storage.remove(damaged.uri);
+          for (const damaged of there) {
+            await storage.remove(damaged.uri);
+          }
           return archiveResource(name, await upload({ ...place, signal }, home, file, packed.file, packed.size, name));
         }).finally(packed.discard),
       isStaged: (staged) => isResourceThere(storage, staged),
@@ -147,7 +155,9 @@ export async function findArchive(
     const file = `${name}.tar.gz`;
     const uri = joinUri(home, file);
     const there = await storage.stat(uri);
-    if (there?.size === archive.size) return partThere(place, name, there);
+    if (there?.size === archive.size) {
+      return partThere(place, name, there);
+    }
     return {
       name,
       bytes: archive.size,
@@ -243,7 +253,9 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   // A damaged archive of the same name must be replaced; a complete one that another submission has just uploaded must stay: YARN compares
   // times.
   const there = await storage.stat(uri);
-  if (there !== null && there.size !== total) await storage.remove(uri);
+  if (there !== null && there.size !== total) {
+    await storage.remove(uri);
+  }
   onEvent({ type: 'upload', name: label, sent: 0, total });
   await storage.write(uri, () => contents(file, place.signal), {
     ifAbsent: true,
@@ -256,8 +268,9 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
 
 async function entryOf(storage: Storage, uri: string): Promise<Entry> {
   const entry = await storage.stat(uri);
-  if (entry === null)
+  if (entry === null) {
     throw new TonyError('STAGING_UNWRITABLE', `${uri} disappeared after it was written: another program removes files from that folder.`);
+  }
   return entry;
 }
 
@@ -274,7 +287,9 @@ export async function naming<T>(root: string, action: () => Promise<T>): Promise
   try {
     return await action();
   } catch (error) {
-    if (!(error instanceof TonyError) || error.code !== 'ACCESS_DENIED') throw error;
+    if (!(error instanceof TonyError) || error.code !== 'ACCESS_DENIED') {
+      throw error;
+    }
     throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be written: ${error.message}`, { cause: error });
   }
 }

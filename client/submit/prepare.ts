@@ -68,7 +68,9 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
     cluster?.close();
     signal?.throwIfAborted();
     // Errors in the job itself take precedence, even if the cluster is unreachable.
-    if (!isSiteRead) await load(null);
+    if (!isSiteRead) {
+      await load(null);
+    }
     throw error;
   }
 }
@@ -93,7 +95,9 @@ export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
 
 /** A submission in progress cannot be cancelled: if `signal` has aborted meanwhile, kills the job. */
 async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
-  if (!signal?.aborted) return job;
+  if (!signal?.aborted) {
+    return job;
+  }
   try {
     await killJob(job);
   } catch (error) {

@@ -95,7 +95,9 @@ export async function run<T>(
   const kill = () => void job.kill().catch(() => {});
   try {
     signal?.addEventListener('abort', kill, { once: true });
-    if (signal?.aborted) await job.kill();
+    if (signal?.aborted) {
+      await job.kill();
+    }
     return await job.result();
   } catch (error) {
     signal?.throwIfAborted();
@@ -143,7 +145,9 @@ function checkRun(name: string, options: RunOptions): void {
   checkOptions(name, options, RUN_OPTIONS);
   const { slots } = options;
   const isCount = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 1;
-  if (isCount(slots) || (typeof slots === 'object' && slots !== null && isCount(slots.min) && isCount(slots.max))) return;
+  if (isCount(slots) || (typeof slots === 'object' && slots !== null && isCount(slots.min) && isCount(slots.max))) {
+    return;
+  }
   throw new TonyError('USAGE', `${name}: slots must be a whole number of at least 1, or { min, max }, not ${JSON.stringify(slots)}.`, {
     hint: 'slots is the number of workers that call the function.',
   });
@@ -188,8 +192,9 @@ async function bySource(folder: string, called: RunFunction<readonly unknown[], 
 async function byModule(called: RunModule, options: RunOptions): Promise<Prepared> {
   const file =
     called.module instanceof URL || called.module.startsWith('file:') ? fileURLToPath(called.module) : path.resolve(called.module);
-  if (!(await stat(file).catch(() => null))?.isFile())
+  if (!(await stat(file).catch(() => null))?.isFile()) {
     throw new TonyError('FUNCTION_INVALID', `The module ${file} does not exist.`, { hint: 'Check the path.' });
+  }
   const source = path.resolve(options.source ?? path.dirname(file));
   const relative = path.relative(source, file);
   if (relative.startsWith('..') || path.isAbsolute(relative)) {
@@ -210,7 +215,9 @@ function callText(module: string, name: string, args: readonly unknown[]): strin
  * does this.
  */
 async function placed(folder: string, options: RunOptions): Promise<string> {
-  if (options.local !== true) return folder;
+  if (options.local !== true) {
+    return folder;
+  }
   const root = options.localRoot ?? localRoot(options.environment);
   const { uri } = await placeFolder(root, CALL_DATA, await hashFolder(await listFolder(folder, 'folder of the call')), () => {});
   return fileURLToPath(uri);

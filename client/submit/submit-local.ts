@@ -62,12 +62,18 @@ async function startJob(
   { root, user }: { readonly root: string; readonly user: string },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
-  for (const note of withheldNotes(source?.withheld ?? [])) onProgress(note);
+  for (const note of withheldNotes(source?.withheld ?? [])) {
+    onProgress(note);
+  }
   const resources: Resource[] = [];
-  if (source !== null) resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, onStaging));
+  if (source !== null) {
+    resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, onStaging));
+  }
   resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, onStaging));
   const runtime = await untilAborted(localRuntime(job, onProgress), signal);
-  if (runtime !== null) resources.push(runtime);
+  if (runtime !== null) {
+    resources.push(runtime);
+  }
   const tensorboard = await untilAborted(localTensorBoard(job, onProgress), signal);
 
   signal?.throwIfAborted();
@@ -114,8 +120,9 @@ async function localParts(job: Job): Promise<LocalParts> {
   refuseRuntime(job);
   const data: Record<string, string> = {};
   for (const [name, place] of Object.entries(job.data)) {
-    if (isUri(place)) data[name] = place;
-    else {
+    if (isUri(place)) {
+      data[name] = place;
+    } else {
       await listData(place, name);
       data[name] = fileUri(place);
     }
@@ -129,7 +136,9 @@ async function refuseRemoved(root: string, uris: readonly string[]): Promise<voi
   const cached = joinUri(fileUri(root), 'cache');
   const files = uris.filter((uri) => uri.startsWith(`${cached}/`)).map((uri) => fileURLToPath(uri));
   const removed = await Promise.all(files.map(async (file) => ((await stat(file).catch(() => null)) === null ? [file] : [])));
-  if (removed.flat().length > 0) throw removedMeanwhile(removed.flat());
+  if (removed.flat().length > 0) {
+    throw removedMeanwhile(removed.flat());
+  }
 }
 
 function refuseHdfs(job: Job): void {
@@ -148,7 +157,9 @@ function refuseHdfs(job: Job): void {
 }
 
 function refuseRuntime({ runtime }: Job): void {
-  if (['default', 'gpu', 'system'].includes(runtime)) return;
+  if (['default', 'gpu', 'system'].includes(runtime)) {
+    return;
+  }
   throw new TonyError('JOB_INVALID', `runtime is ${runtime}, but a local job runs with \`default\`, \`gpu\` or \`system\`.`, {
     hint: 'Override it: --set runtime=default.',
   });
@@ -156,14 +167,18 @@ function refuseRuntime({ runtime }: Job): void {
 
 /** The runtime to link as runtime/; null if the Node of this process suffices. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
-  if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) return null;
+  if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) {
+    return null;
+  }
   const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
   return builtTree(CONTAINER_LAYOUT.runtime, await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' }));
 }
 
 /** TensorBoard in this machine's cache; null if the job does not include it or it cannot be built. */
 async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
-  if (!bringsTensorBoard(job)) return null;
+  if (!bringsTensorBoard(job)) {
+    return null;
+  }
   const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
   const built = await tensorBoardForJob(onProgress);
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
@@ -185,7 +200,9 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
       await mkdir(join(root, 'jobs', applicationId), { mode: 0o700 });
       return { applicationId, submittedAt };
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw localFailure(root, error);
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) {
+        throw localFailure(root, error);
+      }
     }
   }
 }
@@ -196,6 +213,8 @@ async function pruneJobs(root: string, current: string): Promise<void> {
   const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();
   for (const old of jobs.slice(0, Math.max(0, jobs.length - JOBS_KEPT))) {
     const { job, history } = localPaths(root, old);
-    if ((await stat(join(history, 'final.json')).catch(() => null)) !== null) await storage.remove(fileUri(job));
+    if ((await stat(join(history, 'final.json')).catch(() => null)) !== null) {
+      await storage.remove(fileUri(job));
+    }
   }
 }

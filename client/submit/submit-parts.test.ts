@@ -71,7 +71,9 @@ test('a failed file of a data folder ends all uploads, and none leaves files', a
 test('refuseRemoved names entries that were removed or replaced after staging', async () => {
   const data = path.join(folder, 'data');
   await mkdir(path.join(data, 'sub'), { recursive: true });
-  for (const name of ['a.bin', 'sub/b.bin']) await writeFile(path.join(data, name), name);
+  for (const name of ['a.bin', 'sub/b.bin']) {
+    await writeFile(path.join(data, name), name);
+  }
   const listing = await hashFolder(await listData(data, 'mnist'));
   const parts = async (): Promise<FoundParts> => ({
     ...none,

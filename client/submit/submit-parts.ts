@@ -57,21 +57,27 @@ export async function hashedBundles(): Promise<HashedFolder> {
 }
 
 async function builtRuntime(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
-  if (job.runtime !== 'default' && job.runtime !== 'gpu') return null;
+  if (job.runtime !== 'default' && job.runtime !== 'gpu') {
+    return null;
+  }
   const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
   const { archive, sha256, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
   return { file: archive, hash: sha256, size };
 }
 
 async function builtTensorBoard(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
-  if (!bringsTensorBoard(job)) return null;
+  if (!bringsTensorBoard(job)) {
+    return null;
+  }
   const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
   const built = await tensorBoardForJob(onProgress);
   return built && { file: built.archive, hash: built.sha256, size: built.size };
 }
 
 async function dataPart(name: string, from: string): Promise<DataPart> {
-  if (isUri(from)) return { name, from };
+  if (isUri(from)) {
+    return { name, from };
+  }
   const folder = await hashFolder(await listData(from, name));
   return { name, from: { folder, single: (await stat(from)).isFile() } };
 }
@@ -103,14 +109,22 @@ export async function findParts(place: StagingPlace, job: Job, local: LocalParts
     ]);
     return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data) };
   } catch (error) {
-    for (const part of await Promise.allSettled(packed)) if (part.status === 'fulfilled') await part.value?.discard();
+    for (const part of await Promise.allSettled(packed)) {
+      if (part.status === 'fulfilled') {
+        await part.value?.discard();
+      }
+    }
     throw error;
   }
 }
 
 async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | null, home: string): Promise<Part<Resource> | null> {
-  if (built !== null) return findArchive(place, CONTAINER_LAYOUT.runtime, built);
-  if (job.runtime === 'system') return null;
+  if (built !== null) {
+    return findArchive(place, CONTAINER_LAYOUT.runtime, built);
+  }
+  if (job.runtime === 'system') {
+    return null;
+  }
   const uri = placeUri(job.runtime, home) ?? job.runtime;
   const entry = await place.storage.stat(uri);
   if (entry?.type !== 'file') {
@@ -162,7 +176,9 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
     look(parts.tensorboard, staged.tensorboard),
     ...Object.entries(parts.data).map(([name, part]) => look(part, staged.data[name])),
   ]);
-  if (removed.flat().length > 0) throw removedMeanwhile(removed.flat());
+  if (removed.flat().length > 0) {
+    throw removedMeanwhile(removed.flat());
+  }
 }
 
 /** The expected result of staging; 0 for the modification times of missing parts. */

@@ -105,7 +105,9 @@ class PreparedYarnJob implements Prepared {
   }
 
   request(): SubmitRequest | null {
-    if (this.plan.verdict.type === 'never' || refusalOf(this.plan) !== null) return null;
+    if (this.plan.verdict.type === 'never' || refusalOf(this.plan) !== null) {
+      return null;
+    }
     const staged = expectedParts(this.#checked.parts);
     const frozen = this.#freeze(staged);
     const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
@@ -119,7 +121,9 @@ class PreparedYarnJob implements Prepared {
     this.#onPlan(this.plan);
     const { site, place, hasStaging, parts, applicationId } = this.#checked;
     const { storage, user } = this.#cluster;
-    if (!hasStaging) await makeStaging(place);
+    if (!hasStaging) {
+      await makeStaging(place);
+    }
     const staged = await stageParts(parts, this.signal);
     const frozen = this.#freeze(staged);
     try {
@@ -140,7 +144,9 @@ class PreparedYarnJob implements Prepared {
 
   async close(): Promise<void> {
     this.#resourceManager.close();
-    if (!this.#isSubmitted) this.#cluster.close();
+    if (!this.#isSubmitted) {
+      this.#cluster.close();
+    }
     await discardParts(this.#checked.parts);
   }
 
@@ -157,9 +163,13 @@ async function discardParts(parts: FoundParts): Promise<void> {
 /** Rejects a job before the upload if the plan shows that it cannot run. */
 function refuseHopeless(plan: JobPlan): void {
   const { verdict } = plan;
-  if (verdict.type === 'never') throw new TonyError('JOB_TOO_LARGE', because('The job can never run on this cluster:', verdict.reasons));
+  if (verdict.type === 'never') {
+    throw new TonyError('JOB_TOO_LARGE', because('The job can never run on this cluster:', verdict.reasons));
+  }
   const refused = refusalOf(plan);
-  if (refused !== null) throw new TonyError('JOB_REFUSED', because('The cluster would reject the job:', refused.map(sentence)));
+  if (refused !== null) {
+    throw new TonyError('JOB_REFUSED', because('The cluster would reject the job:', refused.map(sentence)));
+  }
 }
 
 /**

@@ -60,7 +60,9 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
         case `GET apps/${ID}`:
           return json(response, { app: { id: ID, user, state, startedTime: 1 } });
         case `PUT apps/${ID}/state`:
-          if (!mayKill) return json(response, { RemoteException: { exception: 'ForbiddenException', message: 'no' } }, 403);
+          if (!mayKill) {
+            return json(response, { RemoteException: { exception: 'ForbiddenException', message: 'no' } }, 403);
+          }
           state = 'KILLED';
           return json(response, { state: 'KILLING' }, 202);
         case 'GET scheduler':

@@ -3,7 +3,9 @@
 /** `2026-11-21 14:03`; `-` if unknown. */
 export function shortTime(ms: number): string {
   const time = new Date(ms);
-  if (Number.isNaN(time.getTime()) || ms <= 0) return '-';
+  if (Number.isNaN(time.getTime()) || ms <= 0) {
+    return '-';
+  }
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
 }
 

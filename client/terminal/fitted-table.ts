@@ -59,13 +59,20 @@ function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitte
   const expendable = leastFirst.slice(0, -1);
   for (const next of leastFirst) {
     const over = excess();
-    if (over <= 0) return columns;
+    if (over <= 0) {
+      return columns;
+    }
     const { least } = next;
-    if (least === undefined && expendable.includes(next)) columns = columns.filter(({ column }) => column !== next);
-    else columns = resized(columns, next, (each) => Math.max(Math.min(each, least ?? next.title.length), each - over));
+    if (least === undefined && expendable.includes(next)) {
+      columns = columns.filter(({ column }) => column !== next);
+    } else {
+      columns = resized(columns, next, (each) => Math.max(Math.min(each, least ?? next.title.length), each - over));
+    }
   }
   for (const next of expendable) {
-    if (excess() <= 0) break;
+    if (excess() <= 0) {
+      break;
+    }
     columns = columns.filter(({ column }) => column !== next);
   }
   for (const next of leastFirst.toReversed()) {

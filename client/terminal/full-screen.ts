@@ -36,8 +36,9 @@ export class FullScreen {
 
   /** @param lines must fit the terminal's width and height. */
   draw(lines: readonly string[]): void {
-    if (this.#open)
+    if (this.#open) {
       this.#options.output.write(`${HOME}${lines.map((line) => `${printable(line)}${TO_END_OF_LINE}`).join('\r\n')}${TO_END}`);
+    }
   }
 
   /** Restores the terminal. */
@@ -47,11 +48,15 @@ export class FullScreen {
 
   readonly #typed = (bytes: Buffer): void => {
     // Fast typing or a paste delivers several keys at once.
-    for (const key of bytes.toString().match(KEY) ?? []) this.#options.onKey(key);
+    for (const key of bytes.toString().match(KEY) ?? []) {
+      this.#options.onKey(key);
+    }
   };
 
   readonly #leave = (): void => {
-    if (!this.#open) return;
+    if (!this.#open) {
+      return;
+    }
     this.#open = false;
     const { input, output, onResize } = this.#options;
     process.off('exit', this.#leave);

@@ -32,11 +32,15 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
     input?.pause();
     input?.off('data', answered);
     ask('');
-    if (decision !== 'continue') decided(decision, by);
+    if (decision !== 'continue') {
+      decided(decision, by);
+    }
   };
   const answered = (key: Buffer): void => {
     const decision = decisionOf(key.toString('latin1'), mayDetach);
-    if (decision !== null) settle(decision, 'person');
+    if (decision !== null) {
+      settle(decision, 'person');
+    }
   };
   const interrupted = (): void => {
     if (asking || input === null) {
@@ -59,7 +63,9 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
     process.off('SIGINT', interrupted);
     process.off('SIGTERM', ended);
     process.off('SIGHUP', ended);
-    if (asking) settle('continue', 'signal');
+    if (asking) {
+      settle('continue', 'signal');
+    }
   };
 }
 
@@ -68,10 +74,14 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
  * that send escape sequences, such as arrows, have no meaning.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
-  if (keys.length > 1 && keys.startsWith('\x1b')) return null;
+  if (keys.length > 1 && keys.startsWith('\x1b')) {
+    return null;
+  }
   for (const key of keys) {
     const decision = decisionOfKey(key, mayDetach);
-    if (decision !== null) return decision;
+    if (decision !== null) {
+      return decision;
+    }
   }
   return null;
 }

@@ -23,8 +23,9 @@ test('writes the lines of one turn together, and keeps their order across both s
     [out, 'b\n'],
     [err, 'c\n'],
     [out, 'd\n'],
-  ] as const)
+  ] as const) {
     await output.write(stream, line);
+  }
   expect(writes).toEqual(['out a\nb\n', 'err c\n']);
   // The last line is written without waiting for another one.
   await turn();

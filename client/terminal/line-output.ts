@@ -15,24 +15,35 @@ export class LineOutput {
 
   /** Resolves when the stream accepts more data. */
   async write(stream: Writable, text: string): Promise<void> {
-    if (stream !== this.#stream) await this.flush();
+    if (stream !== this.#stream) {
+      await this.flush();
+    }
     this.#stream = stream;
     this.#text += text;
-    if (this.#text.length >= LARGEST_CHARACTERS) await this.flush();
-    else this.#flushing ??= setImmediate(() => this.#put());
+    if (this.#text.length >= LARGEST_CHARACTERS) {
+      await this.flush();
+    } else {
+      this.#flushing ??= setImmediate(() => this.#put());
+    }
   }
 
   async flush(): Promise<void> {
     this.#put();
     // The reader of a pipe may be slower than the cluster.
-    if (this.#stream?.writableNeedDrain) await once(this.#stream, 'drain');
+    if (this.#stream?.writableNeedDrain) {
+      await once(this.#stream, 'drain');
+    }
   }
 
   #put(): void {
-    if (this.#flushing !== null) clearImmediate(this.#flushing);
+    if (this.#flushing !== null) {
+      clearImmediate(this.#flushing);
+    }
     this.#flushing = null;
     const text = this.#text;
     this.#text = '';
-    if (text !== '') this.#stream?.write(text);
+    if (text !== '') {
+      this.#stream?.write(text);
+    }
   }
 }

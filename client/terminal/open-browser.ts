@@ -10,7 +10,9 @@ import { pathToFileURL } from 'node:url';
  */
 export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = process.env): Promise<(() => Promise<void>) | null> {
   const command = opener(environment);
-  if (command === null) return null;
+  if (command === null) {
+    return null;
+  }
   const folder = await mkdtemp(join(tmpdir(), 'tony-ts-open-'));
   const file = join(folder, 'tensorboard.html');
   const href = url.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
@@ -24,6 +26,8 @@ export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = 
 }
 
 function opener({ DISPLAY, WAYLAND_DISPLAY }: NodeJS.ProcessEnv): string | null {
-  if (process.platform === 'darwin') return 'open';
+  if (process.platform === 'darwin') {
+    return 'open';
+  }
   return process.platform === 'linux' && (DISPLAY || WAYLAND_DISPLAY) ? 'xdg-open' : null;
 }

@@ -5,6 +5,8 @@ export async function severalAtOnce<Item, Result>(
   action: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
-  for (let at = 0; at < items.length; at += most) results.push(...(await Promise.all(items.slice(at, at + most).map(action))));
+  for (let at = 0; at < items.length; at += most) {
+    results.push(...(await Promise.all(items.slice(at, at + most).map(action))));
+  }
   return results;
 }

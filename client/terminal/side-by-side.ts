@@ -13,7 +13,9 @@ export async function sideBySide<T extends readonly unknown[]>(
   const failed = new AbortController();
   const signal = outer === undefined ? failed.signal : anySignal([outer, failed.signal]);
   const works = begin(signal);
-  for (const work of works) Promise.resolve(work).catch((error: unknown) => failed.abort(error));
+  for (const work of works) {
+    Promise.resolve(work).catch((error: unknown) => failed.abort(error));
+  }
   await Promise.allSettled(works);
   signal.throwIfAborted();
   return Promise.all(works);

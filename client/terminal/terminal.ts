@@ -67,7 +67,9 @@ export function printable(text: string): string {
 
 /** Cuts the text to `width` columns, with an ellipsis in place of the removed end. */
 export function clip(text: string, width: number): string {
-  if (widthOf(text) <= width) return text;
+  if (widthOf(text) <= width) {
+    return text;
+  }
   return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
 }
 

@@ -25,7 +25,9 @@ test('folded lines fit the width and keep every word in order', () => {
     fc.property(fc.array(word, { minLength: 1, maxLength: 30 }), fc.integer({ min: 24, max: 60 }), (words, width) => {
       const lines = fold(words.join(' '), width);
       expect(lines.join(' ').split(' ')).toEqual(words);
-      for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(width);
+      for (const line of lines) {
+        expect(widthOf(line)).toBeLessThanOrEqual(width);
+      }
     }),
   );
 });
@@ -42,7 +44,9 @@ test('text is cut, padded and wrapped by columns, not by characters', () => {
       fc.integer({ min: 2, max: 40 }),
       (text, width) => {
         expect(widthOf(clip(text, width))).toBeLessThanOrEqual(width);
-        for (const line of wrap(text, width, 5)) expect(widthOf(line)).toBeLessThanOrEqual(width);
+        for (const line of wrap(text, width, 5)) {
+          expect(widthOf(line)).toBeLessThanOrEqual(width);
+        }
       },
     ),
   );

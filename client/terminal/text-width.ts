@@ -13,7 +13,9 @@ export function headOf(text: string, width: number): string {
   let taken = 0;
   for (const { segment, index } of GRAPHEMES.segment(text)) {
     taken += stringWidth(segment);
-    if (taken > width) return text.slice(0, index);
+    if (taken > width) {
+      return text.slice(0, index);
+    }
   }
   return text;
 }
@@ -29,7 +31,9 @@ export function padTo(text: string, width: number, align: 'left' | 'right' = 'le
  * longer than a line, such as a URL, stays whole so that it can be copied. Colours may continue across line ends.
  */
 export function fold(line: string, width: number, indent: string = /^ */.exec(line)?.[0] ?? ''): string[] {
-  if (widthOf(line) <= width) return [line];
+  if (widthOf(line) <= width) {
+    return [line];
+  }
   const lines: string[] = [];
   let [current = '', ...words] = line.trimStart().split(' ');
   current = `${/^ */.exec(line)?.[0] ?? ''}${current}`;

@@ -1,6 +1,8 @@
 /** Resolves when this process receives a termination signal. A second signal terminates it immediately. */
 export function untilSignal(): Promise<void> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve());
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => resolve());
+    }
   });
 }

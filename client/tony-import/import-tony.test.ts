@@ -138,7 +138,9 @@ test('writes valid YAML without loss for any values', () => {
         'tony.yarn.queue': queue,
       });
       expect(keys).toHaveLength(3);
-      if (missing.length > 0) return;
+      if (missing.length > 0) {
+        return;
+      }
       expect(jobOf(yaml)).toMatchObject({ queue, roles: [{ command }] });
     }),
   );

@@ -106,8 +106,9 @@ export function convertTony(xml: string, { file, settings = [], ...given }: Tony
   const said = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
   for (const setting of settings) {
     const equals = setting.indexOf('=');
-    if (equals < 1)
+    if (equals < 1) {
       throw new TonyError('USAGE', `--set ${setting} is no assignment.`, { hint: 'Write it like --set tony.worker.instances=4.' });
+    }
     said.set(setting.slice(0, equals), setting.slice(equals + 1));
   }
   const roles = rolesOf(said);
@@ -125,16 +126,22 @@ function rolesOf(said: ReadonlyMap<string, string>): string[] {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
     return role !== undefined && positive(value) !== undefined ? [role] : [];
   });
-  if (named.length > 0) return named;
+  if (named.length > 0) {
+    return named;
+  }
   // A single-program job, which TonY runs within its ApplicationMaster.
-  if (said.has('tony.am.command')) return ['worker'];
+  if (said.has('tony.am.command')) {
+    return ['worker'];
+  }
   throw new TonyError('JOB_INVALID', 'The TonY configuration starts no task: no tony.ROLE.instances is above 0.', {
     hint: 'Say how many there are: --set tony.worker.instances=2.',
   });
 }
 
 function commandOf(said: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
-  if (executes === undefined) return said.get('tony.containers.command') ?? said.get('tony.am.command');
+  if (executes === undefined) {
+    return said.get('tony.containers.command') ?? said.get('tony.am.command');
+  }
   return [python, executes, taskParams].filter((part) => part !== undefined).join(' ');
 }
 
@@ -214,28 +221,41 @@ function carried(
   if (Object.hasOwn(APPLICATION_KEYS, key)) {
     const known = APPLICATION_KEYS[key];
     const said = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
-    if (key === 'tony.containers.command' && executes !== undefined) return { to: null, remark: '--executes goes before it' };
-    if (key === 'tony.am.command' && draft.command !== value) return { to: null, remark: 'the job has tasks of its own' };
+    if (key === 'tony.containers.command' && executes !== undefined) {
+      return { to: null, remark: '--executes goes before it' };
+    }
+    if (key === 'tony.am.command' && draft.command !== value) {
+      return { to: null, remark: 'the job has tasks of its own' };
+    }
     if (key.startsWith('tony.am.') && fromMaster && said.to !== 'command') {
       const resource = key.slice('tony.am.'.length);
-      if (['memory', 'vcores', 'gpus'].includes(resource)) return { to: `roles.worker.resources.${resource}`, remark: '' };
+      if (['memory', 'vcores', 'gpus'].includes(resource)) {
+        return { to: `roles.worker.resources.${resource}`, remark: '' };
+      }
     }
     return said.to === null || stands(draft, said.to) ? said : SAYS_NOTHING;
   }
   const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
   if (role !== undefined && Object.hasOwn(ROLE_KEYS, rest)) {
     const ofRole = ROLE_KEYS[rest] ?? UNKNOWN;
-    if (role === SIDECAR && draft.tensorboard !== undefined)
+    if (role === SIDECAR && draft.tensorboard !== undefined) {
       return rest === 'memory'
         ? { to: 'tensorboard.memory', remark: '' }
         : { to: null, remark: 'TensorBoard comes in a container of its own' };
-    if (draft.roles[role] === undefined) return { to: null, remark: `role ${role} has no tasks` };
-    if (ofRole.to === null) return ofRole;
+    }
+    if (draft.roles[role] === undefined) {
+      return { to: null, remark: `role ${role} has no tasks` };
+    }
+    if (ofRole.to === null) {
+      return ofRole;
+    }
     const to = `roles.${role}.${ofRole.to}`;
     return stands(draft, to) ? { ...ofRole, to } : SAYS_NOTHING;
   }
   const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
-  if (other !== undefined) return { to: null, remark: other.remark };
+  if (other !== undefined) {
+    return { to: null, remark: other.remark };
+  }
   return key.startsWith('tony.') ? UNKNOWN : { to: null, remark: "Hadoop's own: it belongs to the files of HADOOP_CONF_DIR" };
 }
 
@@ -243,8 +263,12 @@ function carried(
 function stands(draft: Draft, places: string): boolean {
   const below = (value: unknown, keys: readonly string[]): boolean => {
     const [key, ...rest] = keys;
-    if (key === undefined) return value !== undefined;
-    if (typeof value !== 'object' || value === null) return false;
+    if (key === undefined) {
+      return value !== undefined;
+    }
+    if (typeof value !== 'object' || value === null) {
+      return false;
+    }
     const entries = key === '*' ? Object.values(value) : Object.hasOwn(value, key) ? [(value as Record<string, unknown>)[key]] : [];
     return entries.some((entry) => below(entry, rest));
   };
@@ -263,7 +287,9 @@ function yamlOf(draft: Draft, file: string): string {
   document.commentBefore = ` From ${basename(file)} of TonY. tony-ts config explain KEY says what a key means.`;
   visit(document, {
     Pair: (_, { key, value }) => {
-      if (isCollection(value) && ON_ONE_LINE.has(String(key))) value.flow = true;
+      if (isCollection(value) && ON_ONE_LINE.has(String(key))) {
+        value.flow = true;
+      }
     },
   });
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
@@ -275,7 +301,9 @@ function missingOf(yaml: string, folder: string): string[] {
     parseJob(yaml, { file: 'job.yaml', folder });
     return [];
   } catch (error) {
-    if (!(error instanceof TonyError)) throw error;
+    if (!(error instanceof TonyError)) {
+      throw error;
+    }
     return error.message
       .split('\n')
       .slice(1)

@@ -76,12 +76,18 @@ export function jobsFrame(
   options: { readonly withUsers: boolean; readonly now: number },
 ): Frame {
   const head = [clip(sumLine(jobs, whose), roomOf(terminal))];
-  if (jobs.length === 0) return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
+  if (jobs.length === 0) {
+    return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
+  }
   // A static list shows each reason for a wait; here only the first one fits.
   const waits = jobs.find(({ waiting }) => waiting !== '');
   const silent = jobs.find(({ masterSilentMs }) => masterSilentMs !== null);
-  if (silent !== undefined) head.push(...reasons(`${silent.id}: ${silenceText(silent.masterSilentMs ?? 0)}`, terminal));
-  if (waits !== undefined) head.push(...reasons(`${waits.id}: ${waits.waiting}`, terminal));
+  if (silent !== undefined) {
+    head.push(...reasons(`${silent.id}: ${silenceText(silent.masterSilentMs ?? 0)}`, terminal));
+  }
+  if (waits !== undefined) {
+    head.push(...reasons(`${waits.id}: ${waits.waiting}`, terminal));
+  }
   const rows = ordered(jobs, JOB_ORDERINGS, view);
   return tableFrame(head, rows, (some) => fittedTable(some, progressColumns(options), terminal), JOB_ORDERINGS, view, notes, terminal);
 }
@@ -114,7 +120,9 @@ function framed<Row>(
 ): string[] {
   const width = roomOf(terminal);
   const notices = notice === '' ? [] : [terminal.paint('yellow', clip(oneLine(notice), width))];
-  if (!terminal.live) return [...head, ...rows, ...notices];
+  if (!terminal.live) {
+    return [...head, ...rows, ...notices];
+  }
   const by = `${orderings[order]?.name ?? ''}${reversed ? ', reversed' : ''}`;
   const keys = `q quit  s order: ${by}  r reverse  up/down scroll  every ${formatDuration(intervalMs)}`;
   const foot = [...notices, terminal.paint('dim', clip(keys, width))];
@@ -125,7 +133,9 @@ function framed<Row>(
 
 /** `3 jobs of alice: 1 waits; 8 tasks, 24 GiB, 12 vcores, 4 GPUs` */
 function sumLine(jobs: readonly JobSummary[], whose: string): string {
-  if (jobs.length === 0) return `no job ${whose} runs`;
+  if (jobs.length === 0) {
+    return `no job ${whose} runs`;
+  }
   const sum = (amount: (job: JobSummary) => number): number => jobs.reduce((all, job) => all + amount(job), 0);
   const waiting = jobs.filter(({ phase }) => phase === 'ACCEPTED' || phase === 'WAITING').length;
   const memory = sum(({ used }) => used['memory-mb'] ?? 0);

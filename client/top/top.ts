@@ -39,7 +39,9 @@ export async function topJob(connection: JobConnection, { input, output, interva
     },
     { input: input.isTTY ? input : null, output, intervalMs },
   );
-  if (last !== null) ended(last);
+  if (last !== null) {
+    ended(last);
+  }
   return exitCode;
 }
 

@@ -45,21 +45,26 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
   let notice = '';
   let seen: { readonly value: T } | null = null;
   const draw = (): void => {
-    if (seen === null) return;
+    if (seen === null) {
+      return;
+    }
     const frame = watched.frame(seen.value, view, { notice, intervalMs });
     view = frame.view;
     screen.draw(frame.lines);
   };
   const typed = (key: string): void => {
     const next = afterKey(view, key, watched.orders);
-    if (next === 'quit') away.abort(new Left(0));
-    else {
+    if (next === 'quit') {
+      away.abort(new Left(0));
+    } else {
       view = next;
       draw();
     }
   };
   const told = (): void => away.abort(new Left(INTERRUPTED));
-  for (const name of ENDING) process.on(name, told);
+  for (const name of ENDING) {
+    process.on(name, told);
+  }
   const screen = new FullScreen({ input, output, onKey: typed, onResize: draw });
   try {
     screen.draw(['looking ...']);
@@ -69,20 +74,28 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
         patience.answered();
         notice = '';
       } catch (error) {
-        if (signal.aborted) throw signal.reason;
+        if (signal.aborted) {
+          throw signal.reason;
+        }
         notice = patience.missed(error) ?? notice;
       }
       draw();
-      if (seen !== null && watched.isOver(seen.value)) return { last: seen.value, exitCode: 0 };
+      if (seen !== null && watched.isOver(seen.value)) {
+        return { last: seen.value, exitCode: 0 };
+      }
       await pause(intervalMs, signal);
       signal.throwIfAborted();
     }
   } catch (error) {
-    if (error instanceof Left) return { last: null, exitCode: error.exitCode };
+    if (error instanceof Left) {
+      return { last: null, exitCode: error.exitCode };
+    }
     throw error;
   } finally {
     screen.close();
-    for (const name of ENDING) process.off(name, told);
+    for (const name of ENDING) {
+      process.off(name, told);
+    }
   }
 }
 

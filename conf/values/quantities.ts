@@ -1,6 +1,8 @@
 /** 12_345 -> `12.3 kB`. Decimal, as for disks and networks. */
 export function formatBytes(bytes: number): string {
-  if (bytes < 1000) return `${Math.round(bytes)} B`;
+  if (bytes < 1000) {
+    return `${Math.round(bytes)} B`;
+  }
   const units = ['kB', 'MB', 'GB', 'TB', 'PB'];
   let amount = bytes / 1000;
   let unit = 0;
@@ -14,8 +16,12 @@ export function formatBytes(bytes: number): string {
 
 /** Four significant digits without trailing zeros: 0.123456 -> `0.1235`, 12 -> `12`, 1e-9 -> `1e-9`. */
 export function formatNumber(value: number): string {
-  if (!Number.isFinite(value)) return String(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
+  if (!Number.isFinite(value)) {
+    return String(value);
+  }
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) {
+    return String(value);
+  }
   return String(Number(value.toPrecision(4)));
 }
 

@@ -24,6 +24,8 @@ test.each([
 });
 
 test('resourceKeyProblem accepts resources with a key of their own', () => {
-  for (const key of ['memory', 'vcores', 'gpus', 'yarn.io/fpga']) expect(resourceKeyProblem(key)).toBeUndefined();
+  for (const key of ['memory', 'vcores', 'gpus', 'yarn.io/fpga']) {
+    expect(resourceKeyProblem(key)).toBeUndefined();
+  }
   expect(resourceKeyProblem('instances')).toBeDefined();
 });

@@ -29,10 +29,16 @@ export function meantResource(key: string): string | undefined {
  * number of tasks, would be requested from YARN without being counted by quotas.
  */
 export function otherResourceProblem(key: string): string | undefined {
-  if (RESOURCE_KEYS.includes(key)) return `is not another resource type: \`${key}\` has a key of its own`;
+  if (RESOURCE_KEYS.includes(key)) {
+    return `is not another resource type: \`${key}\` has a key of its own`;
+  }
   const meant = meantResource(key);
-  if (meant !== undefined) return `is not a resource type; did you mean \`${meant}\`?`;
-  if (key === 'instances') return 'is not a resource type: write `instances` beside `resources`, not within it';
+  if (meant !== undefined) {
+    return `is not a resource type; did you mean \`${meant}\`?`;
+  }
+  if (key === 'instances') {
+    return 'is not a resource type: write `instances` beside `resources`, not within it';
+  }
   if (key.length > LONGEST || !RESOURCE_TYPE.test(key)) {
     return `is not a valid name of a resource type (letters, digits, . _ - and a namespace, such as yarn.io/fpga; at most ${LONGEST} characters)`;
   }

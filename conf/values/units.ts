@@ -5,10 +5,14 @@ const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_0
 
 /** `512m`, `1.5g`, `2 GiB` -> MiB, YARN's unit of memory; a bare number is in MiB. Returns undefined for any other text. */
 export function parseMemory(text: string | number): number | undefined {
-  if (typeof text === 'number') return Number.isInteger(text) && text > 0 ? text : undefined;
+  if (typeof text === 'number') {
+    return Number.isInteger(text) && text > 0 ? text : undefined;
+  }
   const [, amount, unit] = MEMORY.exec(text.trim()) ?? [];
   const factor = MEBIBYTES[unit?.[0]?.toLowerCase() ?? ''];
-  if (amount === undefined || factor === undefined) return undefined;
+  if (amount === undefined || factor === undefined) {
+    return undefined;
+  }
   const mebibytes = Math.ceil(Number(amount) * factor);
   return mebibytes > 0 ? mebibytes : undefined;
 }
@@ -17,23 +21,33 @@ export function parseMemory(text: string | number): number | undefined {
 export function parseDuration(text: string): number | undefined {
   const [, amount, unit] = DURATION.exec(text.trim()) ?? [];
   const factor = MILLISECONDS[unit?.toLowerCase() ?? ''];
-  if (amount === undefined || factor === undefined) return undefined;
+  if (amount === undefined || factor === undefined) {
+    return undefined;
+  }
   return Math.round(Number(amount) * factor);
 }
 
 /** 1536 -> `1.5 GiB`, 512 -> `512 MiB`. */
 export function formatMemory(mebibytes: number): string {
-  if (mebibytes < 1024) return `${mebibytes} MiB`;
+  if (mebibytes < 1024) {
+    return `${mebibytes} MiB`;
+  }
   return `${Number((mebibytes / 1024).toFixed(1))} GiB`;
 }
 
 /** 90_000 -> `1 min 30 s`, 1500 -> `1.5 s`. */
 export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${Number((ms / 1000).toFixed(1))} s`;
+  if (ms < 1000) {
+    return `${Math.round(ms)} ms`;
+  }
+  if (ms < 60_000) {
+    return `${Number((ms / 1000).toFixed(1))} s`;
+  }
   const minutes = Math.floor(ms / 60_000);
   const seconds = Math.round((ms % 60_000) / 1000);
-  if (minutes < 60) return seconds === 0 ? `${minutes} min` : `${minutes} min ${seconds} s`;
+  if (minutes < 60) {
+    return seconds === 0 ? `${minutes} min` : `${minutes} min ${seconds} s`;
+  }
   const hours = Math.floor(minutes / 60);
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }

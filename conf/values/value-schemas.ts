@@ -16,7 +16,9 @@ export function memory(description: string) {
     })
     .transform((value, context) => {
       const mebibytes = parseMemory(value);
-      if (mebibytes !== undefined && mebibytes <= MOST_MEMORY_MB) return mebibytes;
+      if (mebibytes !== undefined && mebibytes <= MOST_MEMORY_MB) {
+        return mebibytes;
+      }
       context.addIssue({ code: 'custom', message: mebibytes === undefined ? MEMORY_MESSAGE : 'must be at most 8192t' });
       return z.NEVER;
     })
@@ -30,12 +32,15 @@ export function duration(description: string, limits: { min?: number; max?: numb
     .transform((value, context) => {
       const ms = parseDuration(value);
       const why = limits.why === undefined ? '' : ` (${limits.why})`;
-      if (ms === undefined) context.addIssue({ code: 'custom', message: DURATION_MESSAGE });
-      else if (limits.min !== undefined && ms < limits.min) {
+      if (ms === undefined) {
+        context.addIssue({ code: 'custom', message: DURATION_MESSAGE });
+      } else if (limits.min !== undefined && ms < limits.min) {
         context.addIssue({ code: 'custom', message: `must be at least ${formatDuration(limits.min)}${why}` });
       } else if (limits.max !== undefined && ms > limits.max) {
         context.addIssue({ code: 'custom', message: `must be at most ${formatDuration(limits.max)}${why}` });
-      } else return ms;
+      } else {
+        return ms;
+      }
       return z.NEVER;
     })
     .describe(description);

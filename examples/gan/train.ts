@@ -39,7 +39,9 @@ for await (const { step } of loop) {
   );
   const gLoss = await loop.step(({ real }) => lossOfReal(invent(real.shape[0] ?? 0)).asScalar(), forGenerator, { variables: generator });
   loop.state.worst = Math.max(loop.state.worst, gLoss);
-  if (step % 20 === 0) loop.metrics({ 'discriminator/loss': dLoss, 'generator/loss': gLoss });
+  if (step % 20 === 0) {
+    loop.metrics({ 'discriminator/loss': dLoss, 'generator/loss': gLoss });
+  }
 }
 
 const invented = tf.tidy(() => generator.predict(tf.randomNormal([500, 4], 0, 1, 'float32', 1)) as Tensor);

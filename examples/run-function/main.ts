@@ -14,7 +14,9 @@ const pixels = await run(
     const share = Math.ceil(limit / cluster.worldSize);
     const own = values.subarray(cluster.rank * share * 784, Math.min(limit, (cluster.rank + 1) * share) * 784);
     const sum = Float32Array.of(0);
-    for (const pixel of own) sum[0] = (sum[0] ?? 0) + pixel;
+    for (const pixel of own) {
+      sum[0] = (sum[0] ?? 0) + pixel;
+    }
     await cluster.allReduce(sum);
     return { images: limit, mean: (sum[0] ?? 0) / (limit * 784) };
   },

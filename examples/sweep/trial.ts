@@ -36,4 +36,6 @@ const { results } = await sweep(
   },
   { metric: 'accuracy', goal: 'maximize', output: process.env.OUTPUT ?? 'sweep' },
 );
-if (results !== null) console.log(`best: ${JSON.stringify(results[0]?.configuration)}`);
+if (results !== null) {
+  console.log(`best: ${JSON.stringify(results[0]?.configuration)}`);
+}

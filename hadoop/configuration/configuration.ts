@@ -84,12 +84,18 @@ export class HadoopConfiguration {
       const text = await readIfThere(file).catch((error: unknown) => {
         throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
       });
-      if (text === null) continue;
+      if (text === null) {
+        continue;
+      }
       found += 1;
       for (const property of parseHadoopXml(text, file)) {
-        if (finals.has(property.name)) continue;
+        if (finals.has(property.name)) {
+          continue;
+        }
         properties.set(property.name, property.value);
-        if (property.final) finals.add(property.name);
+        if (property.final) {
+          finals.add(property.name);
+        }
       }
     }
     if (found === 0) {
@@ -100,10 +106,14 @@ export class HadoopConfiguration {
 
   /** Reads the folder that HADOOP_CONF_DIR names, or $HADOOP_HOME/etc/hadoop. */
   static async fromEnvironment(environment: Environment = process.env): Promise<HadoopConfiguration> {
-    if (environment.HADOOP_CONF_DIR) return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment);
+    if (environment.HADOOP_CONF_DIR) {
+      return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment);
+    }
     if (environment.HADOOP_HOME) {
       const folder = join(environment.HADOOP_HOME, 'etc', 'hadoop');
-      if (await isFolder(folder)) return HadoopConfiguration.fromDirectory(folder, environment);
+      if (await isFolder(folder)) {
+        return HadoopConfiguration.fromDirectory(folder, environment);
+      }
     }
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
@@ -123,7 +133,9 @@ export class HadoopConfiguration {
   number(key: string): number {
     const value = this.get(key) ?? '';
     const number = /^-?\d+$/.test(value) ? Number(value) : Number.NaN;
-    if (!Number.isSafeInteger(number)) throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${value}", expected a whole number.`);
+    if (!Number.isSafeInteger(number)) {
+      throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${value}", expected a whole number.`);
+    }
     return number;
   }
 
@@ -158,7 +170,9 @@ export class HadoopConfiguration {
   get minimumQop(): Qop {
     const allowed = this.list('hadoop.rpc.protection').map((name) => {
       const qop = PROTECTIONS[name.toLowerCase()];
-      if (qop === undefined) throw new TonyError('HADOOP_CONF_INVALID', `hadoop.rpc.protection has the unknown value ${name}.`);
+      if (qop === undefined) {
+        throw new TonyError('HADOOP_CONF_INVALID', `hadoop.rpc.protection has the unknown value ${name}.`);
+      }
       return qop;
     });
     return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
@@ -196,14 +210,18 @@ export class HadoopConfiguration {
       const configured = this.get(`dfs.namenode.${kind}${suffix}`);
       const rpc = this.get(`dfs.namenode.rpc-address${suffix}`);
       const fallback = rpc === undefined ? fallbackHost : hostAndPort(rpc, 8020, `dfs.namenode.rpc-address${suffix}`).host;
-      if (configured === undefined) return `${scheme}://${fallback}:${defaultPort}`;
+      if (configured === undefined) {
+        return `${scheme}://${fallback}:${defaultPort}`;
+      }
       const { host, port } = hostAndPort(configured, defaultPort, `dfs.namenode.${kind}${suffix}`);
       return `${scheme}://${host === '0.0.0.0' ? fallback : host}:${port}`;
     };
 
     if (this.list('dfs.nameservices').includes(authority)) {
       const ids = this.list(`dfs.ha.namenodes.${authority}`);
-      if (ids.length > 0) return ids.map((id) => toUrl(`.${authority}.${id}`, id));
+      if (ids.length > 0) {
+        return ids.map((id) => toUrl(`.${authority}.${id}`, id));
+      }
       return [toUrl(`.${authority}`, authority)];
     }
     const wanted = hostAndPort(authority, 8020, 'the authority of an hdfs:// URI');
@@ -213,26 +231,36 @@ export class HadoopConfiguration {
       for (const suffix of ids.length > 0 ? ids.map((id) => `.${service}.${id}`) : [`.${service}`]) {
         const key = `dfs.namenode.rpc-address${suffix}`;
         const rpc = this.get(key);
-        if (rpc !== undefined && sameAddress(hostAndPort(rpc, 8020, key), wanted)) return [toUrl(suffix, wanted.host)];
+        if (rpc !== undefined && sameAddress(hostAndPort(rpc, 8020, key), wanted)) {
+          return [toUrl(suffix, wanted.host)];
+        }
       }
     }
     const configured =
       this.get('dfs.namenode.rpc-address') ?? (this.defaultFs.startsWith('hdfs://') ? this.defaultFs.slice('hdfs://'.length) : '');
-    if (configured !== '' && sameAddress(hostAndPort(configured, 8020, 'fs.defaultFS'), wanted)) return [toUrl('', wanted.host)];
+    if (configured !== '' && sameAddress(hostAndPort(configured, 8020, 'fs.defaultFS'), wanted)) {
+      return [toUrl('', wanted.host)];
+    }
     return [`${scheme}://${wanted.host}:${defaultPort}`];
   }
 
   /** RPC addresses of the NameNodes of the default file system; empty when it is not HDFS. */
   get nameNodeEndpoints(): readonly { readonly host: string; readonly port: number }[] {
-    if (!this.defaultFs.startsWith('hdfs://')) return [];
+    if (!this.defaultFs.startsWith('hdfs://')) {
+      return [];
+    }
     const authority = this.defaultFs.slice('hdfs://'.length);
-    if (!this.list('dfs.nameservices').includes(authority)) return [hostAndPort(authority, 8020, 'fs.defaultFS')];
+    if (!this.list('dfs.nameservices').includes(authority)) {
+      return [hostAndPort(authority, 8020, 'fs.defaultFS')];
+    }
     const ids = this.list(`dfs.ha.namenodes.${authority}`);
     const suffixes = ids.length > 0 ? ids.map((id) => `.${authority}.${id}`) : [`.${authority}`];
     return suffixes.map((suffix) => {
       const key = `dfs.namenode.rpc-address${suffix}`;
       const address = this.get(key);
-      if (address === undefined) throw new TonyError('HADOOP_CONF_INVALID', `${key} is not set.`);
+      if (address === undefined) {
+        throw new TonyError('HADOOP_CONF_INVALID', `${key} is not set.`);
+      }
       return hostAndPort(address, 8020, key);
     });
   }
@@ -250,16 +278,22 @@ export class HadoopConfiguration {
   #resourceManagerAddresses(key: string, defaultPort: number): { host: string; port: number }[] {
     const resolve = (suffix: string): { host: string; port: number } => {
       const address = this.get(`${key}${suffix}`);
-      if (address !== undefined) return hostAndPort(address, defaultPort, `${key}${suffix}`);
+      if (address !== undefined) {
+        return hostAndPort(address, defaultPort, `${key}${suffix}`);
+      }
       const host = this.get(`yarn.resourcemanager.hostname${suffix}`);
-      if (host === undefined)
+      if (host === undefined) {
         throw new TonyError('HADOOP_CONF_INVALID', `Neither ${key}${suffix} nor yarn.resourcemanager.hostname${suffix} is set.`);
+      }
       return { host, port: defaultPort };
     };
-    if (!this.flag('yarn.resourcemanager.ha.enabled')) return [resolve('')];
+    if (!this.flag('yarn.resourcemanager.ha.enabled')) {
+      return [resolve('')];
+    }
     const ids = this.list('yarn.resourcemanager.ha.rm-ids');
-    if (ids.length === 0)
+    if (ids.length === 0) {
       throw new TonyError('HADOOP_CONF_INVALID', 'yarn.resourcemanager.ha.enabled is true, but yarn.resourcemanager.ha.rm-ids is empty.');
+    }
     return ids.map((id) => resolve(`.${id}`));
   }
 
@@ -274,11 +308,17 @@ export class HadoopConfiguration {
     for (let depth = 0; depth < SUBSTITUTION_LIMIT; depth += 1) {
       const match = VARIABLE.exec(value);
       const variable = match?.[1];
-      if (match === null || variable === undefined) return value;
+      if (match === null || variable === undefined) {
+        return value;
+      }
       const replacement = this.#variable(variable);
-      if (replacement === undefined || seen.has(match[0])) return value;
+      if (replacement === undefined || seen.has(match[0])) {
+        return value;
+      }
       // Only a value that contains variables can form a loop; the same plain variable may occur many times.
-      if (replacement.includes('${')) seen.add(match[0]);
+      if (replacement.includes('${')) {
+        seen.add(match[0]);
+      }
       value = value.slice(0, match.index) + replacement + value.slice(match.index + match[0].length);
     }
     throw new TonyError('HADOOP_CONF_INVALID', `${key}: more than ${SUBSTITUTION_LIMIT} substitutions in "${raw}".`);
@@ -329,8 +369,9 @@ function systemProperty(name: string, environment: Environment): string | undefi
 function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
   const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
-  if (match?.[1] === undefined || port < 1 || port > 65_535)
+  if (match?.[1] === undefined || port < 1 || port > 65_535) {
     throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${address}", expected host:port.`);
+  }
   return { host: match[1], port };
 }
 

@@ -44,17 +44,29 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   parser.ontext = add;
   parser.oncdata = add;
   parser.onopentag = ({ name, attributes }) => {
-    if (depth === 0) roots += 1;
-    if (depth === 0 && name !== 'configuration') fail(`the root element is <${name}>, expected <configuration>`);
-    if (roots > 1) fail(`a second root element <${name}>`);
-    if (name === 'include' || name.endsWith(':include')) fail('XInclude is not supported: put the properties into this file');
-    if (name === 'property' && depth === 1) property = { line: lineNow(), parts: new Map(Object.entries(attributes)) };
+    if (depth === 0) {
+      roots += 1;
+    }
+    if (depth === 0 && name !== 'configuration') {
+      fail(`the root element is <${name}>, expected <configuration>`);
+    }
+    if (roots > 1) {
+      fail(`a second root element <${name}>`);
+    }
+    if (name === 'include' || name.endsWith(':include')) {
+      fail('XInclude is not supported: put the properties into this file');
+    }
+    if (name === 'property' && depth === 1) {
+      property = { line: lineNow(), parts: new Map(Object.entries(attributes)) };
+    }
     depth += 1;
     content = '';
   };
   parser.onclosetag = (name) => {
     depth -= 1;
-    if (property !== null && depth === 2 && PARTS.has(name)) property.parts.set(name, content);
+    if (property !== null && depth === 2 && PARTS.has(name)) {
+      property.parts.set(name, content);
+    }
     if (property !== null && depth === 1) {
       properties.push(...propertyOf(property.parts, () => fail('a <property> without a <name>', property?.line)));
       property = null;
@@ -62,14 +74,18 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
     content = '';
   };
   parser.write(text).close();
-  if (roots === 0) fail('no <configuration> in it');
+  if (roots === 0) {
+    fail('no <configuration> in it');
+  }
   return properties;
 }
 
 /** No property if it lacks a value element, as in Hadoop. */
 function propertyOf(parts: ReadonlyMap<string, string>, unnamed: () => never): XmlProperty[] {
   const name = parts.get('name')?.trim();
-  if (name === undefined || name === '') return unnamed();
+  if (name === undefined || name === '') {
+    return unnamed();
+  }
   const value = parts.get('value')?.trim();
   const final = parts.get('final')?.trim() === 'true';
   return value === undefined ? [] : [{ name, value, final, source: parts.get('source')?.trim() || null }];

@@ -26,7 +26,9 @@ export async function configurationOfNode(
   try {
     const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
     const own = await withTimeout(ownProperties(authority, timeoutMs), timeoutMs, () => null);
-    if (own?.['fs.defaultFS'] === undefined) return null;
+    if (own?.['fs.defaultFS'] === undefined) {
+      return null;
+    }
     return HadoopConfiguration.fromProperties({ ...nameNodesUnsaid(own, otherwise), ...resourceManagersUnsaid(own, otherwise), ...own });
   } catch {
     return null;
@@ -40,14 +42,20 @@ type Properties = Readonly<Record<string, string>>;
  * names: all properties of `otherwise`.
  */
 function nameNodesUnsaid(own: Properties, otherwise: Properties): Properties {
-  if (says(own, NAME_NODES)) return {};
+  if (says(own, NAME_NODES)) {
+    return {};
+  }
   const said = partOf(otherwise, NAME_NODES);
   const { defaultFs } = HadoopConfiguration.fromProperties(own);
   const authority = defaultFs.slice('hdfs://'.length);
-  if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) return said;
+  if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) {
+    return said;
+  }
   const [url = ''] = addressesOf(() => HadoopConfiguration.fromProperties({ ...said, 'fs.defaultFS': defaultFs }).nameNodes(authority));
   const [scheme, address = ''] = url.split('://');
-  if (!isSameHost(address, authority)) return {};
+  if (!isSameHost(address, authority)) {
+    return {};
+  }
   return scheme === 'https'
     ? { 'dfs.http.policy': 'HTTPS_ONLY', 'dfs.namenode.https-address': address }
     : { 'dfs.namenode.http-address': address };
@@ -55,10 +63,14 @@ function nameNodesUnsaid(own: Properties, otherwise: Properties): Properties {
 
 /** If the node sets only the address where it registers, the ResourceManager runs on that host. */
 function resourceManagersUnsaid(own: Properties, otherwise: Properties): Properties {
-  if (says(own, RESOURCE_MANAGERS)) return {};
+  if (says(own, RESOURCE_MANAGERS)) {
+    return {};
+  }
   const said = partOf(otherwise, RESOURCE_MANAGERS);
   const registersAt = HadoopConfiguration.fromProperties(own).get('yarn.resourcemanager.resource-tracker.address');
-  if (registersAt === undefined) return said;
+  if (registersAt === undefined) {
+    return said;
+  }
   const there = Object.entries(said).filter(([key, value]) => /\.webapp\.(https\.)?address$/.test(key) && isSameHost(value, registersAt));
   return { ...Object.fromEntries(there), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }

@@ -14,7 +14,9 @@ const MAXIMUM_BYTES = 16 * 1024 * 1024;
 export async function configurationOfResourceManager(address: string): Promise<HadoopConfiguration> {
   const base = baseUrl(address);
   const all = await propertiesOfDaemon(base).catch((error: unknown) => {
-    if (error instanceof TonyError) throw error;
+    if (error instanceof TonyError) {
+      throw error;
+    }
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached at ${base.origin}: ${messageOf(error)}`, { cause: error });
   });
   return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
@@ -40,7 +42,9 @@ export async function propertiesOfDaemon(
       { method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: timeoutMs },
       { maximumBytes: MAXIMUM_BYTES },
     );
-    if (answer.status !== 200) throw new Error(`${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
+    if (answer.status !== 200) {
+      throw new Error(`${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
+    }
     return parseHadoopXml(answer.body.toString('utf8'), url.href);
   } finally {
     http.close();
@@ -51,9 +55,13 @@ export async function propertiesOfDaemon(
 function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };
-  if (known['yarn.resourcemanager.ha.enabled'] === 'true') return known;
+  if (known['yarn.resourcemanager.ha.enabled'] === 'true') {
+    return known;
+  }
   const hostname = known['yarn.resourcemanager.hostname'];
-  if (hostname === undefined || hostname === '0.0.0.0') known['yarn.resourcemanager.hostname'] = base.hostname;
+  if (hostname === undefined || hostname === '0.0.0.0') {
+    known['yarn.resourcemanager.hostname'] = base.hostname;
+  }
   known['yarn.http.policy'] = isHttps ? 'HTTPS_ONLY' : 'HTTP_ONLY';
   known[isHttps ? 'yarn.resourcemanager.webapp.https.address' : 'yarn.resourcemanager.webapp.address'] = base.host;
   return known;
@@ -68,6 +76,8 @@ function baseUrl(address: string): URL {
     });
   }
   // `host` omits ports 80 and 443; Hadoop's default ports replace an absent port.
-  if (url.port === '') return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
+  if (url.port === '') {
+    return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
+  }
   return url;
 }

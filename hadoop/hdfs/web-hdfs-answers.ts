@@ -22,7 +22,9 @@ export function refusal(status: number, path: string): { again: string } {
       hint: 'A cluster with Kerberos requires a delegation token.',
     });
   }
-  if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
+  if (status === 502 || status === 503 || status === 504) {
+    return { again: `HTTP ${status}` };
+  }
   throw notWebHdfs(`HTTP ${status}`);
 }
 
@@ -38,10 +40,14 @@ export function unreachable(what: string, reason: string): TonyError {
 
 export function jsonOf(text: string, operation: string): Record<string, unknown> {
   // SETPERMISSION, and RENAME with options, return 200 with an empty body.
-  if (text === '') return {};
+  if (text === '') {
+    return {};
+  }
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+    if (typeof value === 'object' && value !== null) {
+      return value as Record<string, unknown>;
+    }
   } catch {
     // Reported below.
   }
@@ -50,7 +56,9 @@ export function jsonOf(text: string, operation: string): Record<string, unknown>
 
 export function statusesOf({ FileStatuses }: Record<string, unknown>, operation: string): FileStatus[] {
   const statuses = recordOf(FileStatuses).FileStatus;
-  if (!Array.isArray(statuses)) throw notWebHdfs(`${operation} has no FileStatuses`);
+  if (!Array.isArray(statuses)) {
+    throw notWebHdfs(`${operation} has no FileStatuses`);
+  }
   // The listing of a file contains the file itself, without a name.
   return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');
 }

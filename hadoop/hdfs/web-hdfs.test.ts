@@ -15,7 +15,9 @@ beforeEach(() => {
   clients = [];
 });
 afterEach(() => {
-  for (const client of clients) client.close();
+  for (const client of clients) {
+    client.close();
+  }
   for (const server of servers) {
     server.closeAllConnections();
     server.close();
@@ -144,8 +146,11 @@ describe('writing a file', () => {
     return serve((_, response, query, path) => {
       expect(query.get('noredirect')).toBe('true');
       const location = `${dataNode}${path}?${query}`;
-      if (form === 'json') json(response, { Location: location });
-      else response.writeHead(307, { Location: location }).end();
+      if (form === 'json') {
+        json(response, { Location: location });
+      } else {
+        response.writeHead(307, { Location: location }).end();
+      }
     });
   }
 
@@ -189,7 +194,9 @@ describe('writing a file', () => {
       response.writeHead(201).end();
     });
     async function* source(): AsyncIterable<Buffer> {
-      for (let piece = 0; piece < 3; piece++) yield Buffer.alloc(700_000, piece);
+      for (let piece = 0; piece < 3; piece++) {
+        yield Buffer.alloc(700_000, piece);
+      }
     }
     const options = { overwrite: true, permission: 0o644 };
     await client([address]).create('/a', source(), { ...options, length: 2_100_000 });
@@ -212,7 +219,9 @@ describe('writing a file', () => {
       response.writeHead(201).end();
     });
     async function* source(): AsyncIterable<Buffer> {
-      for (let piece = 0; piece < 5; piece++) yield Buffer.alloc(1_000_000, 3);
+      for (let piece = 0; piece < 5; piece++) {
+        yield Buffer.alloc(1_000_000, 3);
+      }
     }
     await client([address]).create('/a', source, { overwrite: true, permission: 0o644, length: 5_000_000 });
     expect(tries).toBe(3);
@@ -226,7 +235,9 @@ describe('writing a file', () => {
     let closed = false;
     async function* source(): AsyncIterable<Buffer> {
       try {
-        for (;;) yield Buffer.alloc(500_000);
+        for (;;) {
+          yield Buffer.alloc(500_000);
+        }
       } finally {
         closed = true;
       }
@@ -245,7 +256,9 @@ describe('writing a file', () => {
     });
     let yielded = 0;
     async function* endless(): AsyncIterable<Buffer> {
-      for (; ; yielded += 1) yield Buffer.alloc(1_000_000);
+      for (; ; yielded += 1) {
+        yield Buffer.alloc(1_000_000);
+      }
     }
     await expect(client([address]).create('/a', endless(), { overwrite: true, permission: 0o644 })).rejects.toMatchObject({
       code: 'STORAGE_FULL',
@@ -255,7 +268,9 @@ describe('writing a file', () => {
 
   test('waits for a source that pauses, but not for a DataNode that does', async () => {
     const address = await cluster('json', async (request, response, _, path) => {
-      if (path.endsWith('stuck')) return;
+      if (path.endsWith('stuck')) {
+        return;
+      }
       await bodyOf(request);
       response.writeHead(201).end();
     });
@@ -294,8 +309,11 @@ describe('reading a file', () => {
       give(response, data.subarray(offset, length === null ? data.length : offset + Number(length)), opened);
     });
     return serve((_, response, query, path) => {
-      if (query.get('op') === 'GETFILESTATUS') json(response, status({ length: data.length, ...changed(opened) }));
-      else json(response, { Location: `${dataNode}${path}?${query}` });
+      if (query.get('op') === 'GETFILESTATUS') {
+        json(response, status({ length: data.length, ...changed(opened) }));
+      } else {
+        json(response, { Location: `${dataNode}${path}?${query}` });
+      }
     });
   }
   /** The header announces the full length, but the body ends early. */
@@ -306,8 +324,11 @@ describe('reading a file', () => {
 
   test('continues where a connection broke', async () => {
     const address = await file((response, bytes, opened) => {
-      if (opened < 4) breakOff(response, bytes, 200_000);
-      else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+      if (opened < 4) {
+        breakOff(response, bytes, 200_000);
+      } else {
+        response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+      }
     });
     const stream = await client([address]).open('/a', { offset: 11, length: 900_000 });
     expect(Buffer.concat(await stream.toArray()).equals(data.subarray(11, 900_011))).toBe(true);
@@ -348,8 +369,11 @@ describe('reading a file', () => {
 
   test('restarts a read of a whole file when it breaks, and rejects a file that is too large', async () => {
     const address = await file((response, bytes, opened) => {
-      if (opened < 3) breakOff(response, bytes, 100_000);
-      else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+      if (opened < 3) {
+        breakOff(response, bytes, 100_000);
+      } else {
+        response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+      }
     });
     expect((await client([address]).read('/a')).equals(data)).toBe(true);
     const huge = await file((response) => void response.writeHead(200, { 'Content-Length': 5e9 }).write('x'));
@@ -392,28 +416,41 @@ describe('a lost answer', () => {
   async function forgetful(afterwards: Handler): Promise<string> {
     let calls = 0;
     return serve((request, response, query, path) => {
-      if (query.get('op') === 'GETFILESTATUS') return afterwards(request, response, query, path);
+      if (query.get('op') === 'GETFILESTATUS') {
+        return afterwards(request, response, query, path);
+      }
       calls += 1;
-      if (calls === 1) response.destroy();
-      else afterwards(request, response, query, path);
+      if (calls === 1) {
+        response.destroy();
+      } else {
+        afterwards(request, response, query, path);
+      }
     });
   }
 
   test('counts as success when the rename happened', async () => {
     let asked = 0;
     const address = await forgetful((_, response, query, path) => {
-      if (query.get('op') === 'RENAME') return refuse(response, 'FileNotFoundException', 'rename source /from is not found.', 404);
+      if (query.get('op') === 'RENAME') {
+        return refuse(response, 'FileNotFoundException', 'rename source /from is not found.', 404);
+      }
       asked += 1;
-      if (path.endsWith('/from') && asked > 1) refuse(response, 'FileNotFoundException', '', 404);
-      else json(response, status());
+      if (path.endsWith('/from') && asked > 1) {
+        refuse(response, 'FileNotFoundException', '', 404);
+      } else {
+        json(response, status());
+      }
     });
     expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('renamed');
   });
 
   test('counts as failure when another file took the target name', async () => {
     const address = await forgetful((_, response, query, path) => {
-      if (query.get('op') === 'RENAME') refuse(response, 'FileAlreadyExistsException', 'rename destination /to already exists');
-      else json(response, status({ fileId: path.endsWith('/from') ? 77 : 78 }));
+      if (query.get('op') === 'RENAME') {
+        refuse(response, 'FileAlreadyExistsException', 'rename destination /to already exists');
+      } else {
+        json(response, status({ fileId: path.endsWith('/from') ? 77 : 78 }));
+      }
     });
     expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('target-exists');
   });

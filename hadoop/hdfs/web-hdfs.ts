@@ -47,8 +47,11 @@ export class WebHdfs {
   constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly user: string | null }) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS, { firstPatienceMs: options.firstPatienceMs });
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
-    if (options.delegation !== undefined) this.#identity = { delegation: Buffer.from(options.delegation.reveal()).toString('latin1') };
-    else this.#identity = options.user === null ? {} : { 'user.name': options.user };
+    if (options.delegation !== undefined) {
+      this.#identity = { delegation: Buffer.from(options.delegation.reveal()).toString('latin1') };
+    } else {
+      this.#identity = options.user === null ? {} : { 'user.name': options.user };
+    }
   }
 
   /** The file system behind `hdfs://authority`. */
@@ -60,7 +63,9 @@ export class WebHdfs {
   async status(path: string): Promise<FileStatus | null> {
     const answer = await this.#call('GET', 'GETFILESTATUS', path);
     if ('remote' in answer) {
-      if (isMissing(answer.remote)) return null;
+      if (isMissing(answer.remote)) {
+        return null;
+      }
       throw storageError(answer.remote, path);
     }
     return fileStatusOf(answer.json.FileStatus);
@@ -70,7 +75,9 @@ export class WebHdfs {
   async list(path: string): Promise<FileStatus[] | null> {
     const answer = await this.#call('GET', 'LISTSTATUS', path);
     if ('remote' in answer) {
-      if (isMissing(answer.remote)) return null;
+      if (isMissing(answer.remote)) {
+        return null;
+      }
       throw storageError(answer.remote, path);
     }
     return statusesOf(answer.json, 'LISTSTATUS');
@@ -83,25 +90,41 @@ export class WebHdfs {
       const after = found.at(-1)?.name ?? '';
       const answer = await this.#call('GET', 'LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after });
       if ('remote' in answer) {
-        if (isMissing(answer.remote)) return found.length === 0 ? null : found;
+        if (isMissing(answer.remote)) {
+          return found.length === 0 ? null : found;
+        }
         throw storageError(answer.remote, path);
       }
       const { partialListing, remainingEntries } = recordOf(answer.json.DirectoryListing);
       const part = statusesOf(recordOf(partialListing), 'LISTSTATUS_BATCH');
-      for (const status of part) if (found.length < most) found.push(status);
-      if (part.length === 0 || remainingEntries === 0 || found.length >= most) return found;
-      if (typeof remainingEntries !== 'number') throw notWebHdfs('LISTSTATUS_BATCH has no remainingEntries');
+      for (const status of part) {
+        if (found.length < most) {
+          found.push(status);
+        }
+      }
+      if (part.length === 0 || remainingEntries === 0 || found.length >= most) {
+        return found;
+      }
+      if (typeof remainingEntries !== 'number') {
+        throw notWebHdfs('LISTSTATUS_BATCH has no remainingEntries');
+      }
     }
   }
 
   /** Streams the bytes from `offset` on. Survives broken connections as long as the file has not changed. */
   async open(path: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
     const before = await this.status(path);
-    if (before === null) throw new TonyError('NOT_FOUND', `${path} does not exist.`);
-    if (before.type === 'folder') throw new TonyError('NOT_FOUND', `${path} is a folder, not a file.`);
+    if (before === null) {
+      throw new TonyError('NOT_FOUND', `${path} does not exist.`);
+    }
+    if (before.type === 'folder') {
+      throw new TonyError('NOT_FOUND', `${path} is a folder, not a file.`);
+    }
     const offset = range.offset ?? 0;
     const length = Math.max(0, Math.min(range.length ?? before.length, before.length - offset));
-    if (length === 0) return Readable.from([]);
+    if (length === 0) {
+      return Readable.from([]);
+    }
     const changed = (): TonyError => new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
     return new ResumingReader(
       { offset, length },
@@ -119,7 +142,9 @@ export class WebHdfs {
       },
       async () => {
         const now = await this.status(path);
-        if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) throw changed();
+        if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) {
+          throw changed();
+        }
       },
     );
   }
@@ -128,10 +153,14 @@ export class WebHdfs {
   async read(path: string): Promise<Buffer> {
     const ended = await this.#round.run<Buffer>(async (address) => {
       const found = await this.#locate('GET', this.#url(address, path, 'OPEN', { noredirect: 'true' }), path);
-      if ('again' in found) return found;
+      if ('again' in found) {
+        return found;
+      }
       return this.#interpret(path, [200], async () => {
         const response = await this.#http.send({ method: 'GET', url: found.result, idleTimeoutMs: this.#idleTimeoutMs });
-        if (response.statusCode !== 200) return { response, result: Buffer.alloc(0) };
+        if (response.statusCode !== 200) {
+          return { response, result: Buffer.alloc(0) };
+        }
         if (Number(response.headers['content-length'] ?? 0) > MAXIMUM_READ_BYTES) {
           response.destroy();
           throw new TonyError('STORAGE_REFUSED', `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, too large to be read at once.`);
@@ -139,7 +168,9 @@ export class WebHdfs {
         return { response, result: await readWhole(response, MAXIMUM_READ_BYTES) };
       });
     });
-    if ('reason' in ended) throw unreachable(`Reading ${path}`, ended.reason);
+    if ('reason' in ended) {
+      throw unreachable(`Reading ${path}`, ended.reason);
+    }
     return ended.result;
   }
 
@@ -163,14 +194,18 @@ export class WebHdfs {
     };
     const ended = await this.#round.run<true>(async (address) => {
       const found = await this.#locate('PUT', this.#url(address, path, 'CREATE', parameters), path);
-      if ('again' in found) return found;
+      if ('again' in found) {
+        return found;
+      }
       const outcome = await this.#interpret(path, [201, 200], async () => {
         const response = await upload(this.#http, found.result, openSource(data), {
           idleTimeoutMs: this.#idleTimeoutMs,
           length: options.length,
           onProgress: options.onProgress,
         });
-        if (response.statusCode === 201 || response.statusCode === 200) response.resume();
+        if (response.statusCode === 201 || response.statusCode === 200) {
+          response.resume();
+        }
         return { response, result: true as const };
       });
       if ('again' in outcome && !canBeSentAgain(data)) {
@@ -178,34 +213,54 @@ export class WebHdfs {
       }
       return outcome;
     });
-    if ('reason' in ended) throw unreachable(`Writing ${path}`, ended.reason);
+    if ('reason' in ended) {
+      throw unreachable(`Writing ${path}`, ended.reason);
+    }
   }
 
   async makeFolder(path: string, permission: number): Promise<void> {
     const answer = await this.#call('PUT', 'MKDIRS', path, { permission: octal(permission) });
-    if ('remote' in answer) throw storageError(answer.remote, path);
-    if (answer.json.boolean !== true) throw new TonyError('STORAGE_REFUSED', `${path}: the NameNode did not create the folder.`);
+    if ('remote' in answer) {
+      throw storageError(answer.remote, path);
+    }
+    if (answer.json.boolean !== true) {
+      throw new TonyError('STORAGE_REFUSED', `${path}: the NameNode did not create the folder.`);
+    }
   }
 
   /** Atomic. Unlike `hdfs dfs -mv`, never moves into an existing folder. The parent of `to` must exist. */
   async rename(from: string, to: string, options: { readonly overwrite: boolean }): Promise<RenameOutcome> {
     const before = await this.status(from);
-    if (before === null) return 'source-missing';
+    if (before === null) {
+      return 'source-missing';
+    }
     const answer = await this.#call('PUT', 'RENAME', from, { destination: to, renameoptions: options.overwrite ? 'OVERWRITE' : 'NONE' });
-    if (!('remote' in answer)) return 'renamed';
+    if (!('remote' in answer)) {
+      return 'renamed';
+    }
     const { exception } = answer.remote;
     if (exception === 'FileNotFoundException' || exception === 'FileAlreadyExistsException') {
       // After a lost response, an apparent rejection may be the success of the first attempt.
       const after = answer.mayHaveHappened ? await this.status(to) : null;
-      if (after !== null && isSameFile(before, after) && from !== to) return 'renamed';
-      if (exception === 'FileAlreadyExistsException') return 'target-exists';
-      if ((await this.status(from)) === null) return 'source-missing';
+      if (after !== null && isSameFile(before, after) && from !== to) {
+        return 'renamed';
+      }
+      if (exception === 'FileAlreadyExistsException') {
+        return 'target-exists';
+      }
+      if ((await this.status(from)) === null) {
+        return 'source-missing';
+      }
     }
     if (exception === 'IOException') {
       // The NameNode rejects a rename of a file over a folder, or the reverse, with "must both be directories".
       const target = await this.status(to);
-      if (target !== null && !options.overwrite) return 'target-exists';
-      if (target?.type === 'folder') throw new TonyError('ALREADY_EXISTS', `${to} is a folder.`);
+      if (target !== null && !options.overwrite) {
+        return 'target-exists';
+      }
+      if (target?.type === 'folder') {
+        throw new TonyError('ALREADY_EXISTS', `${to} is a folder.`);
+      }
     }
     throw storageError(answer.remote, `${from} to ${to}`);
   }
@@ -213,8 +268,12 @@ export class WebHdfs {
   /** Removes a file, or a folder with its content; returns false when the path does not exist. */
   async remove(path: string): Promise<boolean> {
     const answer = await this.#call('DELETE', 'DELETE', path, { recursive: 'true' });
-    if (!('remote' in answer)) return answer.json.boolean === true || answer.mayHaveHappened;
-    if (isMissing(answer.remote)) return false;
+    if (!('remote' in answer)) {
+      return answer.json.boolean === true || answer.mayHaveHappened;
+    }
+    if (isMissing(answer.remote)) {
+      return false;
+    }
     throw storageError(answer.remote, path);
   }
 
@@ -262,17 +321,25 @@ export class WebHdfs {
         const request: HttpRequest = { method, url: this.#url(address, path, operation, parameters), idleTimeoutMs: this.#idleTimeoutMs };
         answer = await this.#http.fetch(request, { maximumBytes: MAXIMUM_ANSWER_BYTES });
       } catch (error) {
-        if (!isConnectionFailure(error)) throw notWebHdfs(messageOf(error));
+        if (!isConnectionFailure(error)) {
+          throw notWebHdfs(messageOf(error));
+        }
         mayHaveHappened = true;
         return { again: messageOf(error) };
       }
       const text = answer.body.toString('utf8');
-      if (answer.status === 200) return { result: { json: jsonOf(text, operation) } };
+      if (answer.status === 200) {
+        return { result: { json: jsonOf(text, operation) } };
+      }
       const remote = parseRemoteException(text);
-      if (remote === null) return refusal(answer.status, path);
+      if (remote === null) {
+        return refusal(answer.status, path);
+      }
       return isTransient(remote) ? { again: `${remote.message} (${remote.exception})` } : { result: { remote } };
     });
-    if ('reason' in ended) throw unreachable(`${operation} ${path}`, ended.reason);
+    if ('reason' in ended) {
+      throw unreachable(`${operation} ${path}`, ended.reason);
+    }
     return { ...ended.result, mayHaveHappened };
   }
 
@@ -281,13 +348,17 @@ export class WebHdfs {
     const parameters = { offset: String(range.offset), ...length, noredirect: 'true' };
     const ended = await this.#round.run<IncomingMessage>(async (address) => {
       const found = await this.#locate('GET', this.#url(address, path, 'OPEN', parameters), path);
-      if ('again' in found) return found;
+      if ('again' in found) {
+        return found;
+      }
       return this.#interpret(path, [200], async () => {
         const response = await this.#http.send({ method: 'GET', url: found.result, idleTimeoutMs: this.#idleTimeoutMs, isHeldByUs });
         return { response, result: response };
       });
     });
-    if ('reason' in ended) throw unreachable(`Reading ${path}`, ended.reason);
+    if ('reason' in ended) {
+      throw unreachable(`Reading ${path}`, ended.reason);
+    }
     return ended.result;
   }
 
@@ -305,8 +376,12 @@ export class WebHdfs {
       }
       return { response, result: true };
     });
-    if ('again' in outcome) return outcome;
-    if (location === undefined || !URL.canParse(location)) throw notWebHdfs('there is no Location in a redirect');
+    if ('again' in outcome) {
+      return outcome;
+    }
+    if (location === undefined || !URL.canParse(location)) {
+      throw notWebHdfs('there is no Location in a redirect');
+    }
     return { result: new URL(location) };
   }
 
@@ -320,17 +395,25 @@ export class WebHdfs {
     try {
       const { response, result } = await attempt();
       const status = response.statusCode ?? 0;
-      if (successes.includes(status)) return { result };
+      if (successes.includes(status)) {
+        return { result };
+      }
       refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
       // The server no longer reads the rest of a rejected upload.
       response.destroy();
     } catch (error) {
-      if (error instanceof TonyError || !isConnectionFailure(error)) throw error;
+      if (error instanceof TonyError || !isConnectionFailure(error)) {
+        throw error;
+      }
       return { again: messageOf(error) };
     }
     const remote = parseRemoteException(refused.text);
-    if (remote === null) return refusal(refused.status, path);
-    if (isTransient(remote)) return { again: `${remote.message} (${remote.exception})` };
+    if (remote === null) {
+      return refusal(refused.status, path);
+    }
+    if (isTransient(remote)) {
+      return { again: `${remote.message} (${remote.exception})` };
+    }
     throw storageError(remote, path);
   }
 
@@ -347,7 +430,9 @@ function isConnectionFailure(error: unknown): boolean {
 }
 
 function isSameFile(a: FileStatus, b: FileStatus): boolean {
-  if (a.fileId > 0) return a.fileId === b.fileId;
+  if (a.fileId > 0) {
+    return a.fileId === b.fileId;
+  }
   return a.length === b.length && a.modificationTime === b.modificationTime;
 }
 

@@ -89,7 +89,9 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
   for await (const chunk of response as AsyncIterable<Buffer>) {
     size += chunk.length;
     // Leaving the loop destroys the response and its connection.
-    if (size > maximumBytes) throw new Error(`the answer is larger than ${maximumBytes} bytes`);
+    if (size > maximumBytes) {
+      throw new Error(`the answer is larger than ${maximumBytes} bytes`);
+    }
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, size);
@@ -98,8 +100,11 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
 function watch(sent: ClientRequest, socket: Socket, request: HttpRequest): void {
   const connectMs = Math.min(CONNECT_TIMEOUT_MS, request.idleTimeoutMs);
   const onTimeout = (): void => {
-    if (request.isHeldByUs?.()) socket.setTimeout(request.idleTimeoutMs);
-    else sent.destroy(timeoutError(socket.connecting, socket.connecting ? connectMs : request.idleTimeoutMs));
+    if (request.isHeldByUs?.()) {
+      socket.setTimeout(request.idleTimeoutMs);
+    } else {
+      sent.destroy(timeoutError(socket.connecting, socket.connecting ? connectMs : request.idleTimeoutMs));
+    }
   };
   const onConnect = (): void => {
     socket.setTimeout(request.idleTimeoutMs);

@@ -16,7 +16,9 @@ export function parseRemoteException(text: string): RemoteException | null {
     return null;
   }
   const remote = isRecord(answer) ? answer.RemoteException : undefined;
-  if (!isRecord(remote) || typeof remote.exception !== 'string') return null;
+  if (!isRecord(remote) || typeof remote.exception !== 'string') {
+    return null;
+  }
   // Some exceptions append the Java stack trace to the first line of their message.
   const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
   return { exception: remote.exception, message };
@@ -61,7 +63,9 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 /** Converts the error of the file system into a TonyError for the user. */
 export function storageError(remote: RemoteException, what: string): TonyError {
   const said = `${remote.message} (${remote.exception})`;
-  if (isMissingBelowFile(remote)) return new TonyError('NOT_FOUND', `${what}: ${said}`);
+  if (isMissingBelowFile(remote)) {
+    return new TonyError('NOT_FOUND', `${what}: ${said}`);
+  }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
     return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${said}`, {
       hint: 'Check the space and the health of the DataNodes.',

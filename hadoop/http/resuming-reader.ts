@@ -32,9 +32,13 @@ export class ResumingReader extends Readable {
 
   override _read(): void {
     this.#isHeld = false;
-    if (this.#remaining === 0) this.push(null);
-    else if (this.#response !== null) this.#response.resume();
-    else if (!this.#isConnecting) void this.#connect();
+    if (this.#remaining === 0) {
+      this.push(null);
+    } else if (this.#response !== null) {
+      this.#response.resume();
+    } else if (!this.#isConnecting) {
+      void this.#connect();
+    }
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
@@ -47,8 +51,11 @@ export class ResumingReader extends Readable {
     try {
       const response = await this.#open(this.#offset, () => this.#isHeld);
       this.#isConnecting = false;
-      if (this.destroyed) response.destroy();
-      else this.#follow(response);
+      if (this.destroyed) {
+        response.destroy();
+      } else {
+        this.#follow(response);
+      }
     } catch (error) {
       this.destroy(error instanceof Error ? error : new Error(String(error)));
     }
@@ -58,22 +65,29 @@ export class ResumingReader extends Readable {
     this.#response = response;
     let isOver = false;
     const broken = (): void => {
-      if (isOver || this.destroyed) return;
+      if (isOver || this.destroyed) {
+        return;
+      }
       isOver = true;
       this.#response = null;
       response.destroy();
       void this.#resume();
     };
     response.on('data', (chunk: Buffer) => {
-      if (isOver) return;
+      if (isOver) {
+        return;
+      }
       const bytes = chunk.length > this.#remaining ? chunk.subarray(0, this.#remaining) : chunk;
       this.#offset += bytes.length;
       this.#remaining -= bytes.length;
       this.#hasProgress = true;
-      if (this.#remaining === 0) isOver = true;
+      if (this.#remaining === 0) {
+        isOver = true;
+      }
       const wantsMore = this.push(bytes);
-      if (this.#remaining === 0) this.push(null);
-      else if (!wantsMore) {
+      if (this.#remaining === 0) {
+        this.push(null);
+      } else if (!wantsMore) {
         this.#isHeld = true;
         response.pause();
       }
@@ -86,11 +100,14 @@ export class ResumingReader extends Readable {
   async #resume(): Promise<void> {
     this.#isConnecting = true;
     try {
-      if (!this.#hasProgress)
+      if (!this.#hasProgress) {
         throw new TonyError('HDFS_UNREACHABLE', 'The connection to the DataNode broke twice without a byte in between.');
+      }
       this.#hasProgress = false;
       await this.#beforeResume();
-      if (!this.destroyed) await this.#connect();
+      if (!this.destroyed) {
+        await this.#connect();
+      }
     } catch (error) {
       this.destroy(error instanceof Error ? error : new Error(String(error)));
     }

@@ -44,7 +44,9 @@ export async function upload(
   /** Resolves when the bytes have left this process, or when the request has a response or has failed. */
   const write = (piece: Uint8Array): Promise<void> =>
     new Promise((resolve) => {
-      if (settled) return resolve();
+      if (settled) {
+        return resolve();
+      }
       wake = resolve;
       sent.write(piece, () => resolve());
     });
@@ -56,18 +58,28 @@ export async function upload(
     for await (const piece of whole ? slices(data) : regroup(data)) {
       waitsForSource = false;
       await flushed;
-      if (settled) break;
+      if (settled) {
+        break;
+      }
       bytes += piece.byteLength;
-      if (length !== undefined && bytes > length) throw wrongLength(length, bytes);
+      if (length !== undefined && bytes > length) {
+        throw wrongLength(length, bytes);
+      }
       flushed = write(piece);
       const sentSoFar = bytes;
-      if (options.onProgress !== undefined) flushed = flushed.then(() => (settled ? undefined : options.onProgress?.(sentSoFar)));
+      if (options.onProgress !== undefined) {
+        flushed = flushed.then(() => (settled ? undefined : options.onProgress?.(sentSoFar)));
+      }
       waitsForSource = true;
     }
     waitsForSource = false;
     await flushed;
-    if (!settled && length !== undefined && bytes < length) throw wrongLength(length, bytes);
-    if (!settled) sent.end();
+    if (!settled && length !== undefined && bytes < length) {
+      throw wrongLength(length, bytes);
+    }
+    if (!settled) {
+      sent.end();
+    }
     return await answer;
   } catch (error) {
     sent.destroy();
@@ -80,7 +92,9 @@ function wrongLength(promised: number, given: number): TonyError {
 }
 
 function* slices(data: Uint8Array): Iterable<Uint8Array> {
-  for (let at = 0; at < data.byteLength; at += PIECE_BYTES) yield data.subarray(at, at + PIECE_BYTES);
+  for (let at = 0; at < data.byteLength; at += PIECE_BYTES) {
+    yield data.subarray(at, at + PIECE_BYTES);
+  }
 }
 
 /**
@@ -98,11 +112,15 @@ export async function* regroup(source: AsyncIterable<Uint8Array>, pieceBytes = P
       filling.set(part, filled);
       filled += part.byteLength;
       at += part.byteLength;
-      if (filled < pieceBytes) continue;
+      if (filled < pieceBytes) {
+        continue;
+      }
       yield filling;
       [filling, resting] = [resting, filling];
       filled = 0;
     }
   }
-  if (filling !== null && filled > 0) yield filling.subarray(0, filled);
+  if (filling !== null && filled > 0) {
+    yield filling.subarray(0, filled);
+  }
 }

@@ -40,7 +40,9 @@ describe('reading a file that a NodeManager wrote', () => {
     );
     for (const [index, id] of ids.entries()) {
       const [, , , stdout, log] = files.slice(index * expected.length);
-      if (stdout === undefined || log === undefined) throw new Error('the files above');
+      if (stdout === undefined || log === undefined) {
+        throw new Error('the files above');
+      }
       const whole = await readAggregatedFile(source, stdout, 0, stdout.size);
       expect(whole).toEqual(Buffer.concat([Buffer.from(`attempt ${id}\n1\n2\n3\n4\n5\n`), Buffer.from([0, 0xff, 0xc3, 0xa9])]));
       expect((await readAggregatedFile(source, log, 0, 13)).toString()).toBe('first line\nxx');
@@ -53,14 +55,22 @@ describe('reading a file that a NodeManager wrote', () => {
 
 /** The inverse of readVLong, after TFile's writer: always the shortest encoding. */
 function vlong(value: number): Buffer {
-  if (value >= -32 && value < 128) return Buffer.from([value & 0xff]);
+  if (value >= -32 && value < 128) {
+    return Buffer.from([value & 0xff]);
+  }
   const magnitude = value < 0 ? -value - 1 : value;
   const bytes = Buffer.alloc(8);
   bytes.writeBigInt64BE(BigInt(value));
   const tail = (length: number): Buffer => bytes.subarray(8 - length);
-  if (magnitude < 20 * 2 ** 8) return Buffer.from([Math.floor(value / 2 ** 8) - 52, ...tail(1)]);
-  if (magnitude < 16 * 2 ** 16) return Buffer.from([Math.floor(value / 2 ** 16) - 88, ...tail(2)]);
-  if (magnitude < 8 * 2 ** 24) return Buffer.from([Math.floor(value / 2 ** 24) - 112, ...tail(3)]);
+  if (magnitude < 20 * 2 ** 8) {
+    return Buffer.from([Math.floor(value / 2 ** 8) - 52, ...tail(1)]);
+  }
+  if (magnitude < 16 * 2 ** 16) {
+    return Buffer.from([Math.floor(value / 2 ** 16) - 88, ...tail(2)]);
+  }
+  if (magnitude < 8 * 2 ** 24) {
+    return Buffer.from([Math.floor(value / 2 ** 24) - 112, ...tail(3)]);
+  }
   const length = [4, 5, 6, 7, 8].find((size) => magnitude < 2 ** (8 * size - 1)) ?? 8;
   return Buffer.from([length - 129, ...tail(length)]);
 }
@@ -89,7 +99,9 @@ function writeTFile(blocks: Container[][], compression: 'none' | 'gz', chunk: nu
   const chunked = (value: Buffer): Buffer => {
     const chunks: Buffer[] = [];
     let from = 0;
-    for (; value.length - from > chunk; from += chunk) chunks.push(vlong(-chunk), value.subarray(from, from + chunk));
+    for (; value.length - from > chunk; from += chunk) {
+      chunks.push(vlong(-chunk), value.subarray(from, from + chunk));
+    }
     return Buffer.concat([...chunks, vlong(value.length - from), value.subarray(from)]);
   };
   const record = (key: string, value: Buffer): Buffer => Buffer.concat([vlong(utf(key).length), utf(key), chunked(value)]);
@@ -175,7 +187,9 @@ test('reads VLongs of all lengths', async () => {
     Number.MAX_SAFE_INTEGER,
     Number.MIN_SAFE_INTEGER,
   ];
-  for (const value of edges) expect(await readVLong(new ByteCursor(Readable.from([vlong(value)])))).toBe(value);
+  for (const value of edges) {
+    expect(await readVLong(new ByteCursor(Readable.from([vlong(value)])))).toBe(value);
+  }
   await fc.assert(
     fc.asyncProperty(
       fc.maxSafeInteger(),
@@ -217,7 +231,9 @@ test('finds every file with its content, whatever the chunks, blocks and compres
 
 test('rejects damaged logs without allocating the memory that they claim', async () => {
   const whole = golden('aggregated-log-none.tfile');
-  for (const cut of [0, 10, 44, 500, 993]) await expect(indexAggregatedLog(sourceOf(whole.subarray(0, cut)))).rejects.toThrow(/TFile/);
+  for (const cut of [0, 10, 44, 500, 993]) {
+    await expect(indexAggregatedLog(sourceOf(whole.subarray(0, cut)))).rejects.toThrow(/TFile/);
+  }
   await fc.assert(
     fc.asyncProperty(fc.nat(whole.length - 1), fc.integer({ min: 1, max: 255 }), async (at, flip) => {
       const bad = Buffer.from(whole);

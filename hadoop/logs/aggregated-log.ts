@@ -38,7 +38,9 @@ export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PART
         for await (const file of readRecord(cursor, compression, block, most - parts)) {
           files.push(file);
           parts += 1 + file.spans.length;
-          if (parts > most) throw tooManyParts();
+          if (parts > most) {
+            throw tooManyParts();
+          }
         }
       }
     } finally {
@@ -61,7 +63,9 @@ function tooManyParts(): RangeError {
 export async function readAggregatedFile(source: ByteSource, file: AggregatedFile, offset: number, length: number): Promise<Buffer> {
   const spans = clip(file.spans, offset, length);
   const [first] = spans;
-  if (first === undefined) return Buffer.alloc(0);
+  if (first === undefined) {
+    return Buffer.alloc(0);
+  }
   const cursor = await openBlock(source, file.compression, file.block, first.at);
   // A cursor counts from the position where it was opened, or in a compressed block from the start of the block.
   const base = first.at - cursor.position;
@@ -85,11 +89,17 @@ async function* readRecord(cursor: ByteCursor, compression: Compression, block: 
     while (!(await value.isAtEnd())) {
       const name = await value.takeUtf();
       const digits = await value.takeUtf();
-      if (!/^\d{1,15}$/.test(digits)) throw new RangeError(`"${digits.slice(0, 100)}" is not the length of a log file`);
-      if (name.length > LONGEST_NAME) throw new RangeError(`a name of ${name.length} characters`);
+      if (!/^\d{1,15}$/.test(digits)) {
+        throw new RangeError(`"${digits.slice(0, 100)}" is not the length of a log file`);
+      }
+      if (name.length > LONGEST_NAME) {
+        throw new RangeError(`a name of ${name.length} characters`);
+      }
       const size = Number(digits);
       const spans = await value.locate(size, most);
-      if (spans === null) throw tooManyParts();
+      if (spans === null) {
+        throw tooManyParts();
+      }
       yield { containerId, name, size, compression, block, spans };
     }
   } else {
@@ -104,7 +114,9 @@ function clip(spans: readonly Span[], offset: number, length: number): Span[] {
   for (const span of spans) {
     const from = Math.max(offset, start);
     const to = Math.min(offset + length, start + span.length);
-    if (to > from) clipped.push({ at: span.at + from - start, length: to - from });
+    if (to > from) {
+      clipped.push({ at: span.at + from - start, length: to - from });
+    }
     start += span.length;
   }
   return clipped;

@@ -40,14 +40,20 @@ export class ByteCursor {
   async takeThrough(marker: Buffer, maximum: number): Promise<Buffer> {
     let taken = Buffer.alloc(0);
     for (;;) {
-      if (!(await this.#fill())) throw new RangeError(`the data ends before ${JSON.stringify(marker.toString())}`);
+      if (!(await this.#fill())) {
+        throw new RangeError(`the data ends before ${JSON.stringify(marker.toString())}`);
+      }
       const joined = Buffer.concat([taken, this.#rest]);
       const found = joined.indexOf(marker);
       const length = found < 0 ? joined.length : found + marker.length;
-      if (length > maximum) throw new RangeError(`no ${JSON.stringify(marker.toString())} within ${maximum} bytes`);
+      if (length > maximum) {
+        throw new RangeError(`no ${JSON.stringify(marker.toString())} within ${maximum} bytes`);
+      }
       await this.skip(length - taken.length);
       taken = joined.subarray(0, length);
-      if (found >= 0) return taken;
+      if (found >= 0) {
+        return taken;
+      }
     }
   }
 
@@ -56,7 +62,9 @@ export class ByteCursor {
     const parts: Buffer[] = [];
     for (let size = 0; await this.#fill(); ) {
       size += this.#rest.length;
-      if (size > maximum) throw new RangeError(`more than ${maximum} bytes are left`);
+      if (size > maximum) {
+        throw new RangeError(`more than ${maximum} bytes are left`);
+      }
       parts.push(await this.take(this.#rest.length));
     }
     return Buffer.concat(parts);
@@ -69,7 +77,9 @@ export class ByteCursor {
 
   async #advance(length: number, visit: (part: Uint8Array) => void): Promise<void> {
     for (let left = length; left > 0; ) {
-      if (!(await this.#fill())) throw new RangeError(`the data ends ${left} bytes too early`);
+      if (!(await this.#fill())) {
+        throw new RangeError(`the data ends ${left} bytes too early`);
+      }
       const part = this.#rest.subarray(0, left);
       visit(part);
       this.#rest = this.#rest.subarray(part.length);
@@ -82,7 +92,9 @@ export class ByteCursor {
   async #fill(): Promise<boolean> {
     while (this.#rest.length === 0) {
       const next = await this.#chunks.next();
-      if (next.done) return false;
+      if (next.done) {
+        return false;
+      }
       this.#rest = next.value;
     }
     return true;

@@ -13,7 +13,9 @@ beforeEach(() => {
   readers = [];
 });
 afterEach(() => {
-  for (const reader of readers) reader.close();
+  for (const reader of readers) {
+    reader.close();
+  }
   for (const server of servers) {
     server.closeAllConnections();
     server.close();
@@ -103,11 +105,15 @@ async function hdfs(): Promise<string | null> {
   const { nodeHttp } = await node((request, response) => {
     const { searchParams, host, pathname } = new URL(request.url ?? '', `http://${request.headers.host}`);
     const operation = searchParams.get('op');
-    if (pathname.startsWith('/ws/v1/node/')) response.writeHead(404).end('Cannot find this log on the local disk.');
-    else if (operation === 'LISTSTATUS') json(response, { FileStatuses: { FileStatus: [status] } });
-    else if (operation === 'GETFILESTATUS') json(response, { FileStatus: status });
-    else if (pathname !== '/data') json(response, { Location: `http://${host}/data?${searchParams}` });
-    else {
+    if (pathname.startsWith('/ws/v1/node/')) {
+      response.writeHead(404).end('Cannot find this log on the local disk.');
+    } else if (operation === 'LISTSTATUS') {
+      json(response, { FileStatuses: { FileStatus: [status] } });
+    } else if (operation === 'GETFILESTATUS') {
+      json(response, { FileStatus: status });
+    } else if (pathname !== '/data') {
+      json(response, { Location: `http://${host}/data?${searchParams}` });
+    } else {
       const offset = Number(searchParams.get('offset'));
       const length = searchParams.get('length');
       response.end(stored.subarray(offset, length === null ? stored.length : offset + Number(length)));

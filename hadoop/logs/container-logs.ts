@@ -74,7 +74,9 @@ export class ContainerLogs {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
     // A node that has forgotten the container returns an empty list.
-    if (live !== null && live.length > 0) return live;
+    if (live !== null && live.length > 0) {
+      return live;
+    }
     const aggregated = await this.#aggregated(container);
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
@@ -83,12 +85,16 @@ export class ContainerLogs {
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
-    if (live !== null && live !== 'unknown container') return live;
+    if (live !== null && live !== 'unknown container') {
+      return live;
+    }
     const looking = this.#aggregated(container);
     // A node removes aggregated files before it forgets their container. If HDFS is unreachable, the response of the node counts.
     const aggregated = await (live === null ? looking.catch(() => null) : looking);
     const found = aggregated?.files.find(({ name }) => name === file);
-    if (aggregated === null || found === undefined) return null;
+    if (aggregated === null || found === undefined) {
+      return null;
+    }
     const limit = range.limit ?? LIMIT_BYTES;
     const offset = 'tail' in range ? Math.max(0, found.size - range.tail) : Math.min(range.offset, found.size);
     const length = Math.min(limit, found.size - offset);
@@ -98,12 +104,16 @@ export class ContainerLogs {
 
   close(): void {
     this.#http.close();
-    for (const fileSystem of this.#fileSystems.values()) fileSystem.close();
+    for (const fileSystem of this.#fileSystems.values()) {
+      fileSystem.close();
+    }
   }
 
   async #liveFiles(container: LogOwner, nodeHttp: string): Promise<LogFile[] | null> {
     const answer = await this.#askNode(nodeHttp, `${container.containerId}/logs`);
-    if (answer === null || answer.status !== 200) return null;
+    if (answer === null || answer.status !== 200) {
+      return null;
+    }
     const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
     // Jersey writes a list of one element as the element itself, both for this list and for the list around it.
     const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
@@ -123,13 +133,20 @@ export class ContainerLogs {
     for (let tries = 1; ; tries += 1) {
       const got = await this.#askForEnd(container, nodeHttp, file, fromEnd, (logLength) => {
         const start = Math.max(0, logLength - fromEnd);
-        if ('tail' in range) return { skip: 0, take: limit };
+        if ('tail' in range) {
+          return { skip: 0, take: limit };
+        }
         return start <= range.offset ? { skip: Math.min(range.offset, logLength) - start, take: limit } : null;
       });
-      if (got === null || got === 'unknown container') return got;
-      if ('bytes' in got) return got;
-      if (tries === MAXIMUM_TRIES)
+      if (got === null || got === 'unknown container') {
+        return got;
+      }
+      if ('bytes' in got) {
+        return got;
+      }
+      if (tries === MAXIMUM_TRIES) {
         throw new TonyError('LOGS_UNAVAILABLE', `${file} of ${container.containerId} grows faster than it can be read.`);
+      }
       fromEnd = got.logLength - ('offset' in range ? range.offset : 0) + SLACK_BYTES * 2 ** tries;
     }
   }
@@ -144,7 +161,9 @@ export class ContainerLogs {
   ): Promise<LogPiece | { readonly logLength: number } | null | 'unknown container'> {
     const url = this.#nodeUrl(nodeHttp, `${container.containerId}/logs/${encodeURIComponent(file)}`, { size: String(-fromEnd) });
     const response = await this.#http.send({ method: 'GET', url, idleTimeoutMs: IDLE_TIMEOUT_MS }).catch(() => null);
-    if (response === null) return 'unknown container';
+    if (response === null) {
+      return 'unknown container';
+    }
     try {
       if (response.statusCode !== 200) {
         const text = (await readWhole(response, MAXIMUM_ANSWER_BYTES)).toString('utf8');
@@ -154,7 +173,9 @@ export class ContainerLogs {
       const cursor = new ByteCursor(response);
       const logLength = logLengthOf(await cursor.takeThrough(CONTENTS, MAXIMUM_HEAD_BYTES));
       const part = choose(logLength);
-      if (part === null) return { logLength };
+      if (part === null) {
+        return { logLength };
+      }
       const contents = Math.min(fromEnd, logLength);
       const take = Math.min(part.take, contents - part.skip);
       await cursor.skip(part.skip);
@@ -163,7 +184,9 @@ export class ContainerLogs {
       const complete = reachesEnd && !saysRunning(await cursor.takeRest(MAXIMUM_HEAD_BYTES));
       return { bytes, offset: logLength - contents + part.skip, size: logLength, complete };
     } catch (error) {
-      if (error instanceof TonyError) throw error;
+      if (error instanceof TonyError) {
+        throw error;
+      }
       throw new TonyError(
         'LOGS_UNAVAILABLE',
         `${file} of ${container.containerId} could not be read from ${nodeHttp}: ${messageOf(error)}`,
@@ -181,7 +204,9 @@ export class ContainerLogs {
     const answer = await this.#http
       .fetch({ method: 'GET', url, headers, idleTimeoutMs: IDLE_TIMEOUT_MS }, { maximumBytes: MAXIMUM_ANSWER_BYTES })
       .catch(() => null);
-    if (answer !== null && answer.status !== 200) denied(answer.body.toString('utf8'));
+    if (answer !== null && answer.status !== 200) {
+      denied(answer.body.toString('utf8'));
+    }
     return answer;
   }
 
@@ -205,7 +230,9 @@ export class ContainerLogs {
         const path = `${folder}/${entry.name}`;
         const source: ByteSource = { size: entry.length, stream: (offset, length) => fileSystem.open(path, { offset, length }) };
         const files = (await this.#index(path, source)).filter(({ containerId }) => containerId === container.containerId);
-        if (files.length > 0) return { path, source, files };
+        if (files.length > 0) {
+          return { path, source, files };
+        }
       }
     }
     return null;
@@ -213,9 +240,13 @@ export class ContainerLogs {
 
   #index(path: string, source: ByteSource): Promise<readonly AggregatedFile[]> {
     const known = this.#indexed.get(path);
-    if (known !== undefined) return Promise.resolve(known);
+    if (known !== undefined) {
+      return Promise.resolve(known);
+    }
     const underWay = this.#indexing.get(path);
-    if (underWay !== undefined) return underWay;
+    if (underWay !== undefined) {
+      return underWay;
+    }
     const indexing = damaged(path, () => indexAggregatedLog(source))
       .then((files) => {
         this.#indexed.set(path, files, partsOf(files));
@@ -275,7 +306,9 @@ function checkedOwner(owner: LogOwner): LogOwner {
 }
 
 function denied(text: string): void {
-  if (!text.includes('not authorized')) return;
+  if (!text.includes('not authorized')) {
+    return;
+  }
   throw new TonyError('ACCESS_DENIED', parseRemoteException(text)?.message ?? text.trim().slice(0, 300), {
     hint: "Ask the application's user to add you to acls.view.",
   });
@@ -285,7 +318,9 @@ async function damaged<T>(path: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {
-    if (error instanceof TonyError) throw error;
+    if (error instanceof TonyError) {
+      throw error;
+    }
     throw new TonyError('LOGS_UNAVAILABLE', `${path} cannot be read as an aggregated log: ${messageOf(error)}`, {
       hint: 'Read it with `yarn logs -applicationId ...` on a node of the cluster.',
       cause: error,

@@ -21,7 +21,9 @@ export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 /** Returns the length of the whole file at the time of the request; throws a RangeError for a header without it. */
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
-  if (length === undefined) throw new RangeError('the answer has no LogLength');
+  if (length === undefined) {
+    throw new RangeError('the answer has no LogLength');
+  }
   return Number(length);
 }
 

@@ -45,29 +45,41 @@ export interface BlockIndex {
 
 /** Returns the locations of the data blocks. Throws a RangeError if the file is not a TFile. */
 export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
-  if (source.size < MAGIC.length + TRAILER_BYTES) throw new RangeError('too short for a TFile');
+  if (source.size < MAGIC.length + TRAILER_BYTES) {
+    throw new RangeError('too short for a TFile');
+  }
   const trailer = await readAll(source, { offset: source.size - TRAILER_BYTES, size: TRAILER_BYTES });
-  if (!trailer.subarray(12).equals(MAGIC)) throw new RangeError('not a TFile: it does not end as one');
+  if (!trailer.subarray(12).equals(MAGIC)) {
+    throw new RangeError('not a TFile: it does not end as one');
+  }
   const major = trailer.readInt16BE(8);
-  if (major !== MAJOR_VERSION) throw new RangeError(`TFile version ${major}.${trailer.readInt16BE(10)} is not known`);
+  if (major !== MAJOR_VERSION) {
+    throw new RangeError(`TFile version ${major}.${trailer.readInt16BE(10)} is not known`);
+  }
   const metaOffset = Number(trailer.readBigInt64BE(0));
   const metaSize = source.size - TRAILER_BYTES - metaOffset;
   checkRegion({ offset: metaOffset, size: metaSize, rawSize: metaSize }, source.size);
-  if (metaSize > MAXIMUM_INDEX_BYTES) throw new RangeError('the meta index is too large');
+  if (metaSize > MAXIMUM_INDEX_BYTES) {
+    throw new RangeError('the meta index is too large');
+  }
 
   const meta = cursorOf(await readAll(source, { offset: metaOffset, size: metaSize }));
   for (let left = await readVInt(meta); left > 0; left -= 1) {
     const name = await readString(meta);
     const compression = compressionOf(await readString(meta));
     const region = await readRegion(meta, source.size);
-    if (name === 'data:BCFile.index') return readDataIndex(source, compression, region);
+    if (name === 'data:BCFile.index') {
+      return readDataIndex(source, compression, region);
+    }
   }
   throw new RangeError('a TFile without BCFile.index');
 }
 
 /** Returns the uncompressed bytes of a block, starting at `from`. */
 export async function openBlock(source: ByteSource, compression: Compression, region: Region, from = 0): Promise<ByteCursor> {
-  if (compression === 'none') return new ByteCursor(await source.stream(region.offset + from, region.size - from));
+  if (compression === 'none') {
+    return new ByteCursor(await source.stream(region.offset + from, region.size - from));
+  }
   const packed = await source.stream(region.offset, region.size);
   const unpacked = createInflate();
   packed.once('error', (error) => unpacked.destroy(error));
@@ -106,9 +118,13 @@ export class ValueCursor {
   async locate(length: number, most: number): Promise<Span[] | null> {
     const spans: Span[] = [];
     for (let wanted = length; wanted > 0; ) {
-      if (await this.isAtEnd()) throw new RangeError(`a value ends ${wanted} bytes too early`);
+      if (await this.isAtEnd()) {
+        throw new RangeError(`a value ends ${wanted} bytes too early`);
+      }
       const part = Math.min(wanted, this.#left);
-      if (spans.length === most) return null;
+      if (spans.length === most) {
+        return null;
+      }
       spans.push({ at: this.#block.position, length: part });
       await this.#block.skip(part);
       this.#left -= part;
@@ -128,7 +144,9 @@ export class ValueCursor {
   async #take(length: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let wanted = length; wanted > 0; ) {
-      if (await this.isAtEnd()) throw new RangeError(`a value ends ${wanted} bytes too early`);
+      if (await this.isAtEnd()) {
+        throw new RangeError(`a value ends ${wanted} bytes too early`);
+      }
       const part = await this.#block.take(Math.min(wanted, this.#left));
       parts.push(part);
       this.#left -= part.length;
@@ -146,7 +164,9 @@ export interface Span {
 
 export async function readKey(block: ByteCursor): Promise<Buffer> {
   const length = await readVInt(block);
-  if (length < 0 || length > MAXIMUM_KEY_BYTES) throw new RangeError(`a key of ${length} bytes`);
+  if (length < 0 || length > MAXIMUM_KEY_BYTES) {
+    throw new RangeError(`a key of ${length} bytes`);
+  }
   return block.take(length);
 }
 
@@ -160,38 +180,60 @@ export async function readKey(block: ByteCursor): Promise<Buffer> {
  */
 export async function readVLong(cursor: ByteCursor): Promise<number> {
   const first = (await cursor.take(1)).readInt8(0);
-  if (first >= -32) return first;
-  if (first >= -72) return (first + 52) * 2 ** 8 + (await cursor.take(1)).readUInt8(0);
-  if (first >= -104) return (first + 88) * 2 ** 16 + (await cursor.take(2)).readUInt16BE(0);
-  if (first >= -120) return (first + 112) * 2 ** 24 + (await cursor.take(3)).readUIntBE(0, 3);
+  if (first >= -32) {
+    return first;
+  }
+  if (first >= -72) {
+    return (first + 52) * 2 ** 8 + (await cursor.take(1)).readUInt8(0);
+  }
+  if (first >= -104) {
+    return (first + 88) * 2 ** 16 + (await cursor.take(2)).readUInt16BE(0);
+  }
+  if (first >= -120) {
+    return (first + 112) * 2 ** 24 + (await cursor.take(3)).readUIntBE(0, 3);
+  }
   const length = first + 129;
-  if (length < 4) throw new RangeError(`a VLong of ${length} bytes`);
+  if (length < 4) {
+    throw new RangeError(`a VLong of ${length} bytes`);
+  }
   const bytes = await cursor.take(length);
   let value = BigInt(bytes.readInt8(0));
-  for (const byte of bytes.subarray(1)) value = value * 256n + BigInt(byte);
+  for (const byte of bytes.subarray(1)) {
+    value = value * 256n + BigInt(byte);
+  }
   const number = Number(value);
-  if (!Number.isSafeInteger(number)) throw new RangeError(`a VLong of ${value}`);
+  if (!Number.isSafeInteger(number)) {
+    throw new RangeError(`a VLong of ${value}`);
+  }
   return number;
 }
 
 async function readVInt(cursor: ByteCursor): Promise<number> {
   const value = await readVLong(cursor);
-  if (value !== (value | 0)) throw new RangeError(`a VInt of ${value}`);
+  if (value !== (value | 0)) {
+    throw new RangeError(`a VInt of ${value}`);
+  }
   return value;
 }
 
 async function readDataIndex(source: ByteSource, compression: Compression, region: Region): Promise<BlockIndex> {
-  if (region.rawSize > MAXIMUM_INDEX_BYTES) throw new RangeError('BCFile.index is too large');
+  if (region.rawSize > MAXIMUM_INDEX_BYTES) {
+    throw new RangeError('BCFile.index is too large');
+  }
   const cursor = await openBlock(source, compression, region);
   try {
     const dataCompression = compressionOf(await readString(cursor));
     const count = await readVInt(cursor);
-    if (count < 0 || count > MAXIMUM_BLOCKS) throw new RangeError(`${count} data blocks`);
+    if (count < 0 || count > MAXIMUM_BLOCKS) {
+      throw new RangeError(`${count} data blocks`);
+    }
     const blocks: Region[] = [];
     // Blocks must follow each other in file order: overlapping blocks would make a small file cause up to 200,000 reads of the same bytes.
     for (let end = 0; blocks.length < count; ) {
       const block = await readRegion(cursor, source.size);
-      if (block.offset < end) throw new RangeError(`a block at ${block.offset}, within the one before it`);
+      if (block.offset < end) {
+        throw new RangeError(`a block at ${block.offset}, within the one before it`);
+      }
       end = block.offset + block.size;
       blocks.push(block);
     }
@@ -216,12 +258,16 @@ function checkRegion(region: Region, fileSize: number): void {
 
 async function readString(cursor: ByteCursor): Promise<string> {
   const length = await readVInt(cursor);
-  if (length < 0 || length > MAXIMUM_KEY_BYTES) throw new RangeError(`a string of ${length} bytes`);
+  if (length < 0 || length > MAXIMUM_KEY_BYTES) {
+    throw new RangeError(`a string of ${length} bytes`);
+  }
   return (await cursor.take(length)).toString('utf8');
 }
 
 function compressionOf(name: string): Compression {
-  if (name === 'none' || name === 'gz') return name;
+  if (name === 'none' || name === 'gz') {
+    return name;
+  }
   throw new RangeError(`compressed by "${name}", which is not supported`);
 }
 

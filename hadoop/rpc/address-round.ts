@@ -69,9 +69,13 @@ export class AddressRound {
         reason = `${address}: ${outcome.again}`;
       }
       const waitMs = jittered(backoffMs(round, BACKOFF), random);
-      if (now() + waitMs > end) return { reason };
+      if (now() + waitMs > end) {
+        return { reason };
+      }
       await wait(waitMs, this.#closing.signal);
-      if (this.#closing.signal.aborted) return { reason };
+      if (this.#closing.signal.aborted) {
+        return { reason };
+      }
     }
   }
 

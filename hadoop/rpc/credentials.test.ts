@@ -110,7 +110,9 @@ test('decodes cut or damaged bytes, or rejects them with a TonyError', () => {
   );
   for (const name of ['java-written.v0', 'java-written.v1']) {
     const whole = golden(name);
-    for (let length = 0; length < whole.length; length++) expect(() => decodeCredentials(whole.subarray(0, length))).toThrow(TonyError);
+    for (let length = 0; length < whole.length; length++) {
+      expect(() => decodeCredentials(whole.subarray(0, length))).toThrow(TonyError);
+    }
   }
 });
 

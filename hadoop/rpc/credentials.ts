@@ -37,12 +37,14 @@ export const MASTER_TOKEN_KIND = 'YARN_AM_RM_TOKEN';
 
 /** @throws TonyError CREDENTIALS_INVALID */
 export function decodeCredentials(bytes: Uint8Array): Credentials {
-  if (!MAGIC.equals(bytes.subarray(0, MAGIC.length)))
+  if (!MAGIC.equals(bytes.subarray(0, MAGIC.length))) {
     throw new TonyError('CREDENTIALS_INVALID', 'The file with the credentials does not begin with HDTS.');
+  }
   const format = bytes[MAGIC.length];
   const body = bytes.subarray(MAGIC.length + 1);
-  if (format !== 0 && format !== 1)
+  if (format !== 0 && format !== 1) {
     throw new TonyError('CREDENTIALS_INVALID', `The file with the credentials has the unknown format ${format ?? '(none)'}.`);
+  }
   try {
     return format === 0 ? decodeWritable(body) : decodeProtobuf(body);
   } catch (error) {
@@ -53,10 +55,16 @@ export function decodeCredentials(bytes: Uint8Array): Credentials {
 function decodeWritable(body: Uint8Array): Credentials {
   const reader = new WritableReader(body);
   const tokens: { alias: string; token: Token }[] = [];
-  for (let left = reader.count(5); left > 0; left--) tokens.push({ alias: reader.text(), token: decodeToken(reader) });
+  for (let left = reader.count(5); left > 0; left--) {
+    tokens.push({ alias: reader.text(), token: decodeToken(reader) });
+  }
   const secrets = new Map<string, Secret>();
-  for (let left = reader.count(2); left > 0; left--) secrets.set(reader.text(), new Secret(reader.bytes()));
-  if (reader.remaining > 0) throw new RangeError(`${reader.remaining} bytes follow its end`);
+  for (let left = reader.count(2); left > 0; left--) {
+    secrets.set(reader.text(), new Secret(reader.bytes()));
+  }
+  if (reader.remaining > 0) {
+    throw new RangeError(`${reader.remaining} bytes follow its end`);
+  }
   return { tokens, secrets };
 }
 
@@ -87,14 +95,18 @@ export function messageOfToken(token: Token): TokenMessage {
 
 function decodeProtobuf(body: Uint8Array): Credentials {
   const { message, next } = splitDelimited(Buffer.from(body), 0);
-  if (next < body.length) throw new RangeError(`${body.length - next} bytes follow its end`);
+  if (next < body.length) {
+    throw new RangeError(`${body.length - next} bytes follow its end`);
+  }
   const proto = decodeMessage<{
     tokens: { alias: string; token?: TokenMessage }[];
     secrets: { alias: string; secret?: Uint8Array }[];
   }>('CredentialsProto', message);
   return {
     tokens: proto.tokens.map(({ alias, token }) => {
-      if (token === undefined) throw new RangeError(`the entry "${alias}" has no token`);
+      if (token === undefined) {
+        throw new RangeError(`the entry "${alias}" has no token`);
+      }
       return { alias, token: tokenOfMessage(token) };
     }),
     secrets: new Map(proto.secrets.map(({ alias, secret }) => [alias, new Secret(secret ?? new Uint8Array())])),
@@ -139,10 +151,14 @@ export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyM
  */
 export function decodeTokenUrl(text: string): Token {
   try {
-    if (!/^[\w-]*$/.test(text)) throw new RangeError('it is not URL-safe base64');
+    if (!/^[\w-]*$/.test(text)) {
+      throw new RangeError('it is not URL-safe base64');
+    }
     const reader = new WritableReader(Buffer.from(text, 'base64url'));
     const token = decodeToken(reader);
-    if (reader.remaining > 0) throw new RangeError(`${reader.remaining} bytes follow its end`);
+    if (reader.remaining > 0) {
+      throw new RangeError(`${reader.remaining} bytes follow its end`);
+    }
     return token;
   } catch (error) {
     throw new TonyError('CREDENTIALS_INVALID', `A token is damaged: ${messageOf(error)}.`, { cause: error });

@@ -26,7 +26,9 @@ describe.each(Object.entries(capturedDigests))('%s', (_, captured) => {
     expect(`rspauth=${digestProof(ha1, input, '')}`).toBe(captured.serverFinal);
   });
 
-  if (captured.kic === undefined) return;
+  if (captured.kic === undefined) {
+    return;
+  }
   test('derives the captured keys of the security layer', () => {
     const keys = layerKeys(ha1);
     expect(keys.clientIntegrity.toString('hex')).toBe(captured.kic);

@@ -33,14 +33,22 @@ const CIPHERS: readonly Cipher[] = ['3des', 'rc4'];
 
 /** Throws an Error when the challenge is malformed or unsupported. */
 export function parseChallenge(bytes: Uint8Array): Challenge {
-  if (bytes.length > MAX_CHALLENGE_BYTES) throw new Error(`the challenge is longer than ${MAX_CHALLENGE_BYTES} bytes`);
+  if (bytes.length > MAX_CHALLENGE_BYTES) {
+    throw new Error(`the challenge is longer than ${MAX_CHALLENGE_BYTES} bytes`);
+  }
   const directives = parseDirectives(Buffer.from(bytes).toString('utf8'));
   const nonce = directives.get('nonce');
-  if (nonce === undefined) throw new Error('the challenge has no nonce');
+  if (nonce === undefined) {
+    throw new Error('the challenge has no nonce');
+  }
   const algorithm = directives.get('algorithm');
-  if (algorithm !== 'md5-sess') throw new Error(`the challenge requires the algorithm ${algorithm ?? '(none)'}`);
+  if (algorithm !== 'md5-sess') {
+    throw new Error(`the challenge requires the algorithm ${algorithm ?? '(none)'}`);
+  }
   const maxBuffer = Number(directives.get('maxbuf') ?? 65_536);
-  if (!Number.isInteger(maxBuffer) || maxBuffer < 64 || maxBuffer > 0xffffff) throw new Error('the challenge has no valid maxbuf');
+  if (!Number.isInteger(maxBuffer) || maxBuffer < 64 || maxBuffer > 0xffffff) {
+    throw new Error('the challenge has no valid maxbuf');
+  }
   const offered = list(directives.get('cipher') ?? '');
   return {
     realm: directives.get('realm') ?? '',
@@ -65,9 +73,13 @@ export function parseDirectives(text: string): Map<string, string> {
   const pattern = /[\s,]*([!#$%&'*+.^_`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))\s*(?=,|$)/gsy;
   while (/[^\s,]/.test(text.slice(pattern.lastIndex))) {
     const match = pattern.exec(text);
-    if (match === null) throw new Error('the list of directives is malformed');
+    if (match === null) {
+      throw new Error('the list of directives is malformed');
+    }
     const name = (match[1] ?? '').toLowerCase();
-    if (directives.has(name)) throw new Error(`the directive ${name} occurs twice`);
+    if (directives.has(name)) {
+      throw new Error(`the directive ${name} occurs twice`);
+    }
     directives.set(name, match[2]?.replace(/\\(.)/gs, '$1') ?? match[3] ?? '');
   }
   return directives;
@@ -109,7 +121,9 @@ export function digestResponse(ha1: Buffer, input: DigestInput, cipher: Cipher |
     `response=${digestProof(ha1, input, 'AUTHENTICATE')}`,
     `qop=${input.qop}`,
   ];
-  if (cipher !== null) parts.push(`cipher="${cipher}"`);
+  if (cipher !== null) {
+    parts.push(`cipher="${cipher}"`);
+  }
   return parts.join(',');
 }
 
@@ -119,7 +133,9 @@ function quoted(text: string): string {
 
 function md5(...parts: (string | Uint8Array)[]): Buffer {
   const hash = createHash('md5');
-  for (const part of parts) hash.update(part);
+  for (const part of parts) {
+    hash.update(part);
+  }
   return hash.digest();
 }
 

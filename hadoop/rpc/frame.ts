@@ -47,7 +47,9 @@ export class FrameReader {
     const frames: Buffer[] = [];
     while (this.#buffered >= LENGTH_BYTES) {
       const length = this.#length();
-      if (this.#buffered - LENGTH_BYTES < length) break;
+      if (this.#buffered - LENGTH_BYTES < length) {
+        break;
+      }
       const all = this.#joined();
       frames.push(all.subarray(LENGTH_BYTES, LENGTH_BYTES + length));
       const rest = all.subarray(LENGTH_BYTES + length);
@@ -62,18 +64,28 @@ export class FrameReader {
     for (;;) {
       const last = this.#chunks.at(-1);
       const before = this.#chunks.at(-2);
-      if (last === undefined || before === undefined || before.length > CRUMB_BYTES || before.length > last.length) return;
+      if (last === undefined || before === undefined || before.length > CRUMB_BYTES || before.length > last.length) {
+        return;
+      }
       this.#chunks.splice(-2, 2, Buffer.concat([before, last]));
     }
   }
 
   #length(): number {
-    if ((this.#chunks[0]?.length ?? 0) < LENGTH_BYTES) this.#joined();
+    if ((this.#chunks[0]?.length ?? 0) < LENGTH_BYTES) {
+      this.#joined();
+    }
     const head = (this.#chunks[0] as Buffer).subarray(0, LENGTH_BYTES);
     const length = head.readInt32BE();
-    if (head.toString('latin1') === 'HTTP') throw new Error('it speaks HTTP, so this is not an RPC port');
-    if (length === OLD_REFUSAL) throw new Error('it does not speak version 9 of the protocol');
-    if (length < 0 || length > this.#maxBytes) throw new Error(`it announced a frame of ${length} bytes, more than ${this.#maxBytes}`);
+    if (head.toString('latin1') === 'HTTP') {
+      throw new Error('it speaks HTTP, so this is not an RPC port');
+    }
+    if (length === OLD_REFUSAL) {
+      throw new Error('it does not speak version 9 of the protocol');
+    }
+    if (length < 0 || length > this.#maxBytes) {
+      throw new Error(`it announced a frame of ${length} bytes, more than ${this.#maxBytes}`);
+    }
     return length;
   }
 

@@ -51,12 +51,16 @@ test('starts no further query after a failure, and does not cache the failure', 
   let away = true;
   const { groups, asked } = memory(async (user) => {
     await turn();
-    if (away && user === 'u3') throw new Error('the NameNode is away');
+    if (away && user === 'u3') {
+      throw new Error('the NameNode is away');
+    }
     return [user];
   });
   const users = Array.from({ length: 50 }, (_, number) => `u${number}`);
   await expect(groups.of(users)).rejects.toThrow('the NameNode is away');
-  for (let turns = 0; turns < 20; turns += 1) await turn();
+  for (let turns = 0; turns < 20; turns += 1) {
+    await turn();
+  }
   expect(asked.length).toBeLessThan(16);
   away = false;
   expect((await groups.of(users)).size).toBe(50);

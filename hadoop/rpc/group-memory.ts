@@ -17,13 +17,20 @@ export class GroupMemory {
 
   /** Returns the groups of each user. The first failed lookup rejects the call and prevents further lookups. */
   async of(users: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
-    for (const [user, { until }] of this.#known) if (until <= this.#now()) this.#known.delete(user);
+    for (const [user, { until }] of this.#known) {
+      if (until <= this.#now()) {
+        this.#known.delete(user);
+      }
+    }
     const groups = new Map<string, readonly string[]>();
     const unknown: string[] = [];
     for (const user of new Set(users)) {
       const known = this.#known.get(user);
-      if (known === undefined) unknown.push(user);
-      else groups.set(user, known.groups);
+      if (known === undefined) {
+        unknown.push(user);
+      } else {
+        groups.set(user, known.groups);
+      }
     }
     const askOneAfterTheOther = async (): Promise<void> => {
       for (let user = unknown.shift(); user !== undefined; user = unknown.shift()) {

@@ -24,7 +24,9 @@ const token: Token = {
 
 const closing: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+  for (const close of closing.splice(0).reverse()) {
+    await close();
+  }
 });
 
 function connect(endpoint: { host: string; port: number }, options: Partial<IpcOptions> = {}): IpcConnection {
@@ -56,7 +58,9 @@ async function rawServer(onConnection: (socket: Socket) => void): Promise<{ host
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   closing.push(() => new Promise<void>((resolve) => void server.close(() => resolve())));
   const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no address');
+  if (address === null || typeof address === 'string') {
+    throw new Error('no address');
+  }
   return { host: '127.0.0.1', port: address.port };
 }
 
@@ -68,12 +72,18 @@ async function replay(name: string, received: Buffer[]): Promise<{ host: string;
     let got = 0;
     const advance = () => {
       for (let line = lines[0]; line !== undefined; line = lines[0]) {
-        if (line.from === 'server') socket.write(line.bytes);
-        else if (got >= expected + line.bytes.length) expected += line.bytes.length;
-        else return;
+        if (line.from === 'server') {
+          socket.write(line.bytes);
+        } else if (got >= expected + line.bytes.length) {
+          expected += line.bytes.length;
+        } else {
+          return;
+        }
         lines.shift();
       }
-      if (name.startsWith('err-')) socket.end();
+      if (name.startsWith('err-')) {
+        socket.end();
+      }
     };
     socket.on('data', (chunk) => {
       received.push(chunk);
@@ -161,8 +171,11 @@ describe('a captured refusal', () => {
     const endpoint = await rawServer((socket) => {
       socket.on('data', () => {
         const answer = answers.shift();
-        if (answer === undefined) socket.end();
-        else socket.write(answer.bytes);
+        if (answer === undefined) {
+          socket.end();
+        } else {
+          socket.write(answer.bytes);
+        }
       });
     });
     const connection = connect(endpoint);
@@ -220,9 +233,11 @@ describe.each([
     const waiting: FakeCall[] = [];
     const fake = await daemon((call) => {
       waiting.push(call);
-      if (waiting.length === 500)
-        for (const item of waiting.reverse())
+      if (waiting.length === 500) {
+        for (const item of waiting.reverse()) {
           item.connection.respond(item.callId, allocated(requestId(item)) as { success: string; message: object });
+        }
+      }
       return null;
     }, protection);
     const connection = connect(fake.endpoint);
@@ -246,7 +261,9 @@ describe.each([
     let cut = 0;
     let whole = 1;
     const fake = await daemon((call) => {
-      if (call.connection !== fake.connections.at(-1) || call.callId !== 2) return null;
+      if (call.connection !== fake.connections.at(-1) || call.callId !== 2) {
+        return null;
+      }
       const { write } = call.connection.socket;
       // The daemon dies while it sends its response.
       call.connection.socket.write = ((bytes: Buffer) => {
@@ -266,8 +283,9 @@ describe.each([
           return error;
         }),
       );
-      for (const error of await Promise.all(calls))
+      for (const error of await Promise.all(calls)) {
         expect(error).toMatchObject({ code: 'RPC_UNREACHABLE', message: expect.stringContaining('closed the connection') });
+      }
       expect(order).toEqual([0, 1, 2]);
       await expect(allocate(connection, 3)).rejects.toMatchObject({ code: 'RPC_UNREACHABLE' });
     }
@@ -314,8 +332,9 @@ test('drops a late answer; the next call gets its own', async () => {
       late.push(call);
       return null;
     }
-    for (const item of late.splice(0))
+    for (const item of late.splice(0)) {
       item.connection.respond(item.callId, { success: 'AllocateResponseProto', message: { response_id: 1 } });
+    }
     return allocated(2);
   });
   const connection = connect(fake.endpoint);
@@ -333,7 +352,9 @@ test('FATAL fails every call, whatever call it names', async () => {
   );
   const connection = connect(fake.endpoint);
   const calls = await Promise.allSettled([0, 1, 2].map((index) => allocate(connection, index)));
-  for (const call of calls) expect(call).toMatchObject({ reason: { fatal: true, message: expect.stringContaining('it is over') } });
+  for (const call of calls) {
+    expect(call).toMatchObject({ reason: { fatal: true, message: expect.stringContaining('it is over') } });
+  }
 });
 
 test.each([

@@ -120,7 +120,9 @@ export class IpcConnection {
       if (this.#sasl === null) {
         this.#socket.write(SIMPLE_PREAMBLE);
         this.#open('user' in caller ? { effectiveUser: caller.user } : {});
-      } else this.#socket.write(Buffer.concat([SASL_PREAMBLE, this.#saslFrame(this.#sasl.start())]));
+      } else {
+        this.#socket.write(Buffer.concat([SASL_PREAMBLE, this.#saslFrame(this.#sasl.start())]));
+      }
     });
     this.#socket.on('data', (chunk) => this.#received(chunk));
     this.#socket.on('error', (error) => this.#fail(this.#ended(error)));
@@ -146,7 +148,9 @@ export class IpcConnection {
    */
   async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
     await this.#opened;
-    if (this.#failure !== null) throw this.#failure;
+    if (this.#failure !== null) {
+      throw this.#failure;
+    }
     if (this.#pending.size + this.#abandoned.size >= MAX_CALLS_IN_FLIGHT) {
       throw new TonyError('RPC_TIMEOUT', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} are pending.`);
     }
@@ -179,11 +183,15 @@ export class IpcConnection {
   }
 
   #received(chunk: Buffer): void {
-    if (this.#state === 'closed') return;
+    if (this.#state === 'closed') {
+      return;
+    }
     try {
       for (const frame of this.#outer.push(chunk)) {
         this.#frame(frame);
-        if (this.#failure !== null) return;
+        if (this.#failure !== null) {
+          return;
+        }
       }
     } catch (error) {
       // After any parse error the position in the stream is unknown, so no later byte can be trusted.
@@ -197,19 +205,28 @@ export class IpcConnection {
 
   #frame(frame: Buffer): void {
     const { header, body } = responseOf(frame);
-    if (this.#layer !== null) this.#protectedFrame(header, body, this.#layer);
-    else if (header.status === 'FATAL') this.#fail(this.#remoteError(header, 'the connection', true));
-    else if (this.#state === 'open') this.#response(header, body);
-    else if (header.callId === SASL_CALL) this.#saslReceived(header, body);
-    else throw new Error('it answered a call before the authentication was complete');
+    if (this.#layer !== null) {
+      this.#protectedFrame(header, body, this.#layer);
+    } else if (header.status === 'FATAL') {
+      this.#fail(this.#remoteError(header, 'the connection', true));
+    } else if (this.#state === 'open') {
+      this.#response(header, body);
+    } else if (header.callId === SASL_CALL) {
+      this.#saslReceived(header, body);
+    } else {
+      throw new Error('it answered a call before the authentication was complete');
+    }
   }
 
   /** A frame outside the security layer may come from an attacker between client and server, even a FATAL or an authentication error. */
   #protectedFrame(header: ResponseHeader, body: Buffer, layer: SecurityLayer): void {
-    if (header.callId !== SASL_CALL || header.status !== 'SUCCESS')
+    if (header.callId !== SASL_CALL || header.status !== 'SUCCESS') {
       throw new Error(`it sent an unprotected frame (${header.status}) over a protected connection`);
+    }
     const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
-    if (message.state !== 'WRAP' || message.token === undefined) throw new Error(`it sent ${message.state} after the authentication`);
+    if (message.state !== 'WRAP' || message.token === undefined) {
+      throw new Error(`it sent ${message.state} after the authentication`);
+    }
     for (const inner of this.#inner.push(layer.unwrap(message.token))) {
       const response = responseOf(inner);
       if (response.header.status === 'FATAL') {
@@ -226,7 +243,9 @@ export class IpcConnection {
       return;
     }
     const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
-    if (this.#sasl !== null) this.#authenticate(message, this.#sasl);
+    if (this.#sasl !== null) {
+      this.#authenticate(message, this.#sasl);
+    }
   }
 
   #authenticate(message: SaslMessage, sasl: SaslClient): void {
@@ -261,7 +280,9 @@ export class IpcConnection {
     const callId = header.callId;
     const call = this.#pending.get(callId);
     if (call === undefined) {
-      if (this.#abandoned.delete(callId)) return;
+      if (this.#abandoned.delete(callId)) {
+        return;
+      }
       throw new Error(`it answered call ${callId}, which was not made`);
     }
     this.#pending.delete(callId);
@@ -285,7 +306,9 @@ export class IpcConnection {
       this.#socket.write(frame);
       return;
     }
-    for (const token of this.#layer.wrap(frame)) this.#socket.write(this.#saslFrame({ state: 'WRAP', token }));
+    for (const token of this.#layer.wrap(frame)) {
+      this.#socket.write(this.#saslFrame({ state: 'WRAP', token }));
+    }
   }
 
   #saslFrame(message: SaslMessage): Buffer {
@@ -315,17 +338,22 @@ export class IpcConnection {
   #ended(error: Error | null): TonyError {
     const why = error === null ? '' : `: ${messageOf(error)}`;
     const options = error === null ? {} : { cause: error };
-    if (!this.#connected) return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
+    if (!this.#connected) {
+      return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
+    }
     // A server that cannot read the token, or does not know its kind, closes the connection without a response.
-    if (this.#state === 'authenticating')
+    if (this.#state === 'authenticating') {
       return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during the authentication${why}.`, options);
+    }
     const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within an answer' : '';
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
   }
 
   /** Only the first error counts. */
   #fail(error: TonyError): void {
-    if (this.#failure !== null) return;
+    if (this.#failure !== null) {
+      return;
+    }
     this.#failure = error;
     this.#state = 'closed';
     this.#socket.destroy();

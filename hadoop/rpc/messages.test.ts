@@ -65,13 +65,17 @@ test('decodes any bytes as an answer, or rejects them with an Error', () => {
 test('decoding rejects unlimited nesting', () => {
   // SerializedExceptionProto.cause is nested: field 4, length-delimited.
   let bytes = Buffer.alloc(0);
-  for (let depth = 0; depth < 5000; depth++) bytes = Buffer.concat([Buffer.from([0x22]), lengthOf(bytes), bytes]);
+  for (let depth = 0; depth < 5000; depth++) {
+    bytes = Buffer.concat([Buffer.from([0x22]), lengthOf(bytes), bytes]);
+  }
   expect(() => decodeMessage('SerializedExceptionProto', bytes)).toThrow();
 });
 
 function lengthOf(bytes: Buffer): Buffer {
   const digits: number[] = [];
   let rest = bytes.length;
-  for (; rest > 0x7f; rest >>>= 7) digits.push((rest & 0x7f) | 0x80);
+  for (; rest > 0x7f; rest >>>= 7) {
+    digits.push((rest & 0x7f) | 0x80);
+  }
   return Buffer.from([...digits, rest]);
 }

@@ -35,7 +35,9 @@ export function encodeDelimited(name: string, value: object): Buffer {
 function varint(value: number): Buffer {
   const bytes: number[] = [];
   let rest = value;
-  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
+  for (; rest > 0x7f; rest >>>= 7) {
+    bytes.push((rest & 0x7f) | 0x80);
+  }
   bytes.push(rest);
   return Buffer.from(bytes);
 }
@@ -49,10 +51,16 @@ export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer
   let at = offset;
   for (let shift = 0; ; shift += 7) {
     const byte = bytes[at++];
-    if (byte === undefined || shift > 28) throw new RangeError('a message has no proper length');
+    if (byte === undefined || shift > 28) {
+      throw new RangeError('a message has no proper length');
+    }
     length += (byte & 0x7f) * 2 ** shift;
-    if (byte < 0x80) break;
+    if (byte < 0x80) {
+      break;
+    }
   }
-  if (length > bytes.length - at) throw new RangeError(`a message of ${length} bytes is expected and ${bytes.length - at} are left`);
+  if (length > bytes.length - at) {
+    throw new RangeError(`a message of ${length} bytes is expected and ${bytes.length - at} are left`);
+  }
   return { message: bytes.subarray(at, at + length), next: at + length };
 }

@@ -72,7 +72,9 @@ export const VCORES = 'vcores';
 export function resourcesOfMessage(message: ResourceMessage | undefined): Resources {
   const resources: Record<string, number> = { [MEMORY]: Number(message?.memory ?? 0), [VCORES]: message?.virtual_cores ?? 0 };
   for (const { key, value } of message?.resource_value_map ?? []) {
-    if (key !== MEMORY && key !== VCORES) resources[key] = Number(value ?? 0);
+    if (key !== MEMORY && key !== VCORES) {
+      resources[key] = Number(value ?? 0);
+    }
   }
   return resources;
 }

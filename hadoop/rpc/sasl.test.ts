@@ -41,7 +41,9 @@ describe.each(Object.entries(capturedDigests))('%s', (name, digest) => {
     const sasl = new SaslClient(token, 'auth', () => digest.cnonce);
     expect(framed(sasl.start())).toEqual(negotiate);
     const step = sasl.step(offering(messageOfFrame(methods), digest.cipher));
-    if (step.done) throw new Error('done too early');
+    if (step.done) {
+      throw new Error('done too early');
+    }
     expect(framed(step.send)).toEqual(initiate);
     const end = sasl.step(messageOfFrame(success));
     expect(end).toMatchObject({ done: true });
@@ -100,7 +102,9 @@ test.each([
     return;
   }
   const step = sasl.step(message);
-  if (step.done) throw new Error('done too early');
+  if (step.done) {
+    throw new Error('done too early');
+  }
   expect(Buffer.from(step.send.token ?? []).toString()).toContain(`qop=${chosen}`);
 });
 

@@ -76,8 +76,9 @@ export class SaslClient {
       case 'negotiating':
         return this.#negotiated(message);
       case 'awaiting challenge':
-        if (message.state !== 'CHALLENGE' || message.token === undefined)
+        if (message.state !== 'CHALLENGE' || message.token === undefined) {
           throw new Error(`it answered ${message.state} instead of a challenge`);
+        }
         return { done: false, send: { state: 'RESPONSE', token: this.#respond(state.auth, message.token) } };
       case 'responded':
         return this.#concluded(state, message);
@@ -90,13 +91,20 @@ export class SaslClient {
 
   #negotiated(message: SaslMessage): SaslStep {
     // A server that requests no proof gives none either, so the client could not verify the server.
-    if (message.state === 'SUCCESS') throw new Error('it requires no authentication');
-    if (message.state !== 'NEGOTIATE') throw new Error(`it answered ${message.state} instead of its methods`);
+    if (message.state === 'SUCCESS') {
+      throw new Error('it requires no authentication');
+    }
+    if (message.state !== 'NEGOTIATE') {
+      throw new Error(`it answered ${message.state} instead of its methods`);
+    }
     const offered = message.auths ?? [];
     const auth = offered.find(({ method }) => method === 'TOKEN');
-    if (auth === undefined)
+    if (auth === undefined) {
       throw new Error(`it offers ${offered.map(({ method }) => method).join(', ') || 'nothing'} and no authentication by token`);
-    if (auth.mechanism !== 'DIGEST-MD5') throw new Error(`it requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
+    }
+    if (auth.mechanism !== 'DIGEST-MD5') {
+      throw new Error(`it requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
+    }
     // The choice repeats the offer exactly, including an empty protocol, but without the challenge.
     const { challenge, ...chosen } = auth;
     if (challenge === undefined) {
@@ -109,10 +117,13 @@ export class SaslClient {
   #respond(auth: SaslAuth, challengeBytes: Uint8Array): Buffer {
     const challenge = parseChallenge(challengeBytes);
     const supported = challenge.qops.filter((offered) => offered !== 'auth-conf' || challenge.ciphers.length > 0);
-    if (supported.length === 0) throw new Error('it offers no supported quality of protection or cipher');
+    if (supported.length === 0) {
+      throw new Error('it offers no supported quality of protection or cipher');
+    }
     const qop = supported.find((offered) => isAtLeast(offered, this.#minimum));
-    if (qop === undefined)
+    if (qop === undefined) {
       throw new Error(`it offers the protection ${supported.join(', ')}, but hadoop.rpc.protection requires at least ${this.#minimum}`);
+    }
     const cipher = qop === 'auth-conf' ? (challenge.ciphers[0] ?? null) : null;
     const input: DigestInput = {
       user: Buffer.from(this.#token.identifier).toString('base64'),
@@ -134,8 +145,12 @@ export class SaslClient {
 
   #concluded(state: State & { name: 'responded' }, message: SaslMessage): SaslStep {
     const proof = message.token === undefined ? undefined : parseDirectives(Buffer.from(message.token).toString('utf8')).get('rspauth');
-    if (proof === undefined || !equal(proof, state.expectedProof)) throw new Error('it could not prove that it knows the token');
-    if (message.state !== 'SUCCESS') throw new Error(`it answered ${message.state} instead of the end`);
+    if (proof === undefined || !equal(proof, state.expectedProof)) {
+      throw new Error('it could not prove that it knows the token');
+    }
+    if (message.state !== 'SUCCESS') {
+      throw new Error(`it answered ${message.state} instead of the end`);
+    }
     this.#state = { name: 'done' };
     return { done: true, layer: state.layer };
   }

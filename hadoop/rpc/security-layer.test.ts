@@ -70,7 +70,9 @@ describe.each(CIPHERS)('cipher %s', (cipher) => {
   test('detects a changed bit at any position', () => {
     const message = Buffer.from('hello, ResourceManager');
     const [token] = securityLayer(keys, cipher, 65_536).wrap(message);
-    if (token === undefined) throw new Error('no token');
+    if (token === undefined) {
+      throw new Error('no token');
+    }
     for (let bit = 0; bit < token.length * 8; bit++) {
       const damaged = Buffer.from(token);
       damaged[bit >> 3] = (damaged[bit >> 3] as number) ^ (1 << (bit & 7));

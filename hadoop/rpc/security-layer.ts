@@ -51,11 +51,17 @@ export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuf
       return tokens;
     },
     unwrap(token) {
-      if (token.length < MAC_BYTES + TRAILER_BYTES) throw new Error('a protected message is too short');
+      if (token.length < MAC_BYTES + TRAILER_BYTES) {
+        throw new Error('a protected message is too short');
+      }
       const trailer = token.subarray(token.length - TRAILER_BYTES);
       const sequence = sequenceBytes(received++);
-      if (trailer[0] !== 0 || trailer[1] !== 1) throw new Error('a protected message has an unknown type');
-      if (!sequence.equals(trailer.subarray(2))) throw new Error('a protected message is out of order');
+      if (trailer[0] !== 0 || trailer[1] !== 1) {
+        throw new Error('a protected message has an unknown type');
+      }
+      if (!sequence.equals(trailer.subarray(2))) {
+        throw new Error('a protected message is out of order');
+      }
       const sealed = Buffer.from(token.subarray(0, token.length - TRAILER_BYTES));
       const body = sealing === null ? sealed : sealing.decrypt(sealed);
       const padded = body.subarray(0, body.length - MAC_BYTES);
@@ -80,9 +86,13 @@ function mac(key: Buffer, sequence: Buffer, message: Uint8Array): Buffer {
 
 /** null when the padding is invalid. */
 function withoutPad(padded: Buffer, sealing: Sealing): Buffer | null {
-  if (sealing.pad(0) === 0) return padded;
+  if (sealing.pad(0) === 0) {
+    return padded;
+  }
   const pad = padded[padded.length - 1] ?? 0;
-  if (pad < 1 || pad > BLOCK_BYTES || pad > padded.length) return null;
+  if (pad < 1 || pad > BLOCK_BYTES || pad > padded.length) {
+    return null;
+  }
   return padded.subarray(0, padded.length - pad);
 }
 
@@ -97,7 +107,9 @@ function sealingOf(cipher: Cipher, keys: LayerKeys): Sealing {
         pad: (length) => BLOCK_BYTES - ((length + MAC_BYTES) % BLOCK_BYTES),
         encrypt: (bytes) => encryptor.update(bytes),
         decrypt: (bytes) => {
-          if (bytes.length % BLOCK_BYTES !== 0) throw new Error('a protected message ends within a block');
+          if (bytes.length % BLOCK_BYTES !== 0) {
+            throw new Error('a protected message ends within a block');
+          }
           return decryptor.update(bytes);
         },
       };
@@ -118,7 +130,9 @@ function spread(bytes: Buffer): Buffer {
     Array.from({ length: 8 }, (_, index) => {
       const seven = Number((bits >> BigInt(49 - 7 * index)) & 0x7fn);
       let parity = 1;
-      for (let rest = seven; rest > 0; rest >>= 1) parity ^= rest & 1;
+      for (let rest = seven; rest > 0; rest >>= 1) {
+        parity ^= rest & 1;
+      }
       return (seven << 1) | parity;
     }),
   );

@@ -61,6 +61,8 @@ export async function simpleCall<Answer>({
       connection.close();
     }
   });
-  if ('result' in outcome) return outcome.result;
+  if ('result' in outcome) {
+    return outcome.result;
+  }
   throw new TonyError(code, `${failure} Last try at ${outcome.reason}.`);
 }

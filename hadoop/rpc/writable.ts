@@ -31,12 +31,18 @@ export class WritableReader {
   /** Rejects values beyond 32 bits: all values are lengths and counts. */
   vInt(): number {
     const first = this.#take(1).readInt8();
-    if (first >= -112) return first;
+    if (first >= -112) {
+      return first;
+    }
     const negative = first < -120;
     const size = negative ? -(first + 120) : -(first + 112);
     let value = 0;
-    for (const byte of this.#take(size)) value = value * 256 + byte;
-    if (value > 0x7fffffff) throw new RangeError('a number does not fit into 32 bits');
+    for (const byte of this.#take(size)) {
+      value = value * 256 + byte;
+    }
+    if (value > 0x7fffffff) {
+      throw new RangeError('a number does not fit into 32 bits');
+    }
     return negative ? -value - 1 : value;
   }
 
@@ -52,18 +58,24 @@ export class WritableReader {
   /** Reads a count of elements of at least `least` bytes each, and rejects counts that exceed the rest of the buffer. */
   count(least: number): number {
     const count = this.vInt();
-    if (count < 0 || count * least > this.remaining) throw new RangeError(`a count of ${count} cannot be`);
+    if (count < 0 || count * least > this.remaining) {
+      throw new RangeError(`a count of ${count} cannot be`);
+    }
     return count;
   }
 
   #length(): number {
     const length = this.vInt();
-    if (length < 0) throw new RangeError(`a length of ${length} cannot be`);
+    if (length < 0) {
+      throw new RangeError(`a length of ${length} cannot be`);
+    }
     return length;
   }
 
   #take(length: number): Buffer {
-    if (length > this.remaining) throw new RangeError(`${length} bytes are expected and ${this.remaining} are left`);
+    if (length > this.remaining) {
+      throw new RangeError(`${length} bytes are expected and ${this.remaining} are left`);
+    }
     const taken = this.#bytes.subarray(this.#offset, this.#offset + length);
     this.#offset += length;
     return taken;
@@ -71,10 +83,14 @@ export class WritableReader {
 }
 
 export function writeVInt(value: number): Buffer {
-  if (value >= -112 && value <= 127) return Buffer.from([value & 0xff]);
+  if (value >= -112 && value <= 127) {
+    return Buffer.from([value & 0xff]);
+  }
   let rest = value < 0 ? -value - 1 : value;
   const magnitude: number[] = [];
-  for (; rest > 0; rest = Math.floor(rest / 256)) magnitude.unshift(rest % 256);
+  for (; rest > 0; rest = Math.floor(rest / 256)) {
+    magnitude.unshift(rest % 256);
+  }
   return Buffer.from([(value < 0 ? -120 : -112) - magnitude.length + 256, ...magnitude]);
 }
 

@@ -57,7 +57,9 @@ export class FakeDaemon {
     });
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(options.port ?? 0, '127.0.0.1', resolve));
     const address = server.address();
-    if (address !== null && typeof address !== 'string') daemon.#port = address.port;
+    if (address !== null && typeof address !== 'string') {
+      daemon.#port = address.port;
+    }
     return daemon;
   }
 
@@ -71,7 +73,9 @@ export class FakeDaemon {
 
   /** Simulates a killed process: closes all connections and the listener without a message. */
   async stop(): Promise<void> {
-    for (const connection of this.connections) connection.socket.destroy();
+    for (const connection of this.connections) {
+      connection.socket.destroy();
+    }
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
   }
 }
@@ -109,33 +113,49 @@ export class FakeConnection {
           }),
     };
     const messages = [encodeDelimited('RpcResponseHeaderProto', header)];
-    if ('success' in answer) messages.push(encodeDelimited(answer.success, answer.message));
+    if ('success' in answer) {
+      messages.push(encodeDelimited(answer.success, answer.message));
+    }
     this.send(encodeFrame(...messages));
-    if (status === 'FATAL') this.socket.end();
+    if (status === 'FATAL') {
+      this.socket.end();
+    }
   }
 
   send(frame: Buffer): void {
-    if (this.#layer === null) this.socket.write(frame);
-    else for (const token of this.#layer.wrap(frame)) this.#sasl({ state: 'WRAP', token });
+    if (this.#layer === null) {
+      this.socket.write(frame);
+    } else {
+      for (const token of this.#layer.wrap(frame)) {
+        this.#sasl({ state: 'WRAP', token });
+      }
+    }
   }
 
   #received(chunk: Buffer): void {
     let bytes = chunk;
     if (!this.#greeted) {
       this.#head = Buffer.concat([this.#head, chunk]);
-      if (this.#head.length < 7) return;
+      if (this.#head.length < 7) {
+        return;
+      }
       this.#greeted = true;
       bytes = this.#head.subarray(7);
     }
-    for (const frame of this.#outer.push(bytes)) this.#frame(frame);
+    for (const frame of this.#outer.push(bytes)) {
+      this.#frame(frame);
+    }
   }
 
   #frame(frame: Buffer): void {
     const { message: headerBytes, next } = splitDelimited(frame, 0);
     const header = decodeMessage<{ callId: number }>('RpcRequestHeaderProto', headerBytes);
     const { message, next: rest } = splitDelimited(frame, next);
-    if (header.callId === -33) this.#saslReceived(decodeMessage<SaslMessage>('RpcSaslProto', message));
-    else if (header.callId >= 0) void this.#call(header.callId, message, splitDelimited(frame, rest).message);
+    if (header.callId === -33) {
+      this.#saslReceived(decodeMessage<SaslMessage>('RpcSaslProto', message));
+    } else if (header.callId >= 0) {
+      void this.#call(header.callId, message, splitDelimited(frame, rest).message);
+    }
   }
 
   async #call(callId: number, headerBytes: Buffer, request: Buffer): Promise<void> {
@@ -149,7 +169,9 @@ export class FakeConnection {
     };
     this.#onCall(call);
     const answer = await this.#options.answer(call);
-    if (answer !== null && this.socket.writable) this.respond(callId, answer);
+    if (answer !== null && this.socket.writable) {
+      this.respond(callId, answer);
+    }
   }
 
   #saslReceived(message: SaslMessage): void {
@@ -162,7 +184,9 @@ export class FakeConnection {
         return;
       case 'WRAP':
         if (this.#layer !== null && message.token !== undefined) {
-          for (const frame of this.#inner.push(this.#layer.unwrap(message.token))) this.#frame(frame);
+          for (const frame of this.#inner.push(this.#layer.unwrap(message.token))) {
+            this.#frame(frame);
+          }
         }
         return;
       default:

@@ -78,7 +78,9 @@ class FakeResourceManager {
   }
 
   get endpoint() {
-    if (this.daemon === null) throw new Error('not started');
+    if (this.daemon === null) {
+      throw new Error('not started');
+    }
     return this.daemon.endpoint;
   }
 
@@ -92,9 +94,13 @@ class FakeResourceManager {
 
   #answer(call: FakeCall): Answer {
     const fault = this.fault(call);
-    if (fault !== null && fault !== 'lost') return fault;
+    if (fault !== null && fault !== 'lost') {
+      return fault;
+    }
     const answer = this.#regular(call);
-    if (fault !== 'lost') return answer;
+    if (fault !== 'lost') {
+      return answer;
+    }
     call.connection.socket.destroy();
     return null;
   }
@@ -102,12 +108,16 @@ class FakeResourceManager {
   #regular(call: FakeCall): Answer {
     switch (call.method) {
       case 'registerApplicationMaster':
-        if (this.registered) return { error: INVALID_REQUEST, message: 'Application Master is already registered : application_1_0004' };
+        if (this.registered) {
+          return { error: INVALID_REQUEST, message: 'Application Master is already registered : application_1_0004' };
+        }
         this.registered = true;
         this.responseId = 0;
         return { success: 'RegisterApplicationMasterResponseProto', message: this.registration };
       case 'allocate': {
-        if (!this.registered) return { error: NOT_REGISTERED, message: 'AM is not registered' };
+        if (!this.registered) {
+          return { error: NOT_REGISTERED, message: 'AM is not registered' };
+        }
         const { response_id: id } = requestOf(call);
         if (id === this.responseId) {
           this.responseId++;
@@ -121,7 +131,9 @@ class FakeResourceManager {
         return { success: 'AllocateResponseProto', message: this.#last };
       }
       case 'finishApplicationMaster':
-        if (!this.registered) return { error: NOT_REGISTERED, message: 'unregister before registering' };
+        if (!this.registered) {
+          return { error: NOT_REGISTERED, message: 'unregister before registering' };
+        }
         return { success: 'FinishApplicationMasterResponseProto', message: { isUnregistered: this.unregisteredAfter-- <= 0 } };
       default:
         return { error: 'org.apache.hadoop.ipc.RpcNoSuchMethodException', message: `Unknown method ${call.method}` };
@@ -141,7 +153,9 @@ const container = (id: string, gpus: number) => ({
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+  for (const close of closing.splice(0).reverse()) {
+    await close();
+  }
 });
 
 const lines: { level: string; msg: string }[] = [];
@@ -335,7 +349,9 @@ test('registers again when the ResourceManager requests a resync', async () => {
   });
   const heartbeat = client.heartbeat(0);
   rm.fault = ({ method }) => {
-    if (method === 'registerApplicationMaster') rm.registered = false;
+    if (method === 'registerApplicationMaster') {
+      rm.registered = false;
+    }
     return null;
   };
   expect(await heartbeat).toMatchObject({ reregistered: true, completed: [{ id: CONTAINER }] });
@@ -413,12 +429,16 @@ test('drops only the refused one of several asks', async () => {
 test('sends the rest of a request when a release or an avoided host is refused', async () => {
   await client.register(ADDRESS);
   rm.fault = (call) => {
-    if (call.method !== 'allocate') return null;
+    if (call.method !== 'allocate') {
+      return null;
+    }
     const request = requestOf(call);
-    if (request.release.length > 0)
+    if (request.release.length > 0) {
       return { error: 'org.apache.hadoop.yarn.exceptions.InvalidContainerReleaseException', message: 'Cannot release container' };
-    if (request.blacklist_request?.blacklist_additions.length)
+    }
+    if (request.blacklist_request?.blacklist_additions.length) {
       return { error: 'org.apache.hadoop.yarn.exceptions.InvalidResourceBlacklistRequestException', message: 'Cannot add *' };
+    }
     return null;
   };
   client.release(CONTAINER);
@@ -449,8 +469,12 @@ test('survives a restart of the ResourceManager while asks are sent one by one',
   await client.register(ADDRESS);
   let allocates = 0;
   rm.fault = ({ method }) => {
-    if (method !== 'allocate' || ++allocates > 2) return null;
-    if (allocates === 2) rm.registered = false;
+    if (method !== 'allocate' || ++allocates > 2) {
+      return null;
+    }
+    if (allocates === 2) {
+      rm.registered = false;
+    }
     return allocates === 1 ? { error: INVALID_RESOURCE, message: 'for once' } : null;
   };
   client.setAsk(worker(1));

@@ -159,7 +159,9 @@ export class ApplicationMasterClient {
    * heartbeat sends the change. Throws RESOURCE_UNKNOWN for a resource type that the cluster does not have.
    */
   setAsk(wanted: Ask): void {
-    if (wanted.count > 0) this.#check(wanted);
+    if (wanted.count > 0) {
+      this.#check(wanted);
+    }
     this.#ledger = ask(this.#ledger, wanted);
   }
 
@@ -204,13 +206,23 @@ export class ApplicationMasterClient {
           );
         });
         // The ResourceManager ends the application even without further calls; until then its state is FINISHING.
-        if (answer.isUnregistered === true) return;
-        if (performance.now() + REPEAT_FINISH_MS > end) return;
+        if (answer.isUnregistered === true) {
+          return;
+        }
+        if (performance.now() + REPEAT_FINISH_MS > end) {
+          return;
+        }
       } catch (error) {
-        if (!(error instanceof RemoteError)) throw error;
+        if (!(error instanceof RemoteError)) {
+          throw error;
+        }
         // The first response was lost, and the ResourceManager has removed the attempt since.
-        if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
-        if (!error.is('ApplicationMasterNotRegisteredException') || this.#address === null || performance.now() > end) throw error;
+        if (error.is('ApplicationAttemptNotFoundException')) {
+          throw fenced(error);
+        }
+        if (!error.is('ApplicationMasterNotRegisteredException') || this.#address === null || performance.now() > end) {
+          throw error;
+        }
         await this.#register(this.#address);
         continue;
       }
@@ -233,9 +245,15 @@ export class ApplicationMasterClient {
         'RegisterApplicationMasterResponseProto',
       );
     } catch (error) {
-      if (!(error instanceof RemoteError)) throw error;
-      if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
-      if (!error.is('InvalidApplicationMasterRequestException') || !error.remoteMessage.includes('already registered')) throw error;
+      if (!(error instanceof RemoteError)) {
+        throw error;
+      }
+      if (error.is('ApplicationAttemptNotFoundException')) {
+        throw fenced(error);
+      }
+      if (!error.is('InvalidApplicationMasterRequestException') || !error.remoteMessage.includes('already registered')) {
+        throw error;
+      }
       this.#log.warn(
         'this attempt is already registered, but the answer was lost: maximum, resource types and earlier containers are unknown',
       );
@@ -254,7 +272,9 @@ export class ApplicationMasterClient {
 
   /** YARN silently ignores unknown resource types and allocates containers without them, so asks with unknown types are rejected here. */
   #check(wanted: Ask): void {
-    if (this.#units.size === 0) return;
+    if (this.#units.size === 0) {
+      return;
+    }
     const unknown = Object.keys(extrasOf(wanted.resources)).find((name) => !this.#units.has(name));
     if (unknown !== undefined) {
       throw new TonyError('RESOURCE_UNKNOWN', `The cluster has no resource type ${unknown}; it has ${[...this.#units.keys()].join(', ')}.`);
@@ -262,19 +282,31 @@ export class ApplicationMasterClient {
   }
 
   async #heartbeat(progress: number): Promise<AllocateResult> {
-    if (this.#address === null) throw new TonyError('INTERNAL', 'A heartbeat was sent before the registration.');
+    if (this.#address === null) {
+      throw new TonyError('INTERNAL', 'A heartbeat was sent before the registration.');
+    }
     for (let objections = 1; ; objections++) {
       const taken = takeRequest(this.#ledger);
       try {
         await this.#allocate(taken, progress);
         return merge(this.#undelivered.splice(0));
       } catch (error) {
-        if (!(error instanceof RemoteError)) throw error;
-        if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
-        if (objections > MAX_OBJECTIONS_PER_HEARTBEAT) throw error;
-        if (error.is('ApplicationMasterNotRegisteredException')) await this.#reregister();
-        else if (isAskRefused(error) && taken.request.asks.length > 0) await this.#allocateOneByOne(taken.request, progress);
-        else if (!this.#dropRefused(error, taken.request) && !this.#adoptResponseId(error)) throw error;
+        if (!(error instanceof RemoteError)) {
+          throw error;
+        }
+        if (error.is('ApplicationAttemptNotFoundException')) {
+          throw fenced(error);
+        }
+        if (objections > MAX_OBJECTIONS_PER_HEARTBEAT) {
+          throw error;
+        }
+        if (error.is('ApplicationMasterNotRegisteredException')) {
+          await this.#reregister();
+        } else if (isAskRefused(error) && taken.request.asks.length > 0) {
+          await this.#allocateOneByOne(taken.request, progress);
+        } else if (!this.#dropRefused(error, taken.request) && !this.#adoptResponseId(error)) {
+          throw error;
+        }
       }
     }
   }
@@ -297,13 +329,18 @@ export class ApplicationMasterClient {
       throw error;
     }
     this.#received(request, response);
-    if (response.a_m_command === 'AM_SHUTDOWN')
+    if (response.a_m_command === 'AM_SHUTDOWN') {
       throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager told this attempt to shut down.');
-    if (response.a_m_command === 'AM_RESYNC') await this.#reregister();
+    }
+    if (response.a_m_command === 'AM_RESYNC') {
+      await this.#reregister();
+    }
   }
 
   #received(request: AskRequest, response: AllocateResponse): void {
-    if (response.am_rm_token !== undefined) this.#connection.replaceToken(tokenOfMessage(response.am_rm_token));
+    if (response.am_rm_token !== undefined) {
+      this.#connection.replaceToken(tokenOfMessage(response.am_rm_token));
+    }
     this.#keepTokens(response.nm_tokens);
     const allocated = response.allocated_containers.map(containerOfMessage);
     const completed = response.completed_container_statuses.map(completedOfMessage);
@@ -334,12 +371,18 @@ export class ApplicationMasterClient {
   }
 
   #giveBack(lacking: readonly AllocatedContainer[], asked: AskLedger['asks']): AllocateResult['refusedAsks'] {
-    for (const { id } of lacking) this.#ledger = release(this.#ledger, id);
+    for (const { id } of lacking) {
+      this.#ledger = release(this.#ledger, id);
+    }
     return [...new Set(lacking.map(askKey))].flatMap((key) => {
       const open = this.#ledger.asks.get(key);
-      if (open !== undefined) this.#ledger = cancel(this.#ledger, open);
+      if (open !== undefined) {
+        this.#ledger = cancel(this.#ledger, open);
+      }
       const refused = asked.get(key);
-      if (refused === undefined) return [];
+      if (refused === undefined) {
+        return [];
+      }
       const names = Object.keys(extrasOf(refused.resources)).join(', ');
       return [
         {
@@ -351,7 +394,9 @@ export class ApplicationMasterClient {
   }
 
   async #reregister(): Promise<void> {
-    if (this.#address === null) throw new TonyError('INTERNAL', 'Registering again requires an address.');
+    if (this.#address === null) {
+      throw new TonyError('INTERNAL', 'Registering again requires an address.');
+    }
     this.#log.warn('the ResourceManager no longer knows this attempt; registering again');
     const registration = await this.#register(this.#address);
     this.#ledger = reregistered(this.#ledger);
@@ -362,13 +407,19 @@ export class ApplicationMasterClient {
   async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
     for (const item of request.asks) {
       const taken = takeAsk(this.#ledger, askKey(item));
-      if (taken === null) continue;
+      if (taken === null) {
+        continue;
+      }
       try {
         await this.#allocate(taken, progress);
       } catch (error) {
-        if (!(error instanceof RemoteError)) throw error;
+        if (!(error instanceof RemoteError)) {
+          throw error;
+        }
         // A different error: the next request with all asks will meet it again.
-        if (!isAskRefused(error)) return;
+        if (!isAskRefused(error)) {
+          return;
+        }
         const refused = taken.request.asks[0] ?? item;
         this.#ledger = cancel(this.#ledger, refused);
         this.#undelivered.push({ ...EMPTY_RESULT, refusedAsks: [{ ask: refused, message: this.#whyRefused(refused, error) }] });
@@ -378,7 +429,9 @@ export class ApplicationMasterClient {
 
   #whyRefused(refused: Ask, error: RemoteError): string {
     const tooLarge = Object.entries(refused.resources).find(([name, amount]) => amount > (this.#maximum[name] ?? Number.POSITIVE_INFINITY));
-    if (tooLarge === undefined) return messageOf(error);
+    if (tooLarge === undefined) {
+      return messageOf(error);
+    }
     const [name, amount] = tooLarge;
     return `The job requested a container with ${name} ${amount}, but the cluster's largest container has ${this.#maximum[name]}. ${error.remoteMessage}`;
   }
@@ -389,7 +442,9 @@ export class ApplicationMasterClient {
       this.#ledger = forgetReleases(this.#ledger, request.releases);
     } else if (error.is('InvalidResourceBlacklistRequestException') && request.avoid.length > 0) {
       this.#ledger = avoid(this.#ledger, this.#ledger.toldAvoided);
-    } else return false;
+    } else {
+      return false;
+    }
     this.#log.error({ error: messageOf(error) }, 'the ResourceManager rejects a part of the heartbeat; omitting it');
     return true;
   }
@@ -399,7 +454,9 @@ export class ApplicationMasterClient {
     const expected = error.is('InvalidApplicationMasterRequestException')
       ? /expect responseId to be (\d+)/.exec(error.remoteMessage)?.[1]
       : undefined;
-    if (expected === undefined || Number(expected) === this.#ledger.responseId) return false;
+    if (expected === undefined || Number(expected) === this.#ledger.responseId) {
+      return false;
+    }
     this.#log.warn(
       { expected: Number(expected), was: this.#ledger.responseId },
       'continuing with the response ID that the ResourceManager expects',
@@ -421,7 +478,11 @@ export class ApplicationMasterClient {
   }
 
   #keepTokens(tokens: readonly NodeTokenMessage[]): void {
-    for (const { nodeId, token } of tokens) if (token !== undefined) this.#nodeTokens.set(nodeOfMessage(nodeId), tokenOfMessage(token));
+    for (const { nodeId, token } of tokens) {
+      if (token !== undefined) {
+        this.#nodeTokens.set(nodeOfMessage(nodeId), tokenOfMessage(token));
+      }
+    }
   }
 }
 

@@ -140,23 +140,37 @@ class Books {
 
   schedule(key: string): void {
     const open = this.outstanding.get(key) ?? 0;
-    if (open === 0) return;
+    if (open === 0) {
+      return;
+    }
     this.outstanding.set(key, open - 1);
     this.ready.push({ id: `c${this.#containers++}`, key });
   }
 
   allocate(request: AskRequest): AskAnswer & { ids: string[] } {
-    if (this.last !== null && request.responseId === this.last.id - 1) return this.last.answer as AskAnswer & { ids: string[] };
+    if (this.last !== null && request.responseId === this.last.id - 1) {
+      return this.last.answer as AskAnswer & { ids: string[] };
+    }
     expect(request.responseId).toBe(this.last?.id ?? 0);
     for (const item of request.asks) {
       expect(item.count).toBeGreaterThanOrEqual(0);
       this.outstanding.set(askKey(item), item.count);
     }
-    for (const host of request.avoid) this.avoided.add(host);
-    for (const host of request.readmit) this.avoided.delete(host);
-    for (const id of request.releases) if (this.running.delete(id)) this.ended.push(id);
+    for (const host of request.avoid) {
+      this.avoided.add(host);
+    }
+    for (const host of request.readmit) {
+      this.avoided.delete(host);
+    }
+    for (const id of request.releases) {
+      if (this.running.delete(id)) {
+        this.ended.push(id);
+      }
+    }
     const ready = this.ready.splice(0);
-    for (const { id } of ready) this.running.add(id);
+    for (const { id } of ready) {
+      this.running.add(id);
+    }
     const answer = {
       responseId: request.responseId + 1,
       allocated: ready.map(({ key }) => {
@@ -216,14 +230,20 @@ test('both ledgers agree in the end, whatever happens', () => {
       let known = true;
 
       const answered = (request: AskRequest, answer: AskAnswer & { ids: string[] }) => {
-        for (const id of answer.ids) held.add(id);
-        for (const id of answer.completed) held.delete(id);
+        for (const id of answer.ids) {
+          held.add(id);
+        }
+        for (const id of answer.completed) {
+          held.delete(id);
+        }
         ledger = requestAnswered(ledger, request, answer);
       };
       const beat = (fate: (Step & { do: 'beat' })['fate'], meanwhile: Step | null) => {
         const taken = takeRequest(ledger);
         ledger = taken.ledger;
-        if (meanwhile !== null) run(meanwhile);
+        if (meanwhile !== null) {
+          run(meanwhile);
+        }
         if (!known) {
           // ApplicationMasterNotRegistered: nothing was applied. The client registers again and repeats the open asks.
           ledger = reregistered(requestFailed(ledger, taken.request));
@@ -234,7 +254,9 @@ test('both ledgers agree in the end, whatever happens', () => {
           ledger = requestFailed(ledger, taken.request);
           return;
         }
-        if (fate === 'answer lost') books.allocate(taken.request);
+        if (fate === 'answer lost') {
+          books.allocate(taken.request);
+        }
         answered(taken.request, books.allocate(taken.request));
       };
       const run = (item: Step) => {
@@ -265,10 +287,16 @@ test('both ledgers agree in the end, whatever happens', () => {
             break;
         }
       };
-      for (const item of steps) run(item);
-      for (let quiet = 0; quiet < 4; quiet++) beat('fine', null);
+      for (const item of steps) {
+        run(item);
+      }
+      for (let quiet = 0; quiet < 4; quiet++) {
+        beat('fine', null);
+      }
 
-      for (const key of ['1/1', '2/2']) expect(books.outstanding.get(key) ?? 0).toBe(ledger.asks.get(key)?.count ?? 0);
+      for (const key of ['1/1', '2/2']) {
+        expect(books.outstanding.get(key) ?? 0).toBe(ledger.asks.get(key)?.count ?? 0);
+      }
       expect(books.avoided).toEqual(ledger.avoided);
       expect([...books.running].filter((id) => given.has(id))).toEqual([]);
       expect(ledger.released.size).toBe(0);

@@ -73,7 +73,9 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
   const key = askKey(wanted);
   const sound = { ...wanted, count: Math.max(0, Math.trunc(wanted.count) || 0) };
   const known = ledger.asks.get(key);
-  if (known === undefined ? sound.count === 0 : sameAsk(known, sound)) return ledger;
+  if (known === undefined ? sound.count === 0 : sameAsk(known, sound)) {
+    return ledger;
+  }
   return { ...ledger, asks: new Map(ledger.asks).set(key, sound), untold: new Set(ledger.untold).add(key) };
 }
 
@@ -84,7 +86,9 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);
   // A newer ask has replaced the rejected one.
-  if (ledger.asks.get(key) !== refused) return ledger;
+  if (ledger.asks.get(key) !== refused) {
+    return ledger;
+  }
   const asks = new Map(ledger.asks);
   const untold = new Set(ledger.untold);
   if (refused.count > 0) {
@@ -98,7 +102,9 @@ export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
 }
 
 export function release(ledger: AskLedger, containerId: string): AskLedger {
-  if (ledger.released.has(containerId)) return ledger;
+  if (ledger.released.has(containerId)) {
+    return ledger;
+  }
   return {
     ...ledger,
     released: new Set(ledger.released).add(containerId),
@@ -117,7 +123,11 @@ export function avoid(ledger: AskLedger, hosts: ReadonlySet<string>): AskLedger 
 
 /** True while containers are wanted, whether or not the ask has been sent. */
 export function hasOpenAsks(ledger: AskLedger): boolean {
-  for (const { count } of ledger.asks.values()) if (count > 0) return true;
+  for (const { count } of ledger.asks.values()) {
+    if (count > 0) {
+      return true;
+    }
+  }
   return false;
 }
 
@@ -136,7 +146,9 @@ export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; re
 /** Takes the ask of one key alone; null when nothing is to be sent for the key. */
 export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskLedger; readonly request: AskRequest } | null {
   const item = ledger.asks.get(key);
-  if (item === undefined || !ledger.untold.has(key)) return null;
+  if (item === undefined || !ledger.untold.has(key)) {
+    return null;
+  }
   const request = { responseId: ledger.responseId, asks: [item], releases: [], avoid: [], readmit: [] };
   return { ledger: { ...ledger, untold: lacking(ledger.untold, [key]) }, request };
 }
@@ -159,11 +171,19 @@ export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: 
   for (const allocated of answer.allocated) {
     const key = askKey(allocated);
     const open = asks.get(key);
-    if (open === undefined) continue;
+    if (open === undefined) {
+      continue;
+    }
     asks.set(key, { ...open, count: Math.max(0, open.count - 1) });
-    if (crossed.has(key)) untold.add(key);
+    if (crossed.has(key)) {
+      untold.add(key);
+    }
   }
-  for (const [key, { count }] of asks) if (count === 0 && !untold.has(key)) asks.delete(key);
+  for (const [key, { count }] of asks) {
+    if (count === 0 && !untold.has(key)) {
+      asks.delete(key);
+    }
+  }
   return {
     ...ledger,
     responseId: answer.responseId,
@@ -191,8 +211,12 @@ function sameAsk(one: Ask, other: Ask): boolean {
 }
 
 function lacking(set: ReadonlySet<string>, gone: readonly string[]): ReadonlySet<string> {
-  if (!gone.some((item) => set.has(item))) return set;
+  if (!gone.some((item) => set.has(item))) {
+    return set;
+  }
   const rest = new Set(set);
-  for (const item of gone) rest.delete(item);
+  for (const item of gone) {
+    rest.delete(item);
+  }
   return rest;
 }

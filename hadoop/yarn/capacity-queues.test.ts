@@ -24,8 +24,12 @@ test('a size that differs by resource is not a percentage, whatever mode the Res
   const scheduler = (said: { mode?: string; sizes?: readonly string[] }) => {
     const answer = structuredClone(GOLDEN) as { scheduler: { schedulerInfo: { queues: { queue: Record<string, unknown>[] } } } };
     const [first] = answer.scheduler.schedulerInfo.queues.queue;
-    if (first === undefined) throw new Error('no queue');
-    if (said.mode !== undefined) first.mode = said.mode;
+    if (first === undefined) {
+      throw new Error('no queue');
+    }
+    if (said.mode !== undefined) {
+      first.mode = said.mode;
+    }
     const [partition] = (first.capacities as { queueCapacitiesByPartition: Record<string, unknown>[] }).queueCapacitiesByPartition;
     if (said.sizes !== undefined && partition !== undefined) {
       partition.queueCapacityVectorInfo = {

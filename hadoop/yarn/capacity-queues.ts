@@ -143,9 +143,15 @@ function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partition
 export const capacitySchedulerSchema = z
   .object({ scheduler: z.object({ schedulerInfo: z.unknown() }) })
   .transform(({ scheduler: { schedulerInfo } }, context): CapacityQueue | null => {
-    if (!z.object({ type: z.literal('capacityScheduler') }).safeParse(schedulerInfo).success) return null;
+    if (!z.object({ type: z.literal('capacityScheduler') }).safeParse(schedulerInfo).success) {
+      return null;
+    }
     const parsed = queueSchema.safeParse(schedulerInfo);
-    if (parsed.success) return parsed.data;
-    for (const issue of parsed.error.issues) context.addIssue({ code: 'custom', message: issue.message, path: [...issue.path] });
+    if (parsed.success) {
+      return parsed.data;
+    }
+    for (const issue of parsed.error.issues) {
+      context.addIssue({ code: 'custom', message: issue.message, path: [...issue.path] });
+    }
     return z.NEVER;
   });

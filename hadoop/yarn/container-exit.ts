@@ -21,10 +21,18 @@ const ENDS: ReadonlyMap<number, ContainerEnd> = new Map([
 ]);
 
 export function containerEnd(exitStatus: number, diagnostics: string): ContainerEnd {
-  if (exitStatus !== ABORTED) return ENDS.get(exitStatus) ?? 'exited';
-  if (/released on a \*lost\* node/i.test(diagnostics)) return 'node-lost';
-  if (/expired since it was unused/i.test(diagnostics)) return 'expired';
-  if (/released by application|of a completed application/i.test(diagnostics)) return 'released';
+  if (exitStatus !== ABORTED) {
+    return ENDS.get(exitStatus) ?? 'exited';
+  }
+  if (/released on a \*lost\* node/i.test(diagnostics)) {
+    return 'node-lost';
+  }
+  if (/expired since it was unused/i.test(diagnostics)) {
+    return 'expired';
+  }
+  if (/released by application|of a completed application/i.test(diagnostics)) {
+    return 'released';
+  }
   return 'node-lost';
 }
 
@@ -95,6 +103,8 @@ function ownWords(diagnostics: string): string {
 /** A sentence about a deleted file of the job that a node could not localise; null for any other cause. */
 export function missingFile(diagnostics: string): string | null {
   const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
-  if (file === undefined) return null;
+  if (file === undefined) {
+    return null;
+  }
   return `${file} was removed while the job needed it. Keep programs that clean HDFS away from the staging folder, and submit the job again.`;
 }

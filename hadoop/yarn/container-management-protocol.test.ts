@@ -50,7 +50,9 @@ const startedIds = (call: FakeCall | undefined) =>
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+  for (const close of closing.splice(0).reverse()) {
+    await close();
+  }
 });
 
 let answer: (call: FakeCall) => Answer;
@@ -181,11 +183,12 @@ test('starts the other containers when one is refused', async () => {
 test('repeats a start whose answer was lost, and accepts that the container already runs', async () => {
   let first = true;
   answer = (call) => {
-    if (!first)
+    if (!first) {
       return {
         success: 'StartContainersResponseProto',
         message: { failed_requests: [failed(2, 'Attempt to relaunch the same container with id x.')] },
       };
+    }
     first = false;
     call.connection.socket.destroy();
     return null;

@@ -89,7 +89,9 @@ export class NodeManagerClient {
       const batch = [start];
       this.#starts.set(container.node, batch);
       setImmediate(() => {
-        if (this.#starts.get(container.node) === batch) this.#starts.delete(container.node);
+        if (this.#starts.get(container.node) === batch) {
+          this.#starts.delete(container.node);
+        }
         void this.#startBatch(container.node, batch);
       });
     });
@@ -164,8 +166,11 @@ export class NodeManagerClient {
       for (const { container, resolve, reject } of batch) {
         const failure = failures.get(container.id);
         // The first attempt had started this container, but its response was lost.
-        if (failure === undefined || (answer.repeated && /relaunch the same container/i.test(failure.remoteMessage))) resolve();
-        else reject(failure);
+        if (failure === undefined || (answer.repeated && /relaunch the same container/i.test(failure.remoteMessage))) {
+          resolve();
+        } else {
+          reject(failure);
+        }
       }
     } catch (error) {
       if (batch.length > 1 && error instanceof RemoteError && !error.fatal) {
@@ -174,10 +179,14 @@ export class NodeManagerClient {
           { node, containers: batch.length, error: messageOf(error) },
           'failed to start several containers at once; starting them one by one',
         );
-        for (const start of batch) await this.#startBatch(node, [start]);
+        for (const start of batch) {
+          await this.#startBatch(node, [start]);
+        }
         return;
       }
-      for (const { reject } of batch) reject(error);
+      for (const { reject } of batch) {
+        reject(error);
+      }
     }
   }
 
@@ -242,7 +251,9 @@ function messageOfResource(resource: Resource): object {
 
 /** YARN percent-encodes the path itself, so the path is sent decoded; an absent port is -1. */
 function messageOfUri(text: string): object {
-  if (!URL.canParse(text)) throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);
+  if (!URL.canParse(text)) {
+    throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);
+  }
   const uri = new URL(text);
   return {
     scheme: uri.protocol.slice(0, -1),

@@ -16,7 +16,9 @@ const LOG_DIR = '<LOG_DIR>';
 
 /** Quotes text so that the launch script's double quotes yield it unchanged. */
 export function literal(text: string): string {
-  if (text.includes('\0')) throw new TonyError('USAGE', 'An environment value or a command must not contain a NUL character.');
+  if (text.includes('\0')) {
+    throw new TonyError('USAGE', 'An environment value or a command must not contain a NUL character.');
+  }
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
@@ -44,7 +46,9 @@ export function launchEnvironment(environment: Readonly<Record<string, string>>)
  */
 export function launchCommand(words: readonly string[], output: { readonly stdout: string; readonly stderr?: string }): string {
   for (const name of [output.stdout, output.stderr ?? output.stdout]) {
-    if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name)) throw new TonyError('INTERNAL', `"${name}" is not a plain file name for a log.`);
+    if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name)) {
+      throw new TonyError('INTERNAL', `"${name}" is not a plain file name for a log.`);
+    }
   }
   const program = words.map((word) => literal(shellWord(word))).join(' ');
   const stderr = output.stderr === undefined ? '2>&1' : `2>${LOG_DIR}/${output.stderr}`;

@@ -74,13 +74,19 @@ export class NodeConnections {
           const bytes = await this.#callOnce(node, method, requestName, request);
           return { result: decodeMessage<T>(responseName, bytes) };
         } catch (error) {
-          if (!isWorthAnotherTry(error, tries)) throw error;
+          if (!isWorthAnotherTry(error, tries)) {
+            throw error;
+          }
           this.#log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not answer; trying again');
           return { again: messageOf(error) };
         }
       });
-      if ('result' in outcome) return { response: outcome.result, repeated: tries > 1 };
-      if (this.#closed) throw closedError();
+      if ('result' in outcome) {
+        return { response: outcome.result, repeated: tries > 1 };
+      }
+      if (this.#closed) {
+        throw closedError();
+      }
       throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. Last try at ${outcome.reason}`);
     } finally {
       this.#rounds.delete(round);
@@ -91,38 +97,55 @@ export class NodeConnections {
 
   close(): void {
     this.#closed = true;
-    for (const round of this.#rounds) round.close();
-    for (const [node, connection] of this.#connections) this.#drop(node, connection);
-    for (const go of this.#waiting.splice(0)) go();
+    for (const round of this.#rounds) {
+      round.close();
+    }
+    for (const [node, connection] of this.#connections) {
+      this.#drop(node, connection);
+    }
+    for (const go of this.#waiting.splice(0)) {
+      go();
+    }
   }
 
   async #turn(): Promise<void> {
-    while (!this.#closed && this.#busy >= MAX_BUSY_NODES) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    while (!this.#closed && this.#busy >= MAX_BUSY_NODES) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
     this.#busy++;
   }
 
   async #callOnce(node: string, method: string, requestName: string, request: object): Promise<Buffer> {
-    if (this.#closed) throw closedError();
+    if (this.#closed) {
+      throw closedError();
+    }
     const connection = this.#connect(node);
     connection.calls++;
     try {
       return await connection.ipc.call(method, requestName, request, this.#callTimeoutMs);
     } finally {
       connection.calls--;
-      if (!connection.ipc.usable) this.#drop(node, connection);
-      else if (connection.calls === 0) this.#rest(node, connection);
+      if (!connection.ipc.usable) {
+        this.#drop(node, connection);
+      } else if (connection.calls === 0) {
+        this.#rest(node, connection);
+      }
     }
   }
 
   #connect(node: string): NodeConnection {
     const known = this.#connections.get(node);
     if (known?.ipc.usable) {
-      if (known.idle !== null) clearTimeout(known.idle);
+      if (known.idle !== null) {
+        clearTimeout(known.idle);
+      }
       known.idle = null;
       return known;
     }
     const token = this.#tokens.get(node);
-    if (token === undefined) throw new TonyError('CREDENTIALS_INVALID', `The ResourceManager sent no token for the NodeManager ${node}.`);
+    if (token === undefined) {
+      throw new TonyError('CREDENTIALS_INVALID', `The ResourceManager sent no token for the NodeManager ${node}.`);
+    }
     const ipc = new IpcConnection({
       endpoint: endpointOfNode(node),
       protocol: PROTOCOL,
@@ -145,19 +168,29 @@ export class NodeConnections {
   }
 
   #drop(node: string, connection: NodeConnection): void {
-    if (connection.idle !== null) clearTimeout(connection.idle);
+    if (connection.idle !== null) {
+      clearTimeout(connection.idle);
+    }
     connection.ipc.close();
-    if (this.#connections.get(node) === connection) this.#connections.delete(node);
+    if (this.#connections.get(node) === connection) {
+      this.#connections.delete(node);
+    }
   }
 }
 
 /** An unreachable NodeManager may be restarting; one that has just restarted reports that it is not ready. */
 function isWorthAnotherTry(error: unknown, tries: number): boolean {
-  if (error instanceof RemoteError) return error.is('NMNotYetReadyException', 'RetriableException');
-  if (!(error instanceof TonyError)) return false;
+  if (error instanceof RemoteError) {
+    return error.is('NMNotYetReadyException', 'RetriableException');
+  }
+  if (!(error instanceof TonyError)) {
+    return false;
+  }
   // A NodeManager closes the connection during authentication when it does not know the token, and also when it is shutting down. A frame
   // injected by an attacker does no more harm than a broken connection.
-  if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') return tries < 3;
+  if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
+    return tries < 3;
+  }
   return error.code === 'RPC_UNREACHABLE' || error.code === 'RPC_TIMEOUT';
 }
 

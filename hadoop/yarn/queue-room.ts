@@ -57,7 +57,9 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
   const root = record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
   const found = pathTo(root, (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
   const leaf = found?.at(-1);
-  if (found === null || leaf === undefined) return null;
+  if (found === null || leaf === undefined) {
+    return null;
+  }
   const upwards = [...found].reverse();
   const labels = ['', ...rows(record(leaf.capacities).queueCapacitiesByPartition).map((row) => text(row.partitionName))];
   return {
@@ -83,10 +85,14 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
  */
 export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
   const info = record(record(record(answer).scheduler).schedulerInfo);
-  if (text(info.type) !== 'capacityScheduler' || name === 'default' || queueRoomOf(answer, name, '') !== null) return null;
+  if (text(info.type) !== 'capacityScheduler' || name === 'default' || queueRoomOf(answer, name, '') !== null) {
+    return null;
+  }
   const all = allQueues(info);
   // Before 3.4, Hadoop does not report which queues YARN may create.
-  if (all.some((queue) => text(queue.autoCreationEligibility) !== 'off')) return null;
+  if (all.some((queue) => text(queue.autoCreationEligibility) !== 'off')) {
+    return null;
+  }
   return all.filter((queue) => !isParent(queue)).map((queue) => text(queue.queueName).replace(/^.*\./, ''));
 }
 
@@ -101,10 +107,14 @@ function isParent(queue: Json): boolean {
 function pathTo(queue: Json, wanted: (path: string) => boolean, above: readonly Json[]): readonly Json[] | null {
   const path = [...above, queue];
   const below = [...rows(queue.queues, 'queue'), ...rows(queue.childQueues, 'queue')];
-  if (below.length === 0) return wanted(pathOf(queue)) ? path : null;
+  if (below.length === 0) {
+    return wanted(pathOf(queue)) ? path : null;
+  }
   for (const child of below) {
     const found = pathTo(child, wanted, path);
-    if (found !== null) return found;
+    if (found !== null) {
+      return found;
+    }
   }
   return null;
 }
@@ -126,19 +136,27 @@ function labelRoom(upwards: readonly Json[], leaf: Json, name: string, user: str
 
 function maximumOf(queue: Json, name: string): Room | null {
   const told = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
-  if (told !== null || name !== '') return told;
+  if (told !== null || name !== '') {
+    return told;
+  }
   return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
 }
 
 /** The response contains no usage of the root queue, so the usage of its children is summed. */
 function usedOf(queue: Json, name: string): Room {
   const told = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
-  if (told !== null) return told;
+  if (told !== null) {
+    return told;
+  }
   const whole = name === '' ? (amounts(queue.resourcesUsed) ?? amounts(queue.usedResources)) : null;
-  if (whole !== null) return whole;
+  if (whole !== null) {
+    return whole;
+  }
   const sum: Record<string, number> = {};
   for (const child of [...rows(queue.queues, 'queue'), ...rows(queue.childQueues, 'queue')]) {
-    for (const [resource, amount] of Object.entries(usedOf(child, name))) sum[resource] = (sum[resource] ?? 0) + amount;
+    for (const [resource, amount] of Object.entries(usedOf(child, name))) {
+      sum[resource] = (sum[resource] ?? 0) + amount;
+    }
   }
   return sum;
 }
@@ -152,7 +170,9 @@ function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
   const share =
     amounts(partition(record(leaf.capacities).queueCapacitiesByPartition, name)?.effectiveMinResource) ??
     (name === '' ? amounts(leaf.minEffectiveCapacity) : null);
-  if (factor === null || factor < 0 || share === null || (share.memory ?? 0) === 0) return null;
+  if (factor === null || factor < 0 || share === null || (share.memory ?? 0) === 0) {
+    return null;
+  }
   const maximum = Object.fromEntries(Object.entries(share).map(([resource, amount]) => [resource, Math.floor(amount * factor)]));
   const entry = rows(leaf.users, 'user').find(({ username }) => username === user);
   const used = entry === undefined ? {} : usedOf(entry, name);
@@ -164,11 +184,15 @@ function countsAll(leaf: Json): boolean | null {
   const used = amounts(leaf.resourcesUsed);
   const share = amounts(leaf.minEffectiveCapacity);
   const told = number(leaf.usedCapacity);
-  if (used === null || share === null || told === null || told <= 0) return null;
+  if (used === null || share === null || told === null || told <= 0) {
+    return null;
+  }
   const shares = Object.entries(used).map(([name, amount]) => (100 * amount) / (share[name] || Number.POSITIVE_INFINITY));
   const memory = (100 * (used.memory ?? 0)) / (share.memory || Number.POSITIVE_INFINITY);
   const dominant = Math.max(...shares);
-  if (dominant - memory < 1) return null;
+  if (dominant - memory < 1) {
+    return null;
+  }
   return Math.abs(told - dominant) < Math.abs(told - memory);
 }
 
@@ -191,7 +215,9 @@ function amounts(value: unknown): Room | null {
 /** Reads a list in every form in which Jersey writes it. */
 function rows(value: unknown, key?: string): Json[] {
   const list = key === undefined ? value : record(value)[key];
-  if (list === undefined || list === null || list === '') return [];
+  if (list === undefined || list === null || list === '') {
+    return [];
+  }
   return (Array.isArray(list) ? list : [list]).map(record);
 }
 

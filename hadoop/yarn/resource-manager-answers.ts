@@ -123,7 +123,9 @@ function labelOf(expression: string): string | null {
 function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Record<string, number> {
   const sum: Record<string, number> = {};
   for (const { used = {}, amUsed = {} } of partitions) {
-    for (const [name, amount] of Object.entries(used)) sum[name] = (sum[name] ?? 0) + amount - (amUsed[name] ?? 0);
+    for (const [name, amount] of Object.entries(used)) {
+      sum[name] = (sum[name] ?? 0) + amount - (amUsed[name] ?? 0);
+    }
   }
   // Before the first container runs, YARN may count the ApplicationMaster in `amUsed` but not yet in `used`.
   return Object.fromEntries(Object.entries(sum).map(([name, amount]) => [name, Math.max(0, amount)]));
@@ -315,7 +317,9 @@ export function queuesOf(answer: unknown): Queue[] {
 
 function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
   const below = [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
-  if (below.length > 0) return below.flatMap(leaves);
+  if (below.length > 0) {
+    return below.flatMap(leaves);
+  }
   const name = text(queue.queueName);
   return [
     {
@@ -332,14 +336,20 @@ function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
 export function listOf<T extends z.ZodType>(key: string, element: T) {
   return z.unknown().transform((value, context): z.infer<T>[] => {
     const parsed = z.array(element).safeParse(asList(record(value)[key]));
-    if (parsed.success) return parsed.data;
-    for (const issue of parsed.error.issues) context.addIssue({ code: 'custom', message: issue.message, path: [key, ...issue.path] });
+    if (parsed.success) {
+      return parsed.data;
+    }
+    for (const issue of parsed.error.issues) {
+      context.addIssue({ code: 'custom', message: issue.message, path: [key, ...issue.path] });
+    }
     return z.NEVER;
   });
 }
 
 function asList(value: unknown): unknown[] {
-  if (value === undefined || value === null || value === '') return [];
+  if (value === undefined || value === null || value === '') {
+    return [];
+  }
   return Array.isArray(value) ? value : [value];
 }
 

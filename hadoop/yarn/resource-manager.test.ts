@@ -20,7 +20,9 @@ afterEach(() => {
 async function serve(handler: Handler): Promise<string> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
+    for await (const chunk of request) {
+      chunks.push(chunk as Buffer);
+    }
     handler(request, response, Buffer.concat(chunks).toString());
   });
   servers.push(server);
@@ -59,7 +61,9 @@ describe('finding the active ResourceManager', () => {
       json(response, { app });
     });
     const resourceManager = manager([standby, active]);
-    for (let call = 0; call < 3; call += 1) await resourceManager.application(ID);
+    for (let call = 0; call < 3; call += 1) {
+      await resourceManager.application(ID);
+    }
     expect(asked).toEqual(['standby', 'active', 'active', 'active']);
   });
 
@@ -67,8 +71,11 @@ describe('finding the active ResourceManager', () => {
     let calls = 0;
     const address = await serve((_, response) => {
       calls += 1;
-      if (calls < 4) response.destroy();
-      else json(response, { app });
+      if (calls < 4) {
+        response.destroy();
+      } else {
+        json(response, { app });
+      }
     });
     expect((await manager([address]).application(ID)).id).toBe(ID);
   });
@@ -76,11 +83,15 @@ describe('finding the active ResourceManager', () => {
   test('retries when one that is starting does not know the application', async () => {
     let asked = 0;
     const address = await serve((request, response) => {
-      if (request.url?.startsWith('/ws/v1/cluster/info'))
+      if (request.url?.startsWith('/ws/v1/cluster/info')) {
         return json(response, { clusterInfo: { haState: asked < 3 ? 'INITIALIZING' : 'ACTIVE' } });
+      }
       asked += 1;
-      if (asked < 4) json(response, { RemoteException: { exception: 'NotFoundException', message: 'app not found' } }, 404);
-      else json(response, { app });
+      if (asked < 4) {
+        json(response, { RemoteException: { exception: 'NotFoundException', message: 'app not found' } }, 404);
+      } else {
+        json(response, { app });
+      }
     });
     expect((await manager([address]).application(ID)).id).toBe(ID);
     expect(asked).toBe(4);
@@ -102,7 +113,9 @@ describe('finding the active ResourceManager', () => {
 
   test('ignores the proxy settings of the environment', async () => {
     const address = await serve((_, response) => json(response, { app }));
-    for (const name of ['http_proxy', 'HTTP_PROXY']) vi.stubEnv(name, 'http://127.0.0.1:1');
+    for (const name of ['http_proxy', 'HTTP_PROXY']) {
+      vi.stubEnv(name, 'http://127.0.0.1:1');
+    }
     onTestFinished(() => void vi.unstubAllEnvs());
     expect((await manager([address], { patienceMs: 0 }).application(ID)).id).toBe(ID);
   });
@@ -130,8 +143,11 @@ describe('a refusal gives a specific error', () => {
     [401, '<html>Authentication required</html>', 'RM_REFUSED', 'requires authentication'],
   ])('HTTP %s with %j', async (status, body, code, message) => {
     const address = await serve((_, response) => {
-      if (typeof body === 'string') response.writeHead(status).end(body);
-      else json(response, body, status);
+      if (typeof body === 'string') {
+        response.writeHead(status).end(body);
+      } else {
+        json(response, body, status);
+      }
     });
     await expect(manager([address]).application(ID)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
   });
@@ -147,8 +163,11 @@ test('sends a submission with all that a container needs and with the user, agai
   const address = await serve((request, response, body) => {
     seen.push({ url: request.url, body: JSON.parse(body) });
     // The response to the first attempt is lost.
-    if (seen.length === 1) response.destroy();
-    else response.writeHead(202, { Location: 'http://x/' }).end();
+    if (seen.length === 1) {
+      response.destroy();
+    } else {
+      response.writeHead(202, { Location: 'http://x/' }).end();
+    }
   });
   await manager([address]).submit({
     applicationId: ID,

@@ -198,7 +198,9 @@ export class ResourceManager {
       const property = z.object({ name: z.string(), value: z.string() });
       return new Map(checked(listOf('property', property), answer).map(({ name, value }) => [name, value]));
     } catch (error) {
-      if (error instanceof TonyError && error.code === 'RM_REFUSED') return null;
+      if (error instanceof TonyError && error.code === 'RM_REFUSED') {
+        return null;
+      }
       throw error;
     }
   }
@@ -214,7 +216,9 @@ export class ResourceManager {
     // The only endpoint that a standby, or a ResourceManager that is still starting, serves itself.
     const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
     return this.#ask<ClusterInfo>(request, (response) => {
-      if (response.status !== 200) throw refusal(response.status, response.data, request);
+      if (response.status !== 200) {
+        throw refusal(response.status, response.data, request);
+      }
       const { clusterInfo } = checked(schema, parsedJson(response.data));
       return clusterInfo.haState === 'ACTIVE' ? { result: clusterInfo } : { again: `it is ${clusterInfo.haState}` };
     });
@@ -230,8 +234,12 @@ export class ResourceManager {
     const query = Object.fromEntries(new URLSearchParams(search));
     const request: Request = { method: 'GET', path: `/proxy/${id}/${plain}`, query, ...options };
     const answer = await this.#ask(request, (response) => ({ result: response }));
-    if (answer.status === 404 && isHtml(answer)) return null;
-    if (answer.status >= 300 && answer.status < 400) return null;
+    if (answer.status === 404 && isHtml(answer)) {
+      return null;
+    }
+    if (answer.status >= 300 && answer.status < 400) {
+      return null;
+    }
     return { status: answer.status, contentType: contentTypeOf(answer), body: answer.data };
   }
 
@@ -242,17 +250,27 @@ export class ResourceManager {
   async #json(request: Request): Promise<unknown> {
     return this.#ask<unknown>(request, async (response, address) => {
       const { status, data } = response;
-      if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
+      if (status === 502 || status === 503 || status === 504) {
+        return { again: `HTTP ${status}` };
+      }
       // The response to a submission is empty.
-      if (status >= 200 && status < 300) return { result: data.trim() === '' ? {} : parsedJson(data) };
+      if (status >= 200 && status < 300) {
+        return { result: data.trim() === '' ? {} : parsedJson(data) };
+      }
       // A starting ResourceManager responds before it has loaded its applications.
       const state = await this.#haState(address);
-      if (state !== null && state !== 'ACTIVE') return { again: `it is ${state}` };
+      if (state !== null && state !== 'ACTIVE') {
+        return { again: `it is ${state}` };
+      }
       if (status === 404) {
         // The ResourceManager may have become active between the two requests.
         const second = await this.#send(address, request);
-        if ('again' in second) return second;
-        if (second.response.status === 200) return { result: parsedJson(second.response.data) };
+        if ('again' in second) {
+          return second;
+        }
+        if (second.response.status === 200) {
+          return { result: parsedJson(second.response.data) };
+        }
       }
       throw refusal(status, data, request);
     });
@@ -261,7 +279,9 @@ export class ResourceManager {
   /** null when the response lacks the state. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
-    if ('again' in sent) return null;
+    if ('again' in sent) {
+      return null;
+    }
     const found = /"haState"\s*:\s*"(\w+)"/.exec(sent.response.data);
     return found?.[1] ?? null;
   }
@@ -274,7 +294,9 @@ export class ResourceManager {
       const sent = await this.#send(address, request);
       return 'again' in sent ? sent : interpret(sent.response, address);
     });
-    if ('result' in ended) return ended.result;
+    if ('result' in ended) {
+      return ended.result;
+    }
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
   }
 
@@ -304,7 +326,9 @@ export class ResourceManager {
  * proxy instead.
  */
 function isStandby(response: AxiosResponse<string>, path: string): boolean {
-  if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) return true;
+  if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) {
+    return true;
+  }
   return response.headers.refresh !== undefined && path.startsWith('/ws/');
 }
 
@@ -327,7 +351,9 @@ function parsedJson(text: string): unknown {
 
 function checked<T>(schema: z.ZodType<T>, answer: unknown): T {
   const parsed = schema.safeParse(answer);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    return parsed.data;
+  }
   const [issue] = parsed.error.issues;
   throw notResourceManager(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
 }
@@ -344,15 +370,18 @@ function refusal(status: number, text: string, request: Request): TonyError {
       hint: 'The cluster uses Kerberos; check hadoop.security.authentication in core-site.xml.',
     });
   }
-  if (remote !== null) return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
+  if (remote !== null) {
+    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
+  }
   // The servlet filters return errors as HTML or plain text.
   const plain = text
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ')
     .trim()
     .slice(0, 300);
-  if (status === 403 || status === 400)
+  if (status === 403 || status === 400) {
     return new TonyError('RM_REFUSED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
+  }
   return notResourceManager(`HTTP ${status}`);
 }
 

@@ -59,13 +59,21 @@ export class SchedulerConnection {
     let refusals = 0;
     const outcome = await this.#round.run<T>(async (address) => {
       const tried = await this.#try<T>(address, method, requestName, request, responseName);
-      if (!('failure' in tried)) return tried;
+      if (!('failure' in tried)) {
+        return tried;
+      }
       const refused = tried.failure.code === 'RPC_REFUSED' || tried.failure.code === 'RPC_PROTOCOL';
-      if (refused && ++refusals >= REFUSALS_BEFORE_GIVING_UP * this.#options.schedulers.length) throw tried.failure;
+      if (refused && ++refusals >= REFUSALS_BEFORE_GIVING_UP * this.#options.schedulers.length) {
+        throw tried.failure;
+      }
       return this.#again(address, method, tried.failure);
     });
-    if ('result' in outcome) return outcome.result;
-    if (this.#closed) throw this.#closedError();
+    if ('result' in outcome) {
+      return outcome.result;
+    }
+    if (this.#closed) {
+      throw this.#closedError();
+    }
     const seconds = Math.round((performance.now() - started) / 1000);
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager answered ${method} for ${seconds} s. Last try at ${outcome.reason}.`, {
       hint: 'Check that the ResourceManager is running and that yarn.resourcemanager.scheduler.address names it.',
@@ -74,8 +82,9 @@ export class SchedulerConnection {
 
   /** Applies to the next connection; the open one stays valid. */
   replaceToken(token: Token): void {
-    if (Buffer.compare(token.identifier, this.#token.identifier) !== 0)
+    if (Buffer.compare(token.identifier, this.#token.identifier) !== 0) {
       this.#options.log.info('the token for the ResourceManager was renewed');
+    }
     this.#token = token;
   }
 
@@ -93,7 +102,9 @@ export class SchedulerConnection {
     responseName: string,
   ): Promise<{ result: T } | { failure: TonyError }> {
     for (;;) {
-      if (this.#closed) throw this.#closedError();
+      if (this.#closed) {
+        throw this.#closedError();
+      }
       const connection = this.#connect(address);
       try {
         const response = await connection.ipc.call(method, requestName, request, this.#options.callTimeoutMs);
@@ -101,19 +112,27 @@ export class SchedulerConnection {
         this.#here(address);
         return { result };
       } catch (error) {
-        if (!(error instanceof TonyError) || error.code === 'RPC_CLOSED') throw error;
+        if (!(error instanceof TonyError) || error.code === 'RPC_CLOSED') {
+          throw error;
+        }
         if (!(error instanceof RemoteError)) {
           this.#drop();
           return { failure: error };
         }
-        if (error.fatal) this.#drop();
+        if (error.fatal) {
+          this.#drop();
+        }
         if (error.is('StandbyException', 'RetriableException', 'RetryException', 'ServerTooBusyException')) {
           this.#drop();
           return { failure: error };
         }
         this.#here(address);
-        if (!error.is('InvalidToken') || !error.fatal) throw error;
-        if (connection.token !== this.#token) continue;
+        if (!error.is('InvalidToken') || !error.fatal) {
+          throw error;
+        }
+        if (connection.token !== this.#token) {
+          continue;
+        }
         throw new TonyError('ATTEMPT_FENCED', `The ResourceManager at ${address} no longer knows this attempt: ${error.remoteMessage}`, {
           cause: error,
         });
@@ -122,7 +141,9 @@ export class SchedulerConnection {
   }
 
   #connect(address: string): { readonly address: string; readonly token: Token; readonly ipc: IpcConnection } {
-    if (this.#connection?.address === address && this.#connection.ipc.usable) return this.#connection;
+    if (this.#connection?.address === address && this.#connection.ipc.usable) {
+      return this.#connection;
+    }
     this.#drop();
     const token = this.#token;
     const ipc = new IpcConnection({
@@ -143,14 +164,17 @@ export class SchedulerConnection {
 
   #again<T>(address: string, method: string, failure: TonyError): Outcome<T> {
     // Logged once, not at every attempt.
-    if (!this.#away)
+    if (!this.#away) {
       this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager answers; trying again');
+    }
     this.#away = true;
     return { again: messageOf(failure) };
   }
 
   #here(address: string): void {
-    if (this.#away) this.#options.log.info({ scheduler: address }, 'a ResourceManager answers again');
+    if (this.#away) {
+      this.#options.log.info({ scheduler: address }, 'a ResourceManager answers again');
+    }
     this.#away = false;
   }
 

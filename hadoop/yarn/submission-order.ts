@@ -20,9 +20,13 @@ export async function submittedBefore(
 ): Promise<ReadonlySet<string>> {
   const ids = (found: readonly Submission[]): string[] => found.map(({ id }) => id);
   // Without its own time an application cannot query ranges. IDs then give an order, although users can influence it.
-  if (own.startedAt === 0) return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
+  if (own.startedAt === 0) {
+    return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
+  }
   const told = applications.filter((other) => other.startedAt > 0 && compareSubmissions(other, own) < 0);
-  if (applications.every(({ startedAt }) => startedAt > 0)) return new Set(ids(told));
+  if (applications.every(({ startedAt }) => startedAt > 0)) {
+    return new Set(ids(told));
+  }
   const [before, together] = await Promise.all([
     resourceManager.applications({ ...filter, submitted: { to: own.startedAt - 1 } }),
     resourceManager.applications({ ...filter, submitted: { from: own.startedAt, to: own.startedAt } }),
@@ -54,8 +58,12 @@ function compareSubmissions(one: Submission, other: Submission): number {
 function compareIds(one: string, other: string): number {
   const [started, number] = partsOf(one);
   const [otherStarted, otherNumber] = partsOf(other);
-  if (started !== otherStarted) return started < otherStarted ? -1 : 1;
-  if (number !== otherNumber) return number < otherNumber ? -1 : 1;
+  if (started !== otherStarted) {
+    return started < otherStarted ? -1 : 1;
+  }
+  if (number !== otherNumber) {
+    return number < otherNumber ? -1 : 1;
+  }
   return one < other ? -1 : Number(one > other);
 }
 

@@ -26,7 +26,9 @@ export async function openBrowser(context: TestContext): Promise<Browser> {
   const executablePath = await findBrowser();
   if (executablePath === null) {
     const reason = `no browser: none of ${NAMES.join(', ')} is in PATH; install chromium, or name one in CHROMIUM`;
-    if (process.env.CI !== undefined && process.env.CI !== '') throw new Error(reason);
+    if (process.env.CI !== undefined && process.env.CI !== '') {
+      throw new Error(reason);
+    }
     return context.skip(reason);
   }
   // Chromium's sandbox does not run as root.
@@ -38,7 +40,9 @@ export async function openBrowser(context: TestContext): Promise<Browser> {
 
 async function findBrowser(): Promise<string | null> {
   const named = process.env.CHROMIUM;
-  if (named !== undefined && named !== '') return named;
+  if (named !== undefined && named !== '') {
+    return named;
+  }
   for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
     for (const name of NAMES) {
       const file = path.join(folder, name);
@@ -46,7 +50,9 @@ async function findBrowser(): Promise<string | null> {
         () => true,
         () => false,
       );
-      if (usable && folder !== '') return file;
+      if (usable && folder !== '') {
+        return file;
+      }
     }
   }
   return null;

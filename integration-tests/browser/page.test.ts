@@ -30,12 +30,16 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   const complaints: string[] = [];
   const { origin } = new URL(url);
   page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+    if (['error', 'warning'].includes(message.type())) {
+      complaints.push(message.text());
+    }
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => {
     const asked = request.url();
-    if (!asked.startsWith(`${origin}/`) && !asked.startsWith('data:')) complaints.push(`asked elsewhere: ${asked}`);
+    if (!asked.startsWith(`${origin}/`) && !asked.startsWith('data:')) {
+      complaints.push(`asked elsewhere: ${asked}`);
+    }
   });
   await page.goto(url);
   await page.waitForSelector('#panel');
@@ -59,7 +63,9 @@ describe('the job’s page', () => {
     await expect.poll(() => page.title()).toBe('running · mnist-convnet');
     expect(await page.locator('h1').textContent()).toBe('mnist-convnet');
     const top = await page.locator('header').innerText();
-    for (const fact of ['application_1795247621148_0042', 'alice', 'research', 'running', '12 min']) expect(top).toContain(fact);
+    for (const fact of ['application_1795247621148_0042', 'alice', 'research', 'running', '12 min']) {
+      expect(top).toContain(fact);
+    }
     // TensorBoard is at the parent path, whatever name the proxy uses.
     expect(await page.getByRole('link', { name: 'Open TensorBoard' }).getAttribute('href')).toBe(new URL('/', page.url()).href);
     await page.locator('.chart canvas').nth(1).waitFor();
@@ -72,14 +78,16 @@ describe('the job’s page', () => {
     await page.getByRole('tab', { name: 'Tasks' }).click();
     expect(page.url()).toMatch(/#tasks$/);
     const worker = page.locator('tr.task', { hasText: 'worker:1' });
-    for (const value of ['running', 'node2.example.com:8041', '673.3 MB', '0.9', '88 %', '8,412'])
+    for (const value of ['running', 'node2.example.com:8041', '673.3 MB', '0.9', '88 %', '8,412']) {
       expect(await worker.innerText()).toContain(value);
+    }
 
     await page.getByRole('tab', { name: 'Timeline' }).click();
     await page.getByRole('button', { name: 'worker:1' }).click();
     const phases = await page.locator('table.plain tbody').innerText();
-    for (const phase of ['waiting for a container', 'container starting', 'waiting for the gang', 'running', 'failed: '])
+    for (const phase of ['waiting for a container', 'container starting', 'waiting for the gang', 'running', 'failed: ']) {
       expect(phases).toContain(phase);
+    }
 
     await page.getByRole('tab', { name: 'Events' }).click();
     expect(await page.locator('table.events tbody tr').first().innerText()).toContain('program-started');
@@ -254,12 +262,15 @@ describe('the job’s page, by keyboard alone,', () => {
       await page.keyboard.press('Tab');
       const [name, visible] = await focused();
       // After the page's last element, focus moves to the browser's own controls.
-      if (name === '') break;
+      if (name === '') {
+        break;
+      }
       expect([name, visible]).toEqual([name, true]);
       seen.push(name);
     }
-    for (const name of ['Log of worker:1', 'Tasks', 'Task', 'Memory', 'worker:0'])
+    for (const name of ['Log of worker:1', 'Tasks', 'Task', 'Memory', 'worker:0']) {
       expect(seen.some((each) => each.includes(name))).toBe(true);
+    }
     expect(seen.filter((name) => ['Overview', 'Charts', 'Logs'].includes(name))).toEqual([]);
   });
 
@@ -313,7 +324,9 @@ test.for(['light', 'dark'] as const)('the page fits narrow and wide screens, %s'
         await expect.poll(() => page.locator('#panel').innerText()).not.toContain('Reading');
         const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
         expect([name, section, viewport.width, overflow]).toEqual([name, section, viewport.width, 0]);
-        if (name !== 'hostile') await screenshot(page, `${name}-${section}-${viewport.width}-${colorScheme}`);
+        if (name !== 'hostile') {
+          await screenshot(page, `${name}-${section}-${viewport.width}-${colorScheme}`);
+        }
       }
       await page.context().close();
     }

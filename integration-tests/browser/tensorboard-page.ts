@@ -60,7 +60,9 @@ export async function tooltip(page: Page, card: Locator, at: number): Promise<To
   // A chart that is still rendering ignores the pointer.
   const told = async (): Promise<string[] | false> => {
     const box = await card.locator('line-chart .series-view').boundingBox();
-    if (box === null) return false;
+    if (box === null) {
+      return false;
+    }
     await page.mouse.move(box.x + 2, box.y + box.height / 2);
     await page.mouse.move(box.x + box.width * at, box.y + box.height / 2, { steps: 5 });
     await row.waitFor({ timeout: 2_000 });

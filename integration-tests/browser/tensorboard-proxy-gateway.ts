@@ -50,7 +50,11 @@ export async function startGateway(port: number, options: { passes: readonly str
 
 function refusalOf(request: IncomingMessage, { passes, longest = 65_000 }: { passes: readonly string[]; longest?: number }): number | null {
   const { method = '', url = '' } = request;
-  if (method !== 'GET' && !passes.includes(method)) return 405;
-  if (url.length > longest) return 414;
+  if (method !== 'GET' && !passes.includes(method)) {
+    return 405;
+  }
+  if (url.length > longest) {
+    return 414;
+  }
   return url.startsWith(PREFIX.slice(0, -1)) ? null : 500;
 }

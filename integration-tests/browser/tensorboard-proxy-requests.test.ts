@@ -30,7 +30,9 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const { method = '', url = '', headers } = request;
-      if (url === '/silent') return;
+      if (url === '/silent') {
+        return;
+      }
       const heard: Echo = { method, url, type: headers['content-type'] ?? '', hex: Buffer.concat(chunks).toString('hex') };
       response.writeHead(url === '/refused' ? 400 : 200, { 'Content-Type': 'application/json' });
       response.end(JSON.stringify(heard));

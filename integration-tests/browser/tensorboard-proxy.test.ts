@@ -56,8 +56,9 @@ async function writeSummaries(folder: string): Promise<void> {
     };
     const summaries = new SummaryWriter({ storage, dir, onTrouble });
     summaries.hparams({ learning_rate: run.length / 100 }, { metrics: ['loss'] });
-    for (let step = 1; step <= 100; step++)
+    for (let step = 1; step <= 100; step++) {
       summaries.scalars(run === ODD_RUN ? { [ODD_TAG]: step } : { loss: loss(step), [ODD_TAG]: -step }, step);
+    }
     for (const step of [1, 2, 3]) {
       summaries.image('picture', { values: Float32Array.from({ length: 64 }, (_, index) => index / 64), shape: [8, 8] }, step);
       summaries.histogram(

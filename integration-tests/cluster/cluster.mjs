@@ -64,14 +64,22 @@ export class Cluster {
    */
   async up({ fresh = false, yarn = {}, log } = {}) {
     const [jars, java] = await Promise.all([hadoopJars(log ? { log } : {}), findJava()]);
-    if (fresh) await this.wipe();
+    if (fresh) {
+      await this.wipe();
+    }
     const stopped = await this.stoppedDaemons();
-    if (stopped.length === DAEMONS.length) await this.killContainers();
+    if (stopped.length === DAEMONS.length) {
+      await this.killContainers();
+    }
     await this.requirePorts(stopped);
-    if (stopped.length > 0) await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, yarn });
+    if (stopped.length > 0) {
+      await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, yarn });
+    }
     const order = /** @type {DaemonName[]} */ (['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode']);
     for (const name of order.filter((each) => stopped.includes(each))) {
-      if (name === 'namenode') await this.format(jars, java);
+      if (name === 'namenode') {
+        await this.format(jars, java);
+      }
       await this.launch(name, jars, java);
     }
     await this.waitUntilReady();
@@ -95,7 +103,9 @@ export class Cluster {
    * @param {DaemonName} name
    */
   async start(name) {
-    if (await this.pidOf(name)) return;
+    if (await this.pidOf(name)) {
+      return;
+    }
     const [jars, java] = await Promise.all([hadoopJars(), findJava()]);
     await this.requirePorts([name]);
     await this.launch(name, jars, java);
@@ -115,16 +125,25 @@ export class Cluster {
    */
   async stop(name, first = 'SIGTERM') {
     const pid = await this.pidOf(name);
-    if (pid === null) return;
+    if (pid === null) {
+      return;
+    }
     signal(pid, first);
-    for (const deadline = Date.now() + STOP_LIMIT_MS; Date.now() < deadline && (await isAlive(pid)); ) await delay(20);
+    for (const deadline = Date.now() + STOP_LIMIT_MS; Date.now() < deadline && (await isAlive(pid)); ) {
+      await delay(20);
+    }
     // A process stopped with SIGSTOP reacts to no other signal.
-    if (await isAlive(pid)) signal(pid, 'SIGKILL');
-    while (await isAlive(pid)) await delay(20);
+    if (await isAlive(pid)) {
+      signal(pid, 'SIGKILL');
+    }
+    while (await isAlive(pid)) {
+      await delay(20);
+    }
     // The threads of a killed JVM hold its sockets slightly longer than its process exists; after that, `start` reports the process that
     // has the port.
-    for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; )
+    for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);
+    }
   }
 
   /** @returns {Promise<{ ready: boolean, daemons: DaemonStatus[] }>} */
@@ -161,7 +180,9 @@ export class Cluster {
 
   async killContainers() {
     for (let left = await this.containers(); left.length > 0; left = await this.containers()) {
-      for (const { pid } of left) signal(pid, 'SIGKILL');
+      for (const { pid } of left) {
+        signal(pid, 'SIGKILL');
+      }
       await delay(20);
     }
   }
@@ -180,8 +201,9 @@ export class Cluster {
       for (const name of await this.stoppedDaemons()) {
         throw new Error(`the ${name} has ended. The last lines of ${this.logFile(name)}:\n${await this.lastLines(name)}`);
       }
-      if (Date.now() > deadline)
+      if (Date.now() > deadline) {
         throw new Error(`the cluster was not ready after ${timeoutMs / 1000} s; see ${path.dirname(this.logFile('namenode'))}`);
+      }
       await delay(POLL_MS);
     }
   }
@@ -274,7 +296,9 @@ export class Cluster {
    */
   async format(jars, java) {
     const target = path.join(this.state, 'data', 'namenode');
-    if (existsSync(target)) return;
+    if (existsSync(target)) {
+      return;
+    }
     await mkdir(path.dirname(target), { recursive: true });
     const copy = `${target}.new`;
     const formatted = path.join(CACHE, `hadoop-${HADOOP_VERSION}`, 'formatted');
@@ -293,7 +317,9 @@ export class Cluster {
         timeout: READY_LIMIT_MS,
       });
       const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-      if (code !== 0) throw new Error(`formatting the name directory failed; see ${this.logFile('namenode')}`);
+      if (code !== 0) {
+        throw new Error(`formatting the name directory failed; see ${this.logFile('namenode')}`);
+      }
     } finally {
       await log.close();
     }
@@ -305,7 +331,9 @@ export class Cluster {
   async makeFolders() {
     const users = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
     await this.makeFolder('/user', '755', ADMINISTRATOR);
-    for (const folder of ['/tmp', '/yarn-logs']) await this.makeFolder(folder, '1777', ADMINISTRATOR);
+    for (const folder of ['/tmp', '/yarn-logs']) {
+      await this.makeFolder(folder, '1777', ADMINISTRATOR);
+    }
     await Promise.all(users.map((user) => this.makeFolder(`/user/${user}`, '700', user)));
   }
 
@@ -320,7 +348,9 @@ export class Cluster {
         method: 'PUT',
         signal: AbortSignal.timeout(10_000),
       });
-      if (!answer.ok) throw new Error(`${query} of ${folder} failed: ${await answer.text()}`);
+      if (!answer.ok) {
+        throw new Error(`${query} of ${folder} failed: ${await answer.text()}`);
+      }
       await answer.arrayBuffer();
     }
   }
@@ -373,7 +403,9 @@ async function findJava() {
   const folders = [...(process.env.JAVA_HOME ? [path.join(process.env.JAVA_HOME, 'bin')] : []), ...(process.env.PATH ?? '').split(':')];
   for (const folder of folders.filter(Boolean)) {
     const found = await realpath(path.join(folder, 'java')).catch(() => null);
-    if (found !== null) return found;
+    if (found !== null) {
+      return found;
+    }
   }
   throw new Error('`java` was not found. Install a Java runtime, 11 or 17 (Debian: apt-get install default-jre-headless).');
 }

@@ -190,8 +190,12 @@ export async function writeConfiguration(folder, { ports, state, yarn = {} }) {
       'resource-types.xml': toXml(RESOURCE_TYPES),
       'log4j.properties': LOG4J,
     };
-    if (isNode) files['node-resources.xml'] = toXml(NODE_RESOURCES);
-    if (name === 'resourcemanager') files['capacity-scheduler.xml'] = toXml(capacityScheduler());
+    if (isNode) {
+      files['node-resources.xml'] = toXml(NODE_RESOURCES);
+    }
+    if (name === 'resourcemanager') {
+      files['capacity-scheduler.xml'] = toXml(capacityScheduler());
+    }
     await mkdir(path.join(folder, name), { recursive: true });
     await Promise.all(Object.entries(files).map(([file, text]) => writeFile(path.join(folder, name, file), text)));
   }

@@ -21,7 +21,9 @@ export async function hadoopJars({ log = () => {} } = {}) {
   const pom = createHash('sha256')
     .update(await readFile(POM))
     .digest('hex');
-  if (await isComplete(pom)) return LIB;
+  if (await isComplete(pom)) {
+    return LIB;
+  }
   const started = performance.now();
   log(`taking Hadoop ${HADOOP_VERSION} with Maven; the first time this is about a minute ...`);
   await mkdir(HOME, { recursive: true });
@@ -30,8 +32,12 @@ export async function hadoopJars({ log = () => {} } = {}) {
   try {
     await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
     const jars = await lengths(folder);
-    if (!(`hadoop-common-${HADOOP_VERSION}.jar` in jars)) throw new Error(`Maven ended well, but left no hadoop-common jar in ${folder}`);
-    if (await isComplete(pom)) return LIB;
+    if (!(`hadoop-common-${HADOOP_VERSION}.jar` in jars)) {
+      throw new Error(`Maven ended well, but left no hadoop-common jar in ${folder}`);
+    }
+    if (await isComplete(pom)) {
+      return LIB;
+    }
     await rm(MANIFEST, { force: true });
     await rm(LIB, { recursive: true, force: true });
     await rename(folder, LIB);
@@ -79,13 +85,20 @@ function runMaven(args) {
     }
     child.on('error', (error) => {
       const { code } = /** @type {NodeJS.ErrnoException} */ (error);
-      if (code === 'ENOENT') reject(new Error('`mvn` was not found. Install Maven and a Java runtime (Debian: apt-get install maven).'));
-      else if (code === 'ABORT_ERR') reject(new Error(`Maven was not done after ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
-      else reject(error);
+      if (code === 'ENOENT') {
+        reject(new Error('`mvn` was not found. Install Maven and a Java runtime (Debian: apt-get install maven).'));
+      } else if (code === 'ABORT_ERR') {
+        reject(new Error(`Maven was not done after ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
+      } else {
+        reject(error);
+      }
     });
     child.on('close', (code, signal) => {
-      if (code === 0) resolve();
-      else reject(new Error(`Maven could not take Hadoop's jars (${signal ?? `exit ${code}`}):\n${output.trim()}`));
+      if (code === 0) {
+        resolve();
+      } else {
+        reject(new Error(`Maven could not take Hadoop's jars (${signal ?? `exit ${code}`}):\n${output.trim()}`));
+      }
     });
   });
 }

@@ -69,9 +69,13 @@ export async function containerProcesses(folder) {
   for (let before = -1; before !== found.size; ) {
     before = found.size;
     for (const { pid, life } of living) {
-      if (life === null || found.has(pid)) continue;
+      if (life === null || found.has(pid)) {
+        continue;
+      }
       const kin = [life.ppid, life.session].find((each) => found.has(each));
-      if (kin !== undefined) found.set(pid, found.get(kin) ?? null);
+      if (kin !== undefined) {
+        found.set(pid, found.get(kin) ?? null);
+      }
     }
   }
   return Promise.all(
@@ -93,7 +97,9 @@ export async function containerProcesses(folder) {
 async function containerOf(pid, folder) {
   const [environ, cwd] = await Promise.all([read(pid, 'environ'), readlink(`/proc/${pid}/cwd`).catch(() => '')]);
   const environment = environ.split('\0');
-  if (!cwd.startsWith(`${folder}/`) && !environment.some((entry) => entry.startsWith(`LOCAL_DIRS=${folder}/`))) return undefined;
+  if (!cwd.startsWith(`${folder}/`) && !environment.some((entry) => entry.startsWith(`LOCAL_DIRS=${folder}/`))) {
+    return undefined;
+  }
   const given = environment.find((entry) => entry.startsWith('CONTAINER_ID='));
   return CONTAINER_ID.exec(given ?? cwd)?.[0] ?? null;
 }
@@ -106,7 +112,9 @@ export function signal(pid, signal) {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') throw error;
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') {
+      throw error;
+    }
   }
 }
 
@@ -123,7 +131,9 @@ export async function listenerOf(port) {
     for (const line of lines) {
       // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode; st 0A is LISTEN.
       const fields = line.trim().split(/\s+/);
-      if (fields[1]?.endsWith(`:${hex}`) && fields[3] === '0A') inodes.add(`socket:[${fields[9]}]`);
+      if (fields[1]?.endsWith(`:${hex}`) && fields[3] === '0A') {
+        inodes.add(`socket:[${fields[9]}]`);
+      }
     }
   }
   for (const pid of await pids()) {

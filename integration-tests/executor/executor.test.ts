@@ -147,7 +147,9 @@ describe('a task executor', () => {
     await boss.hello();
     boss.start(1);
     const family = await pids(executor, 3);
-    if (how === 'stopped') process.kill(-(family[0] as number), 'SIGSTOP');
+    if (how === 'stopped') {
+      process.kill(-(family[0] as number), 'SIGSTOP');
+    }
     executor.process.kill('SIGKILL');
     await gone(family);
   });
@@ -291,7 +293,10 @@ describe('a task executor', () => {
     boss.start(1);
     const exited = await boss.message('exited');
     expect(exited.code).toBe(code);
-    if (code === 127) expect(exited.stderrTail).toContain('no-such-command');
-    else expect(exited.signal).toBe('SIGSEGV');
+    if (code === 127) {
+      expect(exited.stderrTail).toContain('no-such-command');
+    } else {
+      expect(exited.signal).toBe('SIGSEGV');
+    }
   });
 });

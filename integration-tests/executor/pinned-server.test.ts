@@ -43,7 +43,9 @@ function dial(port: number, { key = privateKey, metadata = new Metadata() } = {}
     PINNED_CHANNEL_OPTIONS,
   );
   onTestFinished(() => client.close());
-  if (Put === undefined) throw new Error('no such call');
+  if (Put === undefined) {
+    throw new Error('no such call');
+  }
   const { path, requestSerialize, responseDeserialize } = Put;
   const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata) as ClientDuplexStream<
     ProducerMessage,
@@ -62,9 +64,13 @@ async function echoed(stream: ClientDuplexStream<ProducerMessage, FeedMessage>, 
 async function strangers(port: number, count: number): Promise<Socket[]> {
   const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1'));
   onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
+    for (const socket of sockets) {
+      socket.destroy();
+    }
   });
-  for (const socket of sockets) socket.on('error', () => {}).resume();
+  for (const socket of sockets) {
+    socket.on('error', () => {}).resume();
+  }
   await Promise.all(sockets.map((socket) => (socket.connecting ? once(socket, 'connect') : null)));
   return sockets;
 }
@@ -91,7 +97,9 @@ test('the server keeps unauthenticated connections during their grace period whe
   const { port } = await listening({ mostUnproven: 3, graceMs: 60_000 });
   const first = await strangers(port, 3);
   const [late] = await strangers(port, 1);
-  if (late !== undefined && !late.closed) await once(late, 'close');
+  if (late !== undefined && !late.closed) {
+    await once(late, 'close');
+  }
   expect(first.map(({ closed }) => closed)).toEqual([false, false, false]);
 });
 

@@ -137,12 +137,16 @@ export interface ContainerOptions {
 export function startExecutor({ master, secrets, source, environment = {} }: ContainerOptions): TestExecutor {
   const root = mkdtempSync(path.join(tmpdir(), 'tony-executor-'));
   const [folder, logs, staging] = ['work', 'logs', 'staging'].map((name) => path.join(root, name)) as [string, string, string];
-  for (const each of [folder, logs, staging]) mkdirSync(each);
+  for (const each of [folder, logs, staging]) {
+    mkdirSync(each);
+  }
   symlinkSync(BUNDLES, path.join(folder, CONTAINER_LAYOUT.bundles));
   writeFileSync(path.join(folder, CONTAINER_LAYOUT.job), JSON.stringify(frozenJob(root, staging)));
   if (source !== undefined) {
     mkdirSync(path.join(folder, CONTAINER_LAYOUT.source));
-    for (const [name, text] of Object.entries(source)) writeFileSync(path.join(folder, CONTAINER_LAYOUT.source, name), text);
+    for (const [name, text] of Object.entries(source)) {
+      writeFileSync(path.join(folder, CONTAINER_LAYOUT.source, name), text);
+    }
   }
   const credentials = path.join(folder, 'container_tokens');
   const proof = createHmac('sha256', secrets.jobSecret.reveal()).update(`container|${CONTAINER_ID}`).digest();

@@ -19,7 +19,9 @@ describe('the command line', () => {
   test('--help lists the commands', async () => {
     const { exitCode, stdout, stderr } = await runCommand(['--help']);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
-    for (const command of ['submit', 'list', 'logs', 'doctor', 'import']) expect(stdout).toContain(`tony-ts ${command} `);
+    for (const command of ['submit', 'list', 'logs', 'doctor', 'import']) {
+      expect(stdout).toContain(`tony-ts ${command} `);
+    }
     for (const code of ['0 done', '1 the job failed', '2 the request was wrong', '3 the cluster could not', '130 interrupted']) {
       expect(stdout.replace(/\s+/g, ' ')).toContain(code);
     }
@@ -164,6 +166,8 @@ describe('submit explains the error', () => {
 async function emptyConfiguration(): Promise<string> {
   const folder = path.join(await temporaryFolder(), 'conf');
   await mkdir(folder);
-  for (const name of ['core-site.xml', 'yarn-site.xml', 'hdfs-site.xml']) await writeFile(path.join(folder, name), '<configuration/>');
+  for (const name of ['core-site.xml', 'yarn-site.xml', 'hdfs-site.xml']) {
+    await writeFile(path.join(folder, name), '<configuration/>');
+  }
   return folder;
 }

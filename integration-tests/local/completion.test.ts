@@ -13,7 +13,9 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
 const missing = new Set<Shell>(SHELLS.filter((shell) => shell !== 'bash' && spawnSync(shell, ['--version']).error !== undefined));
-for (const shell of missing) console.warn(`completion is not tested in ${shell}: this machine has none`);
+for (const shell of missing) {
+  console.warn(`completion is not tested in ${shell}: this machine has none`);
+}
 
 interface Home {
   readonly env: NonNullable<CommandOptions['env']>;

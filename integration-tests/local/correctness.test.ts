@@ -82,7 +82,9 @@ const WORLD_SIZE = 3;
 /** Ports reserved for as long as a rank may listen on them. */
 const ports: BoundPort[] = [];
 afterAll(() => {
-  for (const port of ports) port.close();
+  for (const port of ports) {
+    port.close();
+  }
 });
 
 /** Starts each rank of a generation, as an executor does. */

@@ -62,8 +62,12 @@ it('splits records written before their sequence numbers are known into messages
     () => {
       for (;;) {
         const answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at, producers: 1 });
-        if (answer === 'over') return;
-        if (answer === 'wait') throw new Error(`${lengths.length} records have come`);
+        if (answer === 'over') {
+          return;
+        }
+        if (answer === 'wait') {
+          throw new Error(`${lengths.length} records have come`);
+        }
         lengths.push(...answer.records.map(({ length }) => length));
         at++;
       }
@@ -99,7 +103,9 @@ it('waits on one connection while the feed has no room, and then sends everythin
     () => {
       for (;;) {
         const answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at, producers: 1 });
-        if (typeof answer === 'string') break;
+        if (typeof answer === 'string') {
+          break;
+        }
         taken.push(...answer.records.map((each) => (each.length === 4 ? Buffer.from(each).toString() : 'large')));
         at++;
       }
@@ -151,8 +157,12 @@ it('accepts texts, typed arrays and buffers, and rejects other values without da
     () => {
       for (;;) {
         const answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at, producers: 1 });
-        if (answer === 'over') return;
-        if (answer === 'wait') throw new Error(`${records.length} records have come`);
+        if (answer === 'over') {
+          return;
+        }
+        if (answer === 'wait') {
+          throw new Error(`${records.length} records have come`);
+        }
         records.push(...answer.records.map((each) => Buffer.from(each)));
         at++;
       }

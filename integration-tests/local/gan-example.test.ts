@@ -33,7 +33,9 @@ async function run(killed: boolean): Promise<Outcome> {
     file,
     job.replace('command: node train.ts', () => command),
   );
-  if (killed) await holdAtStep175(path.join(example, 'train.ts'));
+  if (killed) {
+    await holdAtStep175(path.join(example, 'train.ts'));
+  }
   const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
   const submitted = startCommand(['submit', '--local', '--conf', file], { env, timeoutMs: 390_000 });
   const [id] = await submitted.output(/local_\d+_\d+/);

@@ -48,7 +48,9 @@ async function startJob(
   const root = path.join(folder, 'root');
   const out = path.join(folder, 'out');
   mkdirSync(out);
-  for (const task of options.fail ?? []) writeFileSync(path.join(out, `fail-${task}`), '');
+  for (const task of options.fail ?? []) {
+    writeFileSync(path.join(out, `fail-${task}`), '');
+  }
   const file = path.join(folder, 'job.yaml');
   const yaml = `
 name: bad-day
@@ -103,7 +105,9 @@ ${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
     },
   };
   onTestFinished(() => {
-    for (const { pid } of processesOf(paths.job)) killQuietly(pid);
+    for (const { pid } of processesOf(paths.job)) {
+      killQuietly(pid);
+    }
   });
   return { ...job, command };
 }
@@ -302,14 +306,20 @@ describe('a job on this machine', () => {
     const processes = processesOf(job.paths.job);
     expect(processes.length).toBeGreaterThanOrEqual(5);
     const places = new Map<string, string>([['the status', statusText]]);
-    for (const { pid, cmdline, environ } of processes) places.set(`cmdline of ${pid}`, cmdline).set(`environ of ${pid}`, environ);
+    for (const { pid, cmdline, environ } of processes) {
+      places.set(`cmdline of ${pid}`, cmdline).set(`environ of ${pid}`, environ);
+    }
     await succeeds(job);
     for (const folder of [job.paths.job, job.paths.history]) {
       for (const name of execFileSync('find', [folder, '-type', 'f'], { encoding: 'utf8' }).trim().split('\n')) {
-        if (!/credentials$|container_tokens$|task-\d+\.json$|am\.json$/.test(name)) places.set(name, readFileSync(name, 'latin1'));
+        if (!/credentials$|container_tokens$|task-\d+\.json$|am\.json$/.test(name)) {
+          places.set(name, readFileSync(name, 'latin1'));
+        }
       }
     }
-    for (const canary of canaries) expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
+    for (const canary of canaries) {
+      expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
+    }
     const open = execFileSync('find', [job.paths.job, '-type', 'f', '-perm', '/077'], { encoding: 'utf8' });
     expect(open.split('\n').filter((name) => /credentials|tokens|task-|am\.json/.test(name))).toEqual([]);
   });
@@ -322,7 +332,11 @@ async function startSecondAttempt(job: Job): Promise<void> {
   mkdirSync(work, { recursive: true, mode: 0o700 });
   mkdirSync(logs, { recursive: true, mode: 0o700 });
   const first = job.paths.work(job.paths.masterContainer(1));
-  for (const name of readdirSync(first)) if (name !== 'credentials') symlinkSync(path.join(first, name), path.join(work, name));
+  for (const name of readdirSync(first)) {
+    if (name !== 'credentials') {
+      symlinkSync(path.join(first, name), path.join(work, name));
+    }
+  }
   const log = openSync(path.join(logs, 'tony.log'), 'a');
   const master = spawn(process.execPath, [path.join(CONTAINER_LAYOUT.bundles, 'application-master.mjs')], {
     cwd: work,

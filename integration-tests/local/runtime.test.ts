@@ -18,7 +18,9 @@ let runtime: Runtime;
 beforeAll(async () => {
   runtime = await ensureRuntime((line) => console.log(line));
   // The first run downloads the runtime, which takes longer than a test's time limit.
-  for (const major of NODE_MAJORS) await nodeOfMajor(major);
+  for (const major of NODE_MAJORS) {
+    await nodeOfMajor(major);
+  }
 }, 600_000);
 
 async function folder(): Promise<string> {

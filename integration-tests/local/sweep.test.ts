@@ -83,7 +83,9 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
     [0, 1, 2, 3, 4, 5].map((index) => `trial-0000${index} trial:${index % 2}`),
   );
   const times = new Map<string, number>();
-  for (const name of await readdir(begun)) times.set(name.slice(0, 11), (times.get(name.slice(0, 11)) ?? 0) + 1);
+  for (const name of await readdir(begun)) {
+    times.set(name.slice(0, 11), (times.get(name.slice(0, 11)) ?? 0) + 1);
+  }
   expect([...times].sort()).toEqual([0, 1, 2, 3, 4, 5].map((index) => [`trial-0000${index}`, index === 3 ? 2 : 1]));
 
   const csv = (await readFile(path.join(output, 'results.csv'), 'utf8')).trimEnd().split('\n');

@@ -99,7 +99,9 @@ describe.each([80, 200])('in %d columns', (columns) => {
       const shown = terminalCommand(words, { columns, env: place.env });
       expect({ words, exitCode: await shown.exitCode }).toEqual({ words, exitCode: 0 });
       // Values, scripts and the job's own output remain unchanged.
-      if (!/yaml|completion|describe/.test(words.join(' '))) expect({ words, broken: broken(shown) }).toEqual({ words, broken: [] });
+      if (!/yaml|completion|describe/.test(words.join(' '))) {
+        expect({ words, broken: broken(shown) }).toEqual({ words, broken: [] });
+      }
     }
     const doctor = terminalCommand(['doctor'], { columns, env: place.env });
     expect(await ended(doctor, 3)).toContain('HADOOP_CONF_DIR');

@@ -10,7 +10,9 @@ const { summaries } = cluster;
 for (let step = 1; step <= 200; step++) {
   // The same values as the test computes.
   summaries.scalars({ 'train/loss': Math.exp(-step / 50), 'train/accuracy': 1 - Math.exp(-step / 30) }, step);
-  if (step % 20 === 0) summaries.histogram('layer/weights', tf.randomNormal([1000], step / 100, 1, 'float32', step), step);
+  if (step % 20 === 0) {
+    summaries.histogram('layer/weights', tf.randomNormal([1000], step / 100, 1, 'float32', step), step);
+  }
 }
 summaries.image('samples', tf.randomUniform([2, 16, 16, 3], 0, 1, 'float32', 7), 200);
 summaries.text('notes', 'Trained on **nothing** at all.', 200);
@@ -18,4 +20,6 @@ summaries.hparams({ optimizer: 'sgd', 'learning rate': 0.1 }, { metrics: ['train
 await summaries.flush();
 cluster.metrics(200, { done: 1 });
 const go = path.join(process.env.OUT ?? '.', 'go');
-while (!existsSync(go)) await delay(100);
+while (!existsSync(go)) {
+  await delay(100);
+}

@@ -27,14 +27,20 @@ await cluster.fit(model, data, {
   },
   callbacks: {
     onBatchEnd: async (_, { step, loss }) => {
-      if (rank === 0) appendFileSync(out, `${generation} ${step} ${worldSize} ${rate} ${loss}\n`);
+      if (rank === 0) {
+        appendFileSync(out, `${generation} ${step} ${worldSize} ${rate} ${loss}\n`);
+      }
       if (go !== undefined) {
         await delay(30);
         model.stopTraining = existsSync(go);
         return;
       }
-      if (generation > 1 || index !== 1 || step !== 45) return;
-      while ((await cluster.storage.stat(`${checkpoint.dir}/step-40`)) === null) await delay(20);
+      if (generation > 1 || index !== 1 || step !== 45) {
+        return;
+      }
+      while ((await cluster.storage.stat(`${checkpoint.dir}/step-40`)) === null) {
+        await delay(20);
+      }
       process.exit(3);
     },
   },

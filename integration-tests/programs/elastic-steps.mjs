@@ -25,9 +25,13 @@ const { generation, rank, index, worldSize } = task;
 writeWhole(path.join(out, `${generation}-${rank}.json`), JSON.stringify({ pid: process.pid, index, worldSize, from }));
 for (let step = from + 1; !existsSync(path.join(out, 'go')); step++) {
   await setTimeout(50);
-  if (rank !== 0) continue;
+  if (rank !== 0) {
+    continue;
+  }
   report({ type: 'progress', step });
-  if (step % 10 !== 0) continue;
+  if (step % 10 !== 0) {
+    continue;
+  }
   writeWhole(checkpoint, String(step));
   report({ type: 'checkpoint', step });
 }

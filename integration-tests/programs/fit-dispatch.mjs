@@ -34,10 +34,14 @@ const { steps } = await cluster.fit(
         taken++;
         await delay(rank === 0 ? 20 : 5);
         // Where the test asks for it, all ranks stop before the end until a rank has died.
-        while (HOLD === 'yes' && generation === 1 && taken > 30) await delay(20);
+        while (HOLD === 'yes' && generation === 1 && taken > 30) {
+          await delay(20);
+        }
       },
     },
   },
 );
-if (rank === 0) writeFileSync(`${OUT}/steps`, String(steps));
+if (rank === 0) {
+  writeFileSync(`${OUT}/steps`, String(steps));
+}
 await cluster.end();

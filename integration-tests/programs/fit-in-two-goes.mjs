@@ -18,8 +18,12 @@ await cluster.fit(model, data, {
   summaries: { everySteps: 5, histograms: true },
   callbacks: {
     onBatchEnd: async (_, { step }) => {
-      if (step !== Number(failAt)) return;
-      while ((await cluster.storage.stat(`${dir}/checkpoints/step-20`)) === null) await delay(20);
+      if (step !== Number(failAt)) {
+        return;
+      }
+      while ((await cluster.storage.stat(`${dir}/checkpoints/step-20`)) === null) {
+        await delay(20);
+      }
       throw new Error('on purpose');
     },
   },

@@ -3,9 +3,15 @@ import { join } from 'tony-ts/training';
 
 const [dir = '', end] = process.argv.slice(2);
 const { summaries } = await join({ summaryDir: dir });
-for (let step = 1; step <= 20; step++) summaries.scalar('loss', 1 / step, step);
-if (end === 'throw') throw new Error('on purpose');
-if (end === 'exit') process.exit(0);
+for (let step = 1; step <= 20; step++) {
+  summaries.scalar('loss', 1 / step, step);
+}
+if (end === 'throw') {
+  throw new Error('on purpose');
+}
+if (end === 'exit') {
+  process.exit(0);
+}
 if (end === 'wait') {
   console.log('waiting');
   setInterval(() => {}, 1000);

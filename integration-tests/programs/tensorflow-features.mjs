@@ -18,13 +18,17 @@ function lines() {
   noise.forEach((image, i) => {
     labels.push(i % 2);
     const at = 1 + (i % (SIDE - 2));
-    for (let j = 0; j < SIDE; j++) image[i % 2 ? at : j][i % 2 ? j : at][0] = 1;
+    for (let j = 0; j < SIDE; j++) {
+      image[i % 2 ? at : j][i % 2 ? j : at][0] = 1;
+    }
   });
   return { images: tf.tensor4d(noise), labels: tf.oneHot(tf.tensor1d(labels, 'int32'), 2).toFloat() };
 }
 
 function check(condition, text) {
-  if (!condition) throw new Error(text);
+  if (!condition) {
+    throw new Error(text);
+  }
 }
 
 function classifier(...layers) {

@@ -45,8 +45,12 @@ export class BestSoFar {
   }
 
   #isBetter(value: number, than: number | null, by: number): boolean {
-    if (Number.isNaN(value)) return false;
-    if (than === null) return true;
+    if (Number.isNaN(value)) {
+      return false;
+    }
+    if (than === null) {
+      return true;
+    }
     return this.#options.mode === 'min' ? value < than - by : value > than + by;
   }
 }

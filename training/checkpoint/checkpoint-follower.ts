@@ -39,7 +39,9 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
         yield found;
         continue;
       }
-      if (hasEnded && (ends || seen.doubtful.size === 0)) return;
+      if (hasEnded && (ends || seen.doubtful.size === 0)) {
+        return;
+      }
       ends = hasEnded;
     } catch (error) {
       if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
@@ -70,7 +72,9 @@ async function nextOf(
   for (const step of await store.steps()) {
     try {
       const { createdAt, position } = await store.manifest(step);
-      if (phase !== null && position.phase.name !== phase) continue;
+      if (phase !== null && position.phase.name !== phase) {
+        continue;
+      }
       if (last !== null && last.position.step === step && last.manifest.createdAt === createdAt) {
         return null;
       }

@@ -280,7 +280,9 @@ export class CheckpointStore {
    */
   async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
     const { uri, manifest } = checkpoint;
-    if (names === undefined) return await readTensorsOf(this.#storage, uri, manifest, () => true);
+    if (names === undefined) {
+      return await readTensorsOf(this.#storage, uri, manifest, () => true);
+    }
     const wanted = new Set(names);
     const there = new Set(manifest.tensors.map(({ name }) => name));
     const missing = [...wanted].filter((name) => !there.has(name));
@@ -310,7 +312,9 @@ export class CheckpointStore {
     for (const step of await this.steps()) {
       try {
         const used = await use(await this.openCheckpoint(step));
-        if (used !== null) return used;
+        if (used !== null) {
+          return used;
+        }
       } catch (error) {
         if (!isDamage(error)) {
           throw error;

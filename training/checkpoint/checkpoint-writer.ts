@@ -120,7 +120,9 @@ export class CheckpointWriter {
         await write();
         this.#options.onSaved(step);
         this.#recovered(step);
-        if (!isBad) await this.#prune(step);
+        if (!isBad) {
+          await this.#prune(step);
+        }
         return;
       } catch (error) {
         const message = `checkpoint step-${step} could not be written: ${messageOf(error)}`;

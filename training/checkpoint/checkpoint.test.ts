@@ -448,11 +448,15 @@ test('a follower reports a checkpoint during its replacement neither as missing 
   class Replacing extends FileStorage {
     override async list(uri: string) {
       looks++;
-      if (looks === 4) await again.save(snapshot(2, true), ORIGIN);
+      if (looks === 4) {
+        await again.save(snapshot(2, true), ORIGIN);
+      }
       return (await super.list(uri)).filter(({ name }) => looks !== 3 || name !== 'step-2');
     }
     override async read(uri: string) {
-      if (looks === 2) throw new TonyError('NOT_FOUND', `${uri} does not exist`);
+      if (looks === 2) {
+        throw new TonyError('NOT_FOUND', `${uri} does not exist`);
+      }
       return await super.read(uri);
     }
   }
@@ -462,7 +466,9 @@ test('a follower reports a checkpoint during its replacement neither as missing 
   const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
   for await (const { position } of followCheckpoints(new CheckpointStore(new Replacing(), fileUri(folder)), options)) {
     seen.push([position.step, position.final]);
-    if (position.final) await again.marks.setEnd(ORIGIN.applicationId);
+    if (position.final) {
+      await again.marks.setEnd(ORIGIN.applicationId);
+    }
   }
   expect(seen).toEqual([
     [2, false],

@@ -138,9 +138,13 @@ export class Phase {
     return await store.newestThat(async (opened) => {
       const { uri, position } = opened;
       const { name, start } = position.phase;
-      if (name !== this.name) return null;
+      if (name !== this.name) {
+        return null;
+      }
       if (start !== this.#start) {
-        if (!strayed) onNotice(`${uri} is not used: its phase ${name} began at step ${start}, and begins at step ${this.#start} now`);
+        if (!strayed) {
+          onNotice(`${uri} is not used: its phase ${name} began at step ${start}, and begins at step ${this.#start} now`);
+        }
         strayed = true;
         return null;
       }

@@ -58,7 +58,9 @@ export class ClusterEnd {
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
     const { place } = unfinished;
-    if (place === null || applicationId === '') return false;
+    if (place === null || applicationId === '') {
+      return false;
+    }
     const what = `the program exited with code 0 while training was at ${place}, which counts as a failure`;
     onNotice(`${what}: set model.stopTraining = true to end training early, or call cluster.close() before process.exit(0)`);
     process.exitCode = 1;
@@ -68,7 +70,9 @@ export class ClusterEnd {
   /** Call while the process can still wait. */
   async finish(succeeded: boolean): Promise<void> {
     const { writer } = this.#parts;
-    if (succeeded) writer?.endSession(true);
+    if (succeeded) {
+      writer?.endSession(true);
+    }
     await Promise.all([writer?.finish(), succeeded ? this.#mark() : null]);
   }
 
@@ -76,7 +80,9 @@ export class ClusterEnd {
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
     // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
-    if (phases.running === null || unfinished.place !== null) this.#markNow();
+    if (phases.running === null || unfinished.place !== null) {
+      this.#markNow();
+    }
     process.removeListener('exit', this.#onExit);
     this.#stopLastWork();
     writer?.finishNow();

@@ -17,12 +17,16 @@ async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster];
       ...{ applicationId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
       ...{ checkpoint: null, summaryDir: null, outputDir: null },
       report: (report) => {
-        if (report.type === 'notice') notices[index]?.push(report.message);
+        if (report.type === 'notice') {
+          notices[index]?.push(report.message);
+        }
       },
     });
   }) as [Cluster, Cluster];
   onTestFinished(() => {
-    for (const cluster of clusters) cluster.close();
+    for (const cluster of clusters) {
+      cluster.close();
+    }
     tf.disposeVariables();
   });
   return { clusters, notices };

@@ -100,7 +100,9 @@ describe('the chief is killed after the last step', () => {
   test('before it reports the committed last checkpoint: the next generation takes no step', { timeout: 120_000 }, async () => {
     const { again, from } = await killedAtItsEnd('after-commit');
     expect(from).toBe(40);
-    for (const worker of again.workers) expect(stepsOf(worker)).toEqual([]);
+    for (const worker of again.workers) {
+      expect(stepsOf(worker)).toEqual([]);
+    }
     expect(doneOf(again.workers[0])).toEqual(await undisturbed());
     // The existing checkpoint must not be rewritten: the rewrite would leave a moment without a final checkpoint.
     expect(await storeOf('after-commit').manifest(40)).toMatchObject({ generation: 1, position: { final: true } });

@@ -10,11 +10,19 @@ import type { Cluster } from './cluster.ts';
  * that folder when it is relative. Without an output folder, which is possible only outside a job, it is a local path.
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
-  if (isUri(output)) return output.replace(/(?<=[^/])\/+$/, '');
-  if (output.split('/').includes('..')) throw new TonyError('USAGE', `the output ${output} points outside its base folder`);
+  if (isUri(output)) {
+    return output.replace(/(?<=[^/])\/+$/, '');
+  }
+  if (output.split('/').includes('..')) {
+    throw new TonyError('USAGE', `the output ${output} points outside its base folder`);
+  }
   const { outputDir } = cluster;
-  if (outputDir === null) return uriOf(output);
-  if (!isAbsolute(output)) return joinUri(outputDir, ...output.split('/').filter((part) => part !== '.'));
+  if (outputDir === null) {
+    return uriOf(output);
+  }
+  if (!isAbsolute(output)) {
+    return joinUri(outputDir, ...output.split('/').filter((part) => part !== '.'));
+  }
   const place = parseUri(outputDir);
   return place.scheme === 'file' ? uriOf(output) : joinUri(`hdfs://${place.authority}/`, output);
 }

@@ -31,7 +31,9 @@ async function withRings<R>(worldSize: number, work: (rings: Ring[]) => Promise<
   try {
     return await work(rings);
   } finally {
-    for (const ring of rings) ring.close();
+    for (const ring of rings) {
+      ring.close();
+    }
   }
 }
 
@@ -100,7 +102,9 @@ async function run(
       expect(ended).toBe(results[0]?.ended);
       expect(at).toEqual(results[0]?.at);
     }
-    for (const step of numbers(steps)) expect(results.reduce((sum, { weights }) => sum + (weights[step] as number), 0)).toBeCloseTo(1);
+    for (const step of numbers(steps)) {
+      expect(results.reduce((sum, { weights }) => sum + (weights[step] as number), 0)).toBeCloseTo(1);
+    }
     return {
       seen: results.flatMap(({ seen }) => seen),
       steps,
@@ -201,11 +205,15 @@ describe('ranks that share a dataset', () => {
               dataset.read({ storage, share: { index, count: shares }, splits: splits.reader(), state, states }),
             );
             // Like a batch source: the giver assigns nothing before all resumed readers have registered their logs.
-            if (!isFirst && takes?.every((take) => take === 0) !== true) await Promise.all(readers.map((reader) => reader.hasNext()));
+            if (!isFirst && takes?.every((take) => take === 0) !== true) {
+              await Promise.all(readers.map((reader) => reader.hasNext()));
+            }
             for (const [index, reader] of readers.entries()) {
               for (let rest = takes === null ? Number.POSITIVE_INFINITY : (takes[index] as number); rest > 0; rest--) {
                 const { done, value } = await reader.next();
-                if (done) break;
+                if (done) {
+                  break;
+                }
                 used.push(value);
               }
             }
@@ -230,9 +238,13 @@ describe('ranks that share a dataset', () => {
     const read = (index: number) => dataset.repeat(2).read({ storage, share: { index, count: 2 }, splits: splits.reader() });
     const early = read(0);
     const first: unknown[] = [];
-    while (first.length < 9) first.push((await early.next()).value);
+    while (first.length < 9) {
+      first.push((await early.next()).value);
+    }
     const second: unknown[] = [];
-    for await (const record of read(1)) second.push(record);
+    for await (const record of read(1)) {
+      second.push(record);
+    }
     await early.return();
     expect([first, second].map((records) => records.sort((a, b) => Number(a) - Number(b)))).toEqual([numbers(9), numbers(9)]);
     // Without any elements, the repetition ends.
@@ -247,7 +259,9 @@ describe('ranks that share a dataset', () => {
         for (const share of numbers(shares)) {
           const readers = all.filter(({ index }) => index === share);
           expect(readers.map(({ place }) => place).sort((a, b) => a - b)).toEqual(numbers(readers.length));
-          for (const reader of readers) expect(reader.readers).toBe(readers.length);
+          for (const reader of readers) {
+            expect(reader.readers).toBe(readers.length);
+          }
           expect(readers.length).toBeGreaterThan(0);
         }
       }),
@@ -317,7 +331,9 @@ async function train(
       }),
     );
     const [first, ...others] = models.map(weightsOf);
-    for (const other of others) expect(other).toEqual(first);
+    for (const other of others) {
+      expect(other).toEqual(first);
+    }
     return first as number[];
   });
 }
@@ -368,7 +384,9 @@ describe('fit', () => {
       epochs: 3,
       callbacks: {
         onBatchEnd: async (_, { step }) => {
-          if (step < 11) return;
+          if (step < 11) {
+            return;
+          }
           await expect.poll(() => readdir(dir)).toContain('step-9');
           throw stop;
         },

@@ -110,7 +110,9 @@ export class DatasetBatchSource implements BatchSource {
     this.#news = new Float32Array(3);
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
-      if (!position.success) throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint has no matching position of the dataset');
+      if (!position.success) {
+        throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint has no matching position of the dataset');
+      }
       this.#pass = position.data.pass;
       this.#shares = position.data.shares;
       this.#states = position.data.states as Json[];
@@ -142,7 +144,9 @@ export class DatasetBatchSource implements BatchSource {
       });
     }
     const ended = more === 0;
-    if (ended) await this.#endPass();
+    if (ended) {
+      await this.#endPass();
+    }
     return { element, count, used, ended, release: () => disposeElement(element) };
   }
 
@@ -158,7 +162,9 @@ export class DatasetBatchSource implements BatchSource {
       news.set(own === null ? [0, 0, 1] : [own.count, own.hasMore ? 1 : 0, 0]);
       await peers.sum(news);
       const [used = 0, more = 0, waiting = 0] = news;
-      if (own !== null && waiting === 0) return { element: own.element, count: own.count, used, more };
+      if (own !== null && waiting === 0) {
+        return { element: own.element, count: own.count, used, more };
+      }
     }
   }
 
@@ -167,7 +173,9 @@ export class DatasetBatchSource implements BatchSource {
     const element = await this.#take(this.#open);
     const count = element === undefined ? 0 : (this.#options.countExamples ?? countExamplesOf)(element);
     let hasMore = false;
-    for (const { reader } of this.#open) hasMore ||= await reader.hasNext();
+    for (const { reader } of this.#open) {
+      hasMore ||= await reader.hasNext();
+    }
     return { element, count, hasMore };
   }
 
@@ -180,15 +188,21 @@ export class DatasetBatchSource implements BatchSource {
 
   async position(): Promise<Json> {
     const { peers } = this.#options;
-    if (this.#open === null) return { pass: this.#pass, shares: this.#shares, states: this.#states, ...this.#before };
+    if (this.#open === null) {
+      return { pass: this.#pass, shares: this.#shares, states: this.#states, ...this.#before };
+    }
     const own = this.#open.filter(({ place }) => place === 0).map(({ index, reader }) => [index, reader.state()] as const);
     const all = await peers.gather(Buffer.from(JSON.stringify(own)));
     const states = new Array<Json>(this.#shares).fill(null);
     for (const bytes of all) {
-      for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) states[index] = state;
+      for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) {
+        states[index] = state;
+      }
     }
     // A feed has no position: a resumed reader takes the next records.
-    if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) return null;
+    if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
+      return null;
+    }
     return { pass: this.#pass, shares: this.#shares, states, ...this.#before };
   }
 
@@ -213,7 +227,9 @@ export class DatasetBatchSource implements BatchSource {
         onNotice,
         onDamage: ({ message }) => {
           this.#damages++;
-          if (this.#damages <= TOLD_DAMAGES) onNotice(`skipped: ${message}`);
+          if (this.#damages <= TOLD_DAMAGES) {
+            onNotice(`skipped: ${message}`);
+          }
         },
       }),
     }));
@@ -227,12 +243,19 @@ export class DatasetBatchSource implements BatchSource {
       let isThere = false;
       for (let reading = 0; reading < readers; reading++) {
         const { done, value } = (await reader.hasNext()) ? await reader.next() : { done: true, value: undefined };
-        if (done) break;
-        if (reading === place) own = value;
-        else disposeElement(value);
+        if (done) {
+          break;
+        }
+        if (reading === place) {
+          own = value;
+        } else {
+          disposeElement(value);
+        }
         isThere = true;
       }
-      if (isThere) return own;
+      if (isThere) {
+        return own;
+      }
     }
     return undefined;
   }
@@ -241,11 +264,15 @@ export class DatasetBatchSource implements BatchSource {
     if (!this.#options.peers.stepsTogether) {
       const own = (this.#open ?? []).filter(({ place }) => place === 0);
       const states = new Array<Json>(this.#shares).fill(null);
-      for (const { index, reader } of own) states[index] = reader.state();
+      for (const { index, reader } of own) {
+        states[index] = reader.state();
+      }
       this.#before = { before: { pass: this.#pass, shares: this.#shares, states } };
     }
     await this.close();
-    if (this.#damages > TOLD_DAMAGES) this.#options.onNotice(`${this.#damages} damaged records of this epoch were skipped`);
+    if (this.#damages > TOLD_DAMAGES) {
+      this.#options.onNotice(`${this.#damages} damaged records of this epoch were skipped`);
+    }
     this.#damages = 0;
     this.#open = null;
     this.#pass++;

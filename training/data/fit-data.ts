@@ -45,7 +45,9 @@ export interface FeedOptions {
 /** Examples per rank and step; null if the dataset determines it. */
 export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
   const dataset = datasetOf(data);
-  if (dataset === null || !dataset.isBatched) return wanted ?? BATCH_SIZE;
+  if (dataset === null || !dataset.isBatched) {
+    return wanted ?? BATCH_SIZE;
+  }
   if (wanted !== undefined) {
     throw new TonyError('USAGE', 'the dataset is already batched, so fit cannot apply another batch size', {
       hint: 'Remove batchSize, or remove batch().',
@@ -95,10 +97,16 @@ export function isDataset(data: FitData): boolean {
 }
 
 export function datasetOf(data: FitData): Dataset<unknown> | null {
-  if (typeof data !== 'object' || data === null) return null;
+  if (typeof data !== 'object' || data === null) {
+    return null;
+  }
   const given = 'dataset' in data ? data.dataset : data;
-  if (typeof given !== 'object' || given === null) return null;
-  if (given instanceof Dataset) return given;
+  if (typeof given !== 'object' || given === null) {
+    return null;
+  }
+  if (given instanceof Dataset) {
+    return given;
+  }
   return 'iterator' in given && typeof given.iterator === 'function'
     ? fromTfDataset(given as tfjs.data.Dataset<tfjs.TensorContainer>)
     : null;

@@ -37,7 +37,9 @@ async function take(feed: DatasetBatchSource, steps: number): Promise<{ seen: nu
     expect(own).toHaveLength(used);
     expect(weight).toBe(used === 0 ? 0 : 1);
     seen.push(...own);
-    if (ended) return { seen, ended };
+    if (ended) {
+      return { seen, ended };
+    }
   }
   return { seen, ended: false };
 }
@@ -49,7 +51,9 @@ test('workers that step independently use each example of a pass once, each at i
       for (const rank of numbers(worldSize).reverse()) {
         // A second pass of one worker does not affect the others.
         const passes = rank === 0 ? 1 : 2;
-        for (let pass = 0; pass < passes; pass++) expect((await take(feeds[rank] as DatasetBatchSource, 1000)).ended).toBe(true);
+        for (let pass = 0; pass < passes; pass++) {
+          expect((await take(feeds[rank] as DatasetBatchSource, 1000)).ended).toBe(true);
+        }
       }
       const seen = await Promise.all(
         numbers(worldSize).map(async (rank) => (await take(feedOf(dataset(examples), rank, worldSize, null), 1000)).seen),

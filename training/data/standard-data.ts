@@ -94,7 +94,9 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
 
 function fromNested(given: NestedNumbers, what: string): Column {
   const shape: number[] = [];
-  for (let level: unknown = given; isList(level); level = level[0]) shape.push(level.length);
+  for (let level: unknown = given; isList(level); level = level[0]) {
+    shape.push(level.length);
+  }
   const values = new Float32Array(shape.reduce((product, size) => product * size, 1));
   let at = 0;
   const fill = (level: unknown, depth: number): void => {
@@ -102,8 +104,13 @@ function fromNested(given: NestedNumbers, what: string): Column {
       const expected = depth === shape.length ? 'a number' : `an array of ${shape[depth]}`;
       throw new TonyError('DATA_INVALID', `${what} has ${kindOf(level)} where its first example has ${expected}`);
     }
-    if (isList(level)) for (const each of Array.from(level)) fill(each, depth + 1);
-    else values[at++] = level as number;
+    if (isList(level)) {
+      for (const each of Array.from(level)) {
+        fill(each, depth + 1);
+      }
+    } else {
+      values[at++] = level as number;
+    }
   };
   fill(given, 0);
   return { values, shape };
@@ -114,17 +121,29 @@ function isList(value: unknown): value is ArrayLike<unknown> {
 }
 
 function isColumn(tf: typeof tfjs, value: unknown): boolean {
-  if (value instanceof tf.Tensor) return true;
+  if (value instanceof tf.Tensor) {
+    return true;
+  }
   return (
     typeof value === 'object' && value !== null && 'values' in value && isList(value.values) && 'shape' in value && isList(value.shape)
   );
 }
 
 function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  if (isList(value)) return `an array of ${value.length}`;
-  if (typeof value === 'function') return 'a function';
-  if (typeof value !== 'object') return `the ${typeof value} ${String(value)}`;
-  if (Symbol.asyncIterator in value || Symbol.iterator in value) return 'a generator';
+  if (value === null || value === undefined) {
+    return String(value);
+  }
+  if (isList(value)) {
+    return `an array of ${value.length}`;
+  }
+  if (typeof value === 'function') {
+    return 'a function';
+  }
+  if (typeof value !== 'object') {
+    return `the ${typeof value} ${String(value)}`;
+  }
+  if (Symbol.asyncIterator in value || Symbol.iterator in value) {
+    return 'a generator';
+  }
   return `an object with ${Object.keys(value).slice(0, 5).join(', ') || 'nothing'}`;
 }

@@ -40,8 +40,12 @@ export function countExamplesOf(element: unknown): number {
 
 function partsOf(element: unknown): readonly [xs: unknown, ys: unknown] {
   if (typeof element === 'object' && element !== null) {
-    if ('xs' in element && 'ys' in element) return [element.xs, element.ys];
-    if ('x' in element && 'y' in element) return [element.x, element.y];
+    if ('xs' in element && 'ys' in element) {
+      return [element.xs, element.ys];
+    }
+    if ('x' in element && 'y' in element) {
+      return [element.x, element.y];
+    }
   }
   throw new TonyError('DATA_INVALID', 'the elements of the dataset are not { xs, ys }', {
     hint: 'Map them: dataset.map(({ image, label }) => ({ xs: image, ys: label })).',
@@ -59,7 +63,9 @@ function listOf(parts: unknown, names: readonly string[]): readonly unknown[] {
 }
 
 function valuesOf(parts: unknown, names: readonly string[]): readonly unknown[] {
-  if (typeof parts !== 'object' || parts === null) return [];
+  if (typeof parts !== 'object' || parts === null) {
+    return [];
+  }
   const byName = parts as Readonly<Record<string, unknown>>;
   const hasNames = names.length > 0 && names.every((name) => name in byName);
   return hasNames ? names.map((name) => byName[name]) : Object.values(byName);

@@ -45,7 +45,9 @@ function byteByByte(bytes: Uint8Array): number {
   let crc = 0xffff_ffff;
   for (const byte of bytes) {
     crc ^= byte;
-    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
+    for (let bit = 0; bit < 8; bit++) {
+      crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
+    }
   }
   return ~crc >>> 0;
 }

@@ -24,7 +24,9 @@ function createTables(): Int32Array {
   const tables = new Int32Array((TABLES * TABLE_BYTES) / 4);
   for (let byte = 0; byte < 256; byte++) {
     let value = byte;
-    for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1;
+    for (let bit = 0; bit < 8; bit++) {
+      value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1;
+    }
     tables[byte] = value;
   }
   for (let at = 256; at < tables.length; at++) {
@@ -93,7 +95,9 @@ let kernel: Kernel | null | undefined;
 let owner: object | null = null;
 
 function kernelOf(wasm: WebAssemblyApi | undefined): Kernel | null {
-  if (wasm === undefined) return null;
+  if (wasm === undefined) {
+    return null;
+  }
   const memory = new wasm.Memory({ initial: Math.ceil((WINDOW_AT + WINDOW_BYTES) / PAGE_BYTES) });
   new Int32Array(memory.buffer).set(TABLE);
   const { update } = new wasm.Instance(new wasm.Module(MODULE_BYTES), { crc32c: { memory } }).exports;
@@ -108,7 +112,9 @@ function theKernel(): Kernel | null {
 /** The CRC-32C of `bytes` from `start` to `end`. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const module = end - start < LEAST_BYTES ? null : theKernel();
-  if (module === null) return plainCrc32c(bytes, start, end);
+  if (module === null) {
+    return plainCrc32c(bytes, start, end);
+  }
   owner = null;
   let crc = -1;
   for (let at = start; at < end; at += WINDOW_BYTES) {
@@ -136,7 +142,9 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
       (table[0x100 + (bytes[at + 6] as number)] as number) ^
       (table[bytes[at + 7] as number] as number);
   }
-  for (; at < end; at++) crc = (crc >>> 8) ^ (table[(crc ^ (bytes[at] as number)) & 0xff] as number);
+  for (; at < end; at++) {
+    crc = (crc >>> 8) ^ (table[(crc ^ (bytes[at] as number)) & 0xff] as number);
+  }
   return ~crc >>> 0;
 }
 
@@ -151,7 +159,9 @@ export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): 
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
   const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : theKernel();
-  if (module === null) return (start, end) => maskedCrc32c(bytes, start, end);
+  if (module === null) {
+    return (start, end) => maskedCrc32c(bytes, start, end);
+  }
   const me = {};
   return (start, end) => {
     if (owner !== me) {

@@ -47,10 +47,14 @@ export class WireReader {
     let value = 0;
     let factor = 1;
     for (let count = 0; count < 7; count++) {
-      if (this.#at >= this.#end) throw broken('ends within a number');
+      if (this.#at >= this.#end) {
+        throw broken('ends within a number');
+      }
       const byte = bytes[this.#at++] as number;
       value += (byte & 0x7f) * factor;
-      if (byte < 0x80) return value;
+      if (byte < 0x80) {
+        return value;
+      }
       factor *= 128;
     }
     throw broken('has a length without end');
@@ -61,15 +65,22 @@ export class WireReader {
     let low = 0;
     let high = 0;
     for (let shift = 0; shift < 70; shift += 7) {
-      if (this.#at >= this.#end) throw broken('ends within a number');
+      if (this.#at >= this.#end) {
+        throw broken('ends within a number');
+      }
       const byte = this.#bytes[this.#at++] as number;
       const bits = byte & 0x7f;
-      if (shift < 28) low |= bits << shift;
-      else if (shift === 28) {
+      if (shift < 28) {
+        low |= bits << shift;
+      } else if (shift === 28) {
         low |= bits << 28;
         high |= bits >>> 4;
-      } else high |= bits << (shift - 32);
-      if (byte < 0x80) return { low: low >>> 0, high };
+      } else {
+        high |= bits << (shift - 32);
+      }
+      if (byte < 0x80) {
+        return { low: low >>> 0, high };
+      }
     }
     throw broken('has a number of more than 64 bits');
   }
@@ -78,7 +89,9 @@ export class WireReader {
   enter(): number {
     const outerEnd = this.#end;
     const length = this.size();
-    if (length > outerEnd - this.#at) throw broken('has a part that goes beyond its end');
+    if (length > outerEnd - this.#at) {
+      throw broken('has a part that goes beyond its end');
+    }
     this.#end = this.#at + length;
     return outerEnd;
   }
@@ -90,16 +103,23 @@ export class WireReader {
 
   /** Consumes `count` bytes and returns their position. */
   take(count: number): number {
-    if (count > this.#end - this.#at) throw broken('ends within a number');
+    if (count > this.#end - this.#at) {
+      throw broken('ends within a number');
+    }
     this.#at += count;
     return this.#at - count;
   }
 
   skip(wireType: number): void {
-    if (wireType === 0) this.varint();
-    else if (wireType === 2) this.leave(this.enter());
-    else if (wireType === 1 || wireType === 5) this.take(wireType === 1 ? 8 : 4);
-    else throw broken(`has a field of wire type ${wireType}`);
+    if (wireType === 0) {
+      this.varint();
+    } else if (wireType === 2) {
+      this.leave(this.enter());
+    } else if (wireType === 1 || wireType === 5) {
+      this.take(wireType === 1 ? 8 : 4);
+    } else {
+      throw broken(`has a field of wire type ${wireType}`);
+    }
   }
 }
 
@@ -129,7 +149,9 @@ export function* fieldsOf(message: Buffer): Generator<Field, void> {
   while (!reader.isAtEnd) {
     const tag = reader.size();
     const [number, type] = [Math.floor(tag / 8), tag % 8];
-    if (number === 0) throw broken('has a field without a number');
+    if (number === 0) {
+      throw broken('has a field without a number');
+    }
     if (type === 0) {
       const { low, high } = reader.varint();
       yield { number, type, bytes: NONE, varint: high * 2 ** 32 + low };
@@ -137,9 +159,13 @@ export function* fieldsOf(message: Buffer): Generator<Field, void> {
     }
     const outerEnd = type === 2 ? reader.enter() : null;
     const from = reader.at;
-    if (outerEnd === null) reader.skip(type);
+    if (outerEnd === null) {
+      reader.skip(type);
+    }
     const bytes = message.subarray(from, outerEnd === null ? reader.at : reader.end);
-    if (outerEnd !== null) reader.leave(outerEnd);
+    if (outerEnd !== null) {
+      reader.leave(outerEnd);
+    }
     yield { number, type, bytes, varint: 0 };
   }
 }

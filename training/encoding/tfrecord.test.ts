@@ -61,9 +61,13 @@ describe('TFRecord files', () => {
         const { records } = parse(cut(damaged, places), { onDamage: (damage) => found.push(damage) });
         expect(found.map(({ code }) => code)).toEqual(['DATA_INVALID']);
         const intact = parse([golden]).records;
-        for (const record of records) expect(intact.some((other) => other.equals(record))).toBe(true);
+        for (const record of records) {
+          expect(intact.some((other) => other.equals(record))).toBe(true);
+        }
         const isData = bit >> 3 >= 12 && bit >> 3 < 12 + (intact[0] as Buffer).length;
-        if (isData) expect(records).toHaveLength(4);
+        if (isData) {
+          expect(records).toHaveLength(4);
+        }
       }),
     );
   });
@@ -74,8 +78,11 @@ describe('TFRecord files', () => {
         const lengths = parse([golden]).records.map((record) => record.length + 16);
         const borders = lengths.map((_, index) => lengths.slice(0, index + 1).reduce((sum, each) => sum + each, 0));
         const read = () => parse([golden.subarray(0, length)], { end: Number.POSITIVE_INFINITY });
-        if (borders.includes(length)) expect(read().offset).toBe(length);
-        else expect(read).toThrow(/ends within a record/);
+        if (borders.includes(length)) {
+          expect(read().offset).toBe(length);
+        } else {
+          expect(read).toThrow(/ends within a record/);
+        }
       }),
     );
   });

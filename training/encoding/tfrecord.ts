@@ -83,7 +83,9 @@ export class TfRecordParser {
       this.#pending.push(more);
       this.#pendingBytes += more.length;
       at += more.length;
-      if (this.#pendingBytes < this.#needed) return records;
+      if (this.#pendingBytes < this.#needed) {
+        return records;
+      }
       const whole = Buffer.concat(this.#pending, this.#pendingBytes);
       this.#pending = [whole];
       this.#next(whole, 0, maskedSumsOf(whole), records);
@@ -92,7 +94,9 @@ export class TfRecordParser {
     const sums = maskedSumsOf(bytes);
     while (!this.#isLost && at < bytes.length) {
       const used = this.#next(bytes, at, sums, records);
-      if (used === 0) break;
+      if (used === 0) {
+        break;
+      }
       at += used;
     }
     return records;
@@ -110,9 +114,13 @@ export class TfRecordParser {
   #next(bytes: Buffer, at: number, sums: (from: number, to: number) => number, records: Buffer[]): number {
     const left = bytes.length - at;
     const length = left < HEADER_BYTES ? 0 : this.#lengthAt(bytes, at, sums);
-    if (length === null) return 0;
+    if (length === null) {
+      return 0;
+    }
     const size = left < HEADER_BYTES ? HEADER_BYTES : HEADER_BYTES + length + FOOTER_BYTES;
-    if (length > this.#options.maxRecordBytes) return this.#passOver(length, size, left);
+    if (length > this.#options.maxRecordBytes) {
+      return this.#passOver(length, size, left);
+    }
     if (left < size) {
       if (this.#pendingBytes === 0) {
         this.#pending = [bytes.subarray(at)];
@@ -123,8 +131,11 @@ export class TfRecordParser {
     }
     const from = at + HEADER_BYTES;
     const to = from + length;
-    if (bytes.readUInt32LE(to) === sums(from, to)) records.push(bytes.subarray(from, to));
-    else this.#options.onDamage(this.#damage('the checksum of the record is wrong'), 'record');
+    if (bytes.readUInt32LE(to) === sums(from, to)) {
+      records.push(bytes.subarray(from, to));
+    } else {
+      this.#options.onDamage(this.#damage('the checksum of the record is wrong'), 'record');
+    }
     this.#done(size);
     return size;
   }
@@ -139,7 +150,9 @@ export class TfRecordParser {
     }
     const length = bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
     const isBeyond = this.#offset + HEADER_BYTES + length + FOOTER_BYTES > this.#options.end;
-    if (isBeyond || !Number.isSafeInteger(length)) return this.#lose(`a record of ${length} bytes goes beyond the end of the file`);
+    if (isBeyond || !Number.isSafeInteger(length)) {
+      return this.#lose(`a record of ${length} bytes goes beyond the end of the file`);
+    }
     return length;
   }
 
@@ -154,7 +167,9 @@ export class TfRecordParser {
 
   #done(size: number): void {
     this.#offset += size;
-    if (this.#pendingBytes === 0) return;
+    if (this.#pendingBytes === 0) {
+      return;
+    }
     this.#pending = [];
     this.#pendingBytes = 0;
     this.#needed = HEADER_BYTES;

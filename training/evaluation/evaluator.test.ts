@@ -61,7 +61,9 @@ test('an evaluator evaluates the checkpoints of a training up to the last one, a
   const onEvaluation = (evaluation: Evaluation) => void seen.push(evaluation);
   const watched = evaluatorOf(dir, model, held, { metric: 'acc', onEvaluation, restoreBest: true });
   const waitForIt = async (step: number) => {
-    if ([5, 10, 15].includes(step)) await expect.poll(() => seen.map((evaluation) => evaluation.step)).toContain(step);
+    if ([5, 10, 15].includes(step)) {
+      await expect.poll(() => seen.map((evaluation) => evaluation.step)).toContain(step);
+    }
   };
   const [report, [history]] = await Promise.all([watched.evaluator.run(), train(dir, 40, waitForIt)]);
   expect(history?.endedEarly).toBeNull();

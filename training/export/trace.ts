@@ -67,7 +67,9 @@ export function tracePrediction(
     const { calls, constants } = recorder;
     return { inputs: inputs.map(described), outputs: outputs.map((output) => recorder.remember(output)), calls, constants };
   } finally {
-    for (const detach of [detachEngine, ...detachLayers]) detach();
+    for (const detach of [detachEngine, ...detachLayers]) {
+      detach();
+    }
   }
 }
 

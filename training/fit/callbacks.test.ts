@@ -92,7 +92,9 @@ describe('model.stopTraining', () => {
       const [ours, theirs] = twoModels();
       const options = (model: tf.LayersModel): FitOptions => {
         const callback = (at: number) => {
-          if (at === 1) model.stopTraining = true;
+          if (at === 1) {
+            model.stopTraining = true;
+          }
         };
         return { epochs: 5, batchSize: 5, callbacks: { [stopAt]: callback } };
       };
@@ -114,7 +116,9 @@ describe('model.stopTraining', () => {
         batchSize: 5,
         callbacks: {
           onBatchEnd: (_, { step }) => {
-            if (rank === stopper && step === 3) (models[rank] as tf.Sequential).stopTraining = true;
+            if (rank === stopper && step === 3) {
+              (models[rank] as tf.Sequential).stopTraining = true;
+            }
           },
         },
       }));
@@ -132,7 +136,9 @@ describe('model.stopTraining', () => {
       batchSize: 5,
       callbacks: {
         onEpochEnd: (epoch) => {
-          if (rank === 1 && epoch === 1) models[1].stopTraining = true;
+          if (rank === 1 && epoch === 1) {
+            models[1].stopTraining = true;
+          }
         },
       },
     }));
@@ -166,7 +172,9 @@ describe('a training that ended early', () => {
     batchSize: 5,
     callbacks: {
       onBatchEnd: (_, { step }) => {
-        if (step === stopAt) (models[rank] as tf.LayersModel).stopTraining = true;
+        if (step === stopAt) {
+          (models[rank] as tf.LayersModel).stopTraining = true;
+        }
       },
     },
   });
@@ -221,10 +229,13 @@ describe('a training that ended early', () => {
         batchSize: 5,
         callbacks: {
           onBatchEnd: async (_, { step }) => {
-            if (step === 5)
+            if (step === 5) {
               await orders.give({ applicationId: 'application_1_0001', phase: 'fit-1', reason: 'it learns no more', step: 4, at: null });
+            }
             // Slow enough for another check of the folder.
-            if (step > 5) await new Promise((resolve) => setTimeout(resolve, 20));
+            if (step > 5) {
+              await new Promise((resolve) => setTimeout(resolve, 20));
+            }
           },
         },
       },

@@ -53,24 +53,34 @@ export class CallbackList {
   }
 
   async trainBegin(): Promise<void> {
-    for (const callback of this.#callbacks) await callback.onTrainBegin?.({});
+    for (const callback of this.#callbacks) {
+      await callback.onTrainBegin?.({});
+    }
   }
 
   async trainEnd(): Promise<void> {
-    for (const callback of this.#callbacks) await callback.onTrainEnd?.({});
+    for (const callback of this.#callbacks) {
+      await callback.onTrainEnd?.({});
+    }
   }
 
   async epochBegin(epoch: number): Promise<void> {
-    for (const callback of this.#callbacks) await callback.onEpochBegin?.(epoch, {});
+    for (const callback of this.#callbacks) {
+      await callback.onEpochBegin?.(epoch, {});
+    }
   }
 
   async epochEnd(epoch: number, logs: EpochLogs): Promise<void> {
     // Each callback gets its own copy, because tf.CustomCallback and others modify the logs.
-    for (const callback of this.#callbacks) await callback.onEpochEnd?.(epoch, { ...logs });
+    for (const callback of this.#callbacks) {
+      await callback.onEpochEnd?.(epoch, { ...logs });
+    }
   }
 
   async batchBegin(batch: number): Promise<void> {
-    for (const callback of this.#callbacks) await callback.onBatchBegin?.(batch, {});
+    for (const callback of this.#callbacks) {
+      await callback.onBatchBegin?.(batch, {});
+    }
   }
 
   /** @param names the names of the values that `read` returns; `read` is called only when a callback accesses a value. */
@@ -80,7 +90,9 @@ export class CallbackList {
     read: () => readonly number[],
   ): Promise<void> {
     for (const callback of this.#callbacks) {
-      if (callback.onBatchEnd !== undefined) await callback.onBatchEnd(at.batch, lazyLogs(at, names, read));
+      if (callback.onBatchEnd !== undefined) {
+        await callback.onBatchEnd(at.batch, lazyLogs(at, names, read));
+      }
     }
   }
 }

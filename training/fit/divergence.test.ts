@@ -23,7 +23,9 @@ const options = (workers: number, reports: readonly Report[], absurd: number): F
   learningRate: ({ step }) => (step + 1 === absurd ? 3e38 : 0.001),
   callbacks: {
     onBatchEnd: async (_, { step }) => {
-      if (step < absurd && step % 4 === 0) await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step });
+      if (step < absurd && step % 4 === 0) {
+        await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step });
+      }
     },
   },
 });

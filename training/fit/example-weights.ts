@@ -28,7 +28,9 @@ export class ClassWeightTables {
     const tf = this.#tf;
     return targets.map((target, index) => {
       const table = this.#tables[index] ?? null;
-      if (table === null) return null;
+      if (table === null) {
+        return null;
+      }
       if (target.rank > 2) {
         throw new TonyError('DATA_INVALID', `class weights require one class per example; the targets have the shape [${target.shape}]`);
       }
@@ -57,7 +59,9 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
       hint: `Use { ${outputs[0]}: { 0: 1, 1: 2 } }, or a list.`,
     });
   }
-  if (!isNamed) return [given as ClassWeights];
+  if (!isNamed) {
+    return [given as ClassWeights];
+  }
   const unknown = Object.keys(named).filter((name) => !outputs.includes(name));
   if (unknown.length > 0) {
     throw new TonyError('USAGE', `classWeight is for ${unknown.join(', ')}; the model's outputs are ${outputs.join(', ')}`);

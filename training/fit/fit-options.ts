@@ -177,7 +177,9 @@ function checkNames(options: FitOptions): void {
 
 function refuseUnknown(what: string, given: object, known: object, elsewhere: Readonly<Record<string, string>>): void {
   for (const name of Object.keys(given)) {
-    if (Object.hasOwn(known, name)) continue;
+    if (Object.hasOwn(known, name)) {
+      continue;
+    }
     const instead = Object.hasOwn(elsewhere, name) ? elsewhere[name] : undefined;
     const meant = suggest(name, Object.keys(known));
     const hint = instead ?? (meant === undefined ? null : `did you mean ${meant}?`);

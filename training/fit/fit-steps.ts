@@ -85,7 +85,9 @@ export class FitSteps {
       values = await this.#step(batches, used);
     } finally {
       clock.enter('other');
-      for (const batch of batches) batch.release();
+      for (const batch of batches) {
+        batch.release();
+      }
     }
     const { stepsPerEpoch } = plan;
     const { stepsTogether } = strategy.peers;
@@ -148,7 +150,9 @@ export class FitSteps {
     const { tf } = world;
     const byClass = classWeights?.of(y) ?? y.map(() => null);
     return byClass.map((weights) => {
-      if (weights === null || sampleWeight === null) return weights ?? sampleWeight;
+      if (weights === null || sampleWeight === null) {
+        return weights ?? sampleWeight;
+      }
       return tf.mul(weights, tf.reshape(sampleWeight, [-1]));
     });
   }

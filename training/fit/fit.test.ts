@@ -275,7 +275,9 @@ describe.each([1, 2])('on %i ranks, a notice about weights that training does no
   /** @param change modifies the compiled model. */
   async function noticesOfFit(change: (model: tf.LayersModel) => void): Promise<string[]> {
     const models = Array.from({ length: workers }, () => classifier(tf.train.sgd(0.1)));
-    for (const model of models) change(model);
+    for (const model of models) {
+      change(model);
+    }
     const reports: Report[][] = models.map(() => []);
     await fitTogether(models, examples(24), { batchSize: 4 }, { reports });
     return noticesOf(reports);

@@ -246,7 +246,9 @@ class Fit {
   #batchesOfEpoch(): number {
     const { stepsPerEpoch, batchSize, accumulate } = this.#plan;
     const { step, examples } = this.#progress;
-    if (stepsPerEpoch !== null) return step % stepsPerEpoch;
+    if (stepsPerEpoch !== null) {
+      return step % stepsPerEpoch;
+    }
     return batchSize === null ? 0 : Math.ceil(examples / (batchSize * accumulate * this.#strategy.worldSize));
   }
 

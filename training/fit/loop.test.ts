@@ -60,9 +60,13 @@ function worldOf(ring: Ring, dir: string | null, generation = 1): World {
 async function onRanks<R>(ranks: number, dir: string | null, program: (world: World) => Promise<R>, generation = 1): Promise<R[]> {
   const rings = await ringOf(ranks);
   const outcomes = await Promise.allSettled(rings.map((ring) => program(worldOf(ring, dir, generation))));
-  for (const ring of rings) ring.close();
+  for (const ring of rings) {
+    ring.close();
+  }
   return outcomes.map((outcome) => {
-    if (outcome.status === 'rejected') throw outcome.reason;
+    if (outcome.status === 'rejected') {
+      throw outcome.reason;
+    }
     return outcome.value;
   });
 }
@@ -97,7 +101,9 @@ class Killed extends Error {}
 
 /** Ends the program, like a kill after the checkpoint of this step. */
 async function killAfterCheckpoint(step: number, { ring, reports }: World): Promise<never> {
-  if (ring.rank === 0) await expect.poll(() => reports.some((report) => report.type === 'checkpoint' && report.step === step)).toBe(true);
+  if (ring.rank === 0) {
+    await expect.poll(() => reports.some((report) => report.type === 'checkpoint' && report.step === step)).toBe(true);
+  }
   await ring.barrier();
   throw new Killed();
 }
@@ -120,7 +126,9 @@ const gan =
     for await (const { step } of loop) {
       taken.push(step);
       const loss = await loop.step(({ xs }) => discriminatorLoss(xs), forDiscriminator, { variables: discriminator });
-      if (step === killedIn) await killAfterCheckpoint(step - (step % 3), world);
+      if (step === killedIn) {
+        await killAfterCheckpoint(step - (step % 3), world);
+      }
       await loop.step(({ xs }) => generatorLoss(xs), forGenerator, { variables: generator });
       loop.state.losses.push(loss);
     }
@@ -152,7 +160,9 @@ test('a loop resumes with another number of ranks, and uses each element once pe
       const data = fromArray(DATA.map((_, index) => ({ number: index }))).batch(BATCH);
       const loop = await world.open({ variables: { variable }, optimizers: optimizer, data, state: null });
       for await (const { step } of loop) {
-        if (step === killedIn) await killAfterCheckpoint(3, world);
+        if (step === killedIn) {
+          await killAfterCheckpoint(3, world);
+        }
         // The step averages over its examples and the gradient is scaled by their number, so each example adds its number once.
         await loop.step(({ number }) => tf.mul(tf.sum(number), tf.neg(variable)) as tf.Scalar, optimizer, { examples: 1 });
       }
@@ -194,7 +204,9 @@ test('a loop computes what plain TensorFlow.js computes on the combined batches 
   expect(batches.flat(2)).toHaveLength(2 * 37 * 3);
   for (const weights of ends) {
     expect(weights).toEqual(ends[0]);
-    for (const [index, value] of weightsOf(model).entries()) expect(weights[index]).toBeCloseTo(value, 5);
+    for (const [index, value] of weightsOf(model).entries()) {
+      expect(weights[index]).toBeCloseTo(value, 5);
+    }
   }
 });
 
@@ -226,7 +238,9 @@ describe('stop()', () => {
       for await (const { step } of loop) {
         await loop.step(() => tf.square(variable) as tf.Scalar, optimizer);
         loop.state.best = step;
-        if (stops && step === 4 && ring.rank === 1) loop.stop('the loss is small enough');
+        if (stops && step === 4 && ring.rank === 1) {
+          loop.stop('the loss is small enough');
+        }
       }
       return { steps: loop.steps, endedEarly: loop.endedEarly, best: loop.state.best, reports };
     };
@@ -256,7 +270,9 @@ test('two loops of one program are phases: the first is restored, the second res
       for (const name of ['warm-up', 'main']) {
         const loop = await world.open({ name, variables: { variable }, optimizers: optimizer, steps: 7 });
         for await (const { step } of loop) {
-          if (name === 'main' && step === killedIn) await killAfterCheckpoint(7 + 3, world);
+          if (name === 'main' && step === killedIn) {
+            await killAfterCheckpoint(7 + 3, world);
+          }
           taken.push(step);
           await loop.step(() => tf.square(variable) as tf.Scalar, optimizer);
         }
@@ -279,7 +295,9 @@ describe('a loop rejects', () => {
   ) =>
     await onRanks(1, dir, async ({ open }) => {
       const loop = await open<null, Json>(options as LoopOptions<null, Json>);
-      for await (const _ of loop) await body(loop);
+      for await (const _ of loop) {
+        await body(loop);
+      }
     });
 
   test.each([
@@ -331,7 +349,9 @@ test('a NaN loss ends the loop on all ranks, without a checkpoint of it', async 
     const trained = tf.variable(tf.scalar(1));
     const optimizer = tf.train.sgd(1e30);
     const loop = await open({ variables: { trained }, optimizers: optimizer, steps: 12 });
-    for await (const _ of loop) await loop.step(() => tf.square(tf.square(trained)) as tf.Scalar, optimizer);
+    for await (const _ of loop) {
+      await loop.step(() => tf.square(tf.square(trained)) as tf.Scalar, optimizer);
+    }
   });
   await expect(attempt).rejects.toMatchObject({ code: 'TRAINING_DIVERGED', message: expect.stringContaining('phase loop-1: the loss is') });
   expect(await new CheckpointStore(storage, fileUri(dir)).newest(() => {})).toBeNull();

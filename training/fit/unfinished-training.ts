@@ -24,8 +24,11 @@ export class UnfinishedTraining {
     this.#calls.add(call);
     return {
       at: (progress) => {
-        if (progress === null) this.#calls.delete(call);
-        else call.progress = progress;
+        if (progress === null) {
+          this.#calls.delete(call);
+        } else {
+          call.progress = progress;
+        }
       },
       end: () => this.#calls.delete(call),
     };
@@ -44,8 +47,12 @@ export class UnfinishedTraining {
   /** For example `step 120, in epoch 3 of 10`; null if no training is unfinished. */
   get place(): string | null {
     const [call] = this.#calls;
-    if (call === undefined) return null;
-    if (call.progress === null) return 'its first step';
+    if (call === undefined) {
+      return null;
+    }
+    if (call.progress === null) {
+      return 'its first step';
+    }
     const { step, epoch, epochs } = call.progress;
     return epochs === null ? `step ${step}` : `step ${step}, in epoch ${epoch + 1} of ${epochs}`;
   }

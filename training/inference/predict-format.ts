@@ -26,21 +26,33 @@ export function partEncoder(format: PredictFormat, columns: readonly string[] | 
 
 function jsonOf(result: unknown): string {
   const text = JSON.stringify(result, plain);
-  if (text === undefined) throw misfit('a line of JSON', result);
+  if (text === undefined) {
+    throw misfit('a line of JSON', result);
+  }
   return text;
 }
 
 /** Converts typed arrays to arrays, and NaN and infinite numbers to the strings `NaN`, `Infinity` and `-Infinity` instead of null. */
 function plain(_name: string, value: unknown): unknown {
-  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return Array.from(value as unknown as ArrayLike<unknown>);
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    return String(value);
+  }
+  if (typeof value === 'bigint') {
+    return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  }
+  if (ArrayBuffer.isView(value) && !(value instanceof DataView)) {
+    return Array.from(value as unknown as ArrayLike<unknown>);
+  }
   return value;
 }
 
 function recordOf(result: unknown): Uint8Array {
-  if (result instanceof Uint8Array) return result;
-  if (typeof result === 'object' && result !== null && !Array.isArray(result)) return encodeExample(result as Features);
+  if (result instanceof Uint8Array) {
+    return result;
+  }
+  if (typeof result === 'object' && result !== null && !Array.isArray(result)) {
+    return encodeExample(result as Features);
+  }
   throw misfit('a TFRecord', result, 'Give bytes, or the features of a tf.train.Example.');
 }
 
@@ -61,8 +73,9 @@ class CsvEncoder implements PartEncoder {
     this.#columns ??= Object.keys(row);
     const columns = this.#columns;
     const unknown = Object.keys(row).find((name) => !columns.includes(name));
-    if (unknown !== undefined)
+    if (unknown !== undefined) {
       throw new TonyError('DATA_INVALID', `a result has the field ${unknown}, the columns are ${columns.join(', ')}`);
+    }
     const header = this.#hasHeader ? '' : csvLine(columns);
     this.#hasHeader = true;
     return Buffer.from(header + csvLine(columns.map((name) => row[name])));
@@ -77,7 +90,9 @@ export function csvLine(values: readonly unknown[]): string {
 }
 
 function fieldOf(value: unknown): string {
-  if (value === null || value === undefined) return '';
+  if (value === null || value === undefined) {
+    return '';
+  }
   const text = typeof value === 'object' ? jsonOf(value) : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

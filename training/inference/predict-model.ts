@@ -40,12 +40,16 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
 const asynchronous = new WeakSet<InferenceModel>();
 
 async function outputOf(model: InferenceModel, tensors: Inputs, count: number): Promise<Inputs> {
-  if (!('executeAsync' in model)) return model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: count });
+  if (!('executeAsync' in model)) {
+    return model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: count });
+  }
   if (!asynchronous.has(model)) {
     try {
       return model.predict(tensors);
     } catch (error) {
-      if (!/executeAsync/.test(messageOf(error))) throw error;
+      if (!/executeAsync/.test(messageOf(error))) {
+        throw error;
+      }
       asynchronous.add(model);
     }
   }
@@ -57,14 +61,21 @@ type Inputs = tfjs.Tensor | tfjs.Tensor[] | tfjs.NamedTensorMap;
 function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.TensorContainer): Inputs {
   const expected = model.inputs as readonly { readonly name: string; readonly shape?: readonly (number | null)[] | undefined }[];
   const fitting = (tensor: unknown, at: number) => reshaped(tensor as tfjs.Tensor, expected[at]?.shape);
-  if (given instanceof tf.Tensor) return fitting(given, 0);
-  if (Array.isArray(given)) return given.map(fitting);
-  if (typeof given !== 'object' || given === null)
+  if (given instanceof tf.Tensor) {
+    return fitting(given, 0);
+  }
+  if (Array.isArray(given)) {
+    return given.map(fitting);
+  }
+  if (typeof given !== 'object' || given === null) {
     throw new TonyError('DATA_INVALID', 'the elements of the dataset are not valid inputs of a model');
+  }
   const named = given as Readonly<Record<string, tfjs.Tensor>>;
   const names = Object.keys(named);
   const [first] = names;
-  if (names.length === 1 && expected.length === 1 && first !== undefined) return fitting(named[first], 0);
+  if (names.length === 1 && expected.length === 1 && first !== undefined) {
+    return fitting(named[first], 0);
+  }
   // Graphs name their inputs `x:0`, layers `dense_input`.
   const find = (name: string) => names.find((each) => each === name || name === `${each}:0` || name === `${each}_input`);
   const found = expected.map(({ name }) => find(name));
@@ -81,7 +92,9 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
 
 /** Reshapes flat numbers to the model's shape if the size matches. */
 function reshaped(tensor: tfjs.Tensor, shape: readonly (number | null)[] | undefined): tfjs.Tensor {
-  if (shape === undefined || shape.length < 2 || shape.slice(1).some((size) => size === null || size < 0)) return tensor;
+  if (shape === undefined || shape.length < 2 || shape.slice(1).some((size) => size === null || size < 0)) {
+    return tensor;
+  }
   const wanted = shape.slice(1) as number[];
   const size = (each: readonly number[]) => each.reduce((product, length) => product * length, 1);
   const isSame = tensor.shape.length === shape.length;
@@ -93,7 +106,9 @@ async function rowsOf(output: tfjs.Tensor | tfjs.Tensor[] | tfjs.NamedTensorMap,
     const all = await Promise.all(output.map((tensor) => rowsOfTensor(tensor, count)));
     return Array.from({ length: count }, (_, row) => all.map((rows) => rows[row] as Values));
   }
-  if ('dataSync' in output && typeof output.dataSync === 'function') return rowsOfTensor(output as tfjs.Tensor, count);
+  if ('dataSync' in output && typeof output.dataSync === 'function') {
+    return rowsOfTensor(output as tfjs.Tensor, count);
+  }
   const named = Object.entries(output as tfjs.NamedTensorMap);
   const all = await Promise.all(named.map(async ([name, tensor]) => [name, await rowsOfTensor(tensor, count)] as const));
   return Array.from({ length: count }, (_, row) => Object.fromEntries(all.map(([name, rows]) => [name, rows[row] as Values])));
@@ -124,12 +139,18 @@ export async function modelFingerprint(model: InferenceModel): Promise<string> {
     const { artifacts } = model as unknown as { readonly artifacts?: { readonly modelTopology?: unknown } };
     hash.update(JSON.stringify(artifacts?.modelTopology ?? null));
     for (const [name, tensors] of Object.entries(model.weights).sort(([a], [b]) => (a < b ? -1 : 1))) {
-      for (const tensor of tensors) await add(name, tensor);
+      for (const tensor of tensors) {
+        await add(name, tensor);
+      }
     }
   } else {
     hash.update(JSON.stringify(model.toJSON(null, false)));
-    for (const { originalName, shape } of model.weights) hash.update(`${originalName} [${shape}]\n`);
-    for (const tensor of model.getWeights()) await add('', tensor);
+    for (const { originalName, shape } of model.weights) {
+      hash.update(`${originalName} [${shape}]\n`);
+    }
+    for (const tensor of model.getWeights()) {
+      await add('', tensor);
+    }
   }
   return hash.digest('hex').slice(0, 32);
 }

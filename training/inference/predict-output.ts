@@ -71,9 +71,13 @@ export class PredictOutput {
     if (known === null && (await storage.list(uri)).length > 0) {
       // Another worker may have created it meanwhile.
       known = await readIfThere(storage, file);
-      if (known === null) throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and its contents are not results of predict`);
+      if (known === null) {
+        throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and its contents are not results of predict`);
+      }
     }
-    if (known === null && !(await storage.write(file, bytes, { ifAbsent: true }))) known = await storage.read(file);
+    if (known === null && !(await storage.write(file, bytes, { ifAbsent: true }))) {
+      known = await storage.read(file);
+    }
     if (known !== null && !known.equals(bytes)) {
       throw new TonyError('OUTPUT_MISMATCH', `${uri} contains results of ${difference(known, description)}`);
     }
@@ -111,12 +115,16 @@ export class PredictOutput {
       // An error of the stream aborts the write, and the part does not appear.
       await this.#storage.write(attempt, this.#packed(contents));
       if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
-        if (await this.isDone(split)) return false;
+        if (await this.isDone(split)) {
+          return false;
+        }
         throw new TonyError('STORAGE_REFUSED', `${attempt} could not be renamed`);
       }
     } catch (error) {
       // The worker that found all parts finished has removed the attempts.
-      if (await this.isDone(split)) return false;
+      if (await this.isDone(split)) {
+        return false;
+      }
       throw error;
     } finally {
       contents.destroy();
@@ -124,13 +132,17 @@ export class PredictOutput {
     const count = joinUri(this.uri, COUNTS, this.name(split));
     await this.#storage.write(count, Buffer.from(String(records())), { ifAbsent: true }).catch(async (error: unknown) => {
       // The worker that found all parts finished has counted this part itself and removes the counts.
-      if ((await this.#readManifest()) === null) throw error;
+      if ((await this.#readManifest()) === null) {
+        throw error;
+      }
     });
     return true;
   }
 
   #packed(contents: Readable): AsyncIterable<Uint8Array> {
-    if (this.#description.compression === 'none') return contents;
+    if (this.#description.compression === 'none') {
+      return contents;
+    }
     const packed = createGzip();
     // The reader of the packed bytes receives the error.
     pipeline(contents, packed).catch(() => {});
@@ -143,7 +155,9 @@ export class PredictOutput {
     const manifest = (await this.#readManifest()) ?? (await this.#countAll());
     await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true });
     // Every worker removes them, because others may still write after the first removal.
-    for (const folder of [COUNTS, ATTEMPTS]) await this.#storage.remove(joinUri(this.uri, folder));
+    for (const folder of [COUNTS, ATTEMPTS]) {
+      await this.#storage.remove(joinUri(this.uri, folder));
+    }
     return manifest;
   }
 
@@ -158,13 +172,17 @@ export class PredictOutput {
 
   async #count(split: number): Promise<number> {
     const told = await readIfThere(this.#storage, joinUri(this.uri, COUNTS, this.name(split)));
-    if (told !== null) return Number(told.toString());
+    if (told !== null) {
+      return Number(told.toString());
+    }
     // The writer failed between the two files.
     const uri = this.#uriOf(split);
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });
     let count = 0;
-    for await (const _ of reader) count++;
+    for await (const _ of reader) {
+      count++;
+    }
     return count;
   }
 
@@ -185,9 +203,15 @@ function difference(known: Buffer, own: PredictDescription): string {
   } catch {
     return 'something else';
   }
-  if (other.model !== own.model) return 'another model or function';
-  if (other.fingerprint !== own.fingerprint) return 'other input files (their names, sizes or times differ)';
-  if (other.format !== own.format || other.compression !== own.compression) return 'another format';
+  if (other.model !== own.model) {
+    return 'another model or function';
+  }
+  if (other.fingerprint !== own.fingerprint) {
+    return 'other input files (their names, sizes or times differ)';
+  }
+  if (other.format !== own.format || other.compression !== own.compression) {
+    return 'another format';
+  }
   return 'the same files in other parts';
 }
 
@@ -195,7 +219,9 @@ async function readIfThere(storage: Storage, uri: string): Promise<Buffer | null
   try {
     return await storage.read(uri);
   } catch (error) {
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') return null;
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+      return null;
+    }
     throw error;
   }
 }

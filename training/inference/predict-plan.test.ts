@@ -12,9 +12,13 @@ test('each worker takes its own splits in order, then free ones, then those of o
   }
   // Splits that their owners cannot be computing come first: 0 and 2 are the first of their shares.
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split: 6, kind: 'free' });
-  for (const split of [3, 5, 6, 8]) done.add(split);
+  for (const split of [3, 5, 6, 8]) {
+    done.add(split);
+  }
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split: 2, kind: 'contested' });
-  for (const split of [0, 2]) done.add(split);
+  for (const split of [0, 2]) {
+    done.add(split);
+  }
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toBeNull();
 });
 
@@ -27,11 +31,14 @@ function simulate(splits: number, speeds: readonly number[], deaths: readonly (n
     const now = Math.min(...living.map(({ at }) => at));
     living = living.filter(({ position: { index } }) => (deaths[index] ?? Number.POSITIVE_INFINITY) > now);
     for (const worker of living.filter(({ at }) => at === now)) {
-      if (worker.split !== null) done.add(worker.split);
+      if (worker.split !== null) {
+        done.add(worker.split);
+      }
       const next: NextSplit | null = nextSplit(splits, (each) => done.has(each), worker.position);
       worker.split = next?.split ?? null;
-      if (next === null) living = living.filter((each) => each !== worker);
-      else {
+      if (next === null) {
+        living = living.filter((each) => each !== worker);
+      } else {
         computed++;
         worker.at += speeds[worker.position.index] as number;
       }

@@ -27,12 +27,19 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
   const contested: number[] = [];
   const begun = new Set<number>();
   for (let split = 0; split < splits; split++) {
-    if (isDone(split)) continue;
+    if (isDone(split)) {
+      continue;
+    }
     const owner = split % count;
-    if (owner === index) return { split, kind: 'own' };
+    if (owner === index) {
+      return { split, kind: 'own' };
+    }
     // An owner is computing its first unfinished split.
-    if (begun.has(owner)) free.push(split);
-    else contested.push(split);
+    if (begun.has(owner)) {
+      free.push(split);
+    } else {
+      contested.push(split);
+    }
     begun.add(owner);
   }
   // Workers that select at the same time should select different splits.

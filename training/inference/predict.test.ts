@@ -113,7 +113,9 @@ test('an unfinished part of a dead worker is no result; the other workers finish
   const output = `${await folderWith()}/out`;
   let calls = 0;
   const dying = (elements: readonly { id: number }[]) => {
-    if (++calls === 12) throw new Error('killed');
+    if (++calls === 12) {
+      throw new Error('killed');
+    }
     return double(elements);
   };
   await expect(predict(worker(0, 2), jsonl<{ id: number }>(input), dying, { output, batchSize: 16, version: '1' })).rejects.toThrow(
@@ -157,7 +159,9 @@ test('each part is complete and written once although workers die repeatedly', a
         try {
           return await predict(worker(index, 4), jsonl<{ id: number }>(input), mortal, { output, batchSize: 10, version: 'mortal' });
         } catch (error) {
-          if ((error as Error).message !== 'dead') throw error;
+          if ((error as Error).message !== 'dead') {
+            throw error;
+          }
         }
       }
     };
@@ -176,12 +180,18 @@ test('a worker that writes its count late accepts the finished result of another
     const other = (): Promise<PredictReport> => predict(worker(1, 2), jsonl<{ id: number }>(input), double, { output });
     let isCounting = false;
     const slow = writingBy(async (uri, data, options) => {
-      if (isCounting || !uri.includes('/_counts/') || !(data instanceof Uint8Array)) return storage.write(uri, data, options);
+      if (isCounting || !uri.includes('/_counts/') || !(data instanceof Uint8Array)) {
+        return storage.write(uri, data, options);
+      }
       isCounting = true;
-      if (late === 'before') await other();
+      if (late === 'before') {
+        await other();
+      }
       async function* pieces(): AsyncIterable<Uint8Array> {
         yield data as Uint8Array;
-        if (late === 'meanwhile') await other();
+        if (late === 'meanwhile') {
+          await other();
+        }
       }
       return storage.write(uri, pieces(), options);
     });

@@ -109,8 +109,9 @@ export async function predict<T, R, P extends Prediction>(
   }
   const { storage, role, index, generation, applicationId } = cluster;
   const { format = 'jsonl', compression = 'none', batchSize = DEFAULT_BATCH } = options;
-  if (!Number.isInteger(batchSize) || batchSize < 1)
+  if (!Number.isInteger(batchSize) || batchSize < 1) {
     throw new TonyError('DATA_INVALID', `batchSize is ${batchSize}; it must be at least 1`);
+  }
   const { splits, fingerprint } = await dataset.splits({ storage });
   const model = [isModel(compute) ? await modelFingerprint(compute) : hashOf(String(compute)), options.version ?? '']
     .filter(Boolean)
@@ -178,14 +179,20 @@ class Predictor<T> {
     for (let next = this.#next(done); next !== null; next = this.#next(done)) {
       this.#signal?.throwIfAborted();
       if (next.kind === 'own') {
-        if (!(await this.#output.isDone(next.split))) await this.#do(next.split);
+        if (!(await this.#output.isDone(next.split))) {
+          await this.#do(next.split);
+        }
         done.add(next.split);
         continue;
       }
       done = await this.#output.done();
       next = this.#next(done);
-      if (next === null) break;
-      if (next.kind === 'contested' && !this.#abandoned.has(next.split) && (await this.#isDoneInTime(done, next.split))) continue;
+      if (next === null) {
+        break;
+      }
+      if (next.kind === 'contested' && !this.#abandoned.has(next.split) && (await this.#isDoneInTime(done, next.split))) {
+        continue;
+      }
       await this.#do(next.split);
       done.add(next.split);
     }
@@ -205,19 +212,27 @@ class Predictor<T> {
       await pause(Math.min(LOOK_MS, patience / 3), this.#signal);
       this.#signal?.throwIfAborted();
       const done = await this.#output.done();
-      if (done.has(split)) return true;
-      if (done.size > there) since = performance.now();
+      if (done.has(split)) {
+        return true;
+      }
+      if (done.size > there) {
+        since = performance.now();
+      }
       there = done.size;
     }
     // Without progress by any worker, the workers of the remaining splits count as failed.
-    for (let other = 0; other < this.#output.parts; other++) this.#abandoned.add(other);
+    for (let other = 0; other < this.#output.parts; other++) {
+      this.#abandoned.add(other);
+    }
     return false;
   }
 
   async #do(split: number): Promise<void> {
     const onFailure = (error: unknown, failures: number): void => {
       const isAway = error instanceof TonyError && error.exitCode === 3;
-      if (!isAway || failures === TRIES) throw error;
+      if (!isAway || failures === TRIES) {
+        throw error;
+      }
       process.stderr.write(`tony-ts: ${this.#output.name(split)} is begun again: ${messageOf(error)}\n`);
     };
     await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
@@ -262,9 +277,13 @@ class Predictor<T> {
     try {
       for (;;) {
         const { done, value } = await reader.next();
-        if (!done) elements.push(value);
+        if (!done) {
+          elements.push(value);
+        }
         if (elements.length < (done ? 1 : batchSize)) {
-          if (done) break;
+          if (done) {
+            break;
+          }
           continue;
         }
         signal.throwIfAborted();
@@ -283,16 +302,22 @@ class Predictor<T> {
         }
       }
       signal.throwIfAborted();
-      if (bytes > 0) yield Buffer.concat(pieces, bytes);
+      if (bytes > 0) {
+        yield Buffer.concat(pieces, bytes);
+      }
     } finally {
-      for (const element of elements) disposeElement(element);
+      for (const element of elements) {
+        disposeElement(element);
+      }
       await reader.return();
     }
   }
 
   async #results(elements: readonly T[]): Promise<readonly unknown[]> {
     const results = await this.#work.compute(elements);
-    for (const element of elements) disposeElement(element);
+    for (const element of elements) {
+      disposeElement(element);
+    }
     if (!Array.isArray(results) || results.length !== elements.length) {
       const given = Array.isArray(results) ? `${results.length} results` : `${typeof results}`;
       throw new TonyError('DATA_INVALID', `the function returns ${given} for ${elements.length} elements`, {
@@ -300,7 +325,9 @@ class Predictor<T> {
       });
     }
     this.#computed += elements.length;
-    if (performance.now() - this.#reportedAt >= REPORT_MS) this.#report();
+    if (performance.now() - this.#reportedAt >= REPORT_MS) {
+      this.#report();
+    }
     return results;
   }
 

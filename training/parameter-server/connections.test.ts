@@ -151,7 +151,9 @@ describe('custom loops', () => {
     };
     await twice();
     const before = tf.memory().numTensors;
-    for (let round = 0; round < 20; round++) await twice();
+    for (let round = 0; round < 20; round++) {
+      await twice();
+    }
     expect(tf.memory().numTensors).toBe(before);
     expect(one.dataSync()[0]).toBeGreaterThan(2);
     expect(other.dataSync()[0]).toBeLessThan(0);

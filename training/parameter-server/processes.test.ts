@@ -92,6 +92,8 @@ describe('a replacement of a chief that was killed after its last step takes no 
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 40, final: true });
     // An existing checkpoint is not rewritten.
-    if (before !== null) expect((await stat(path.join(dir, 'step-40'))).ino).toBe(before.ino);
+    if (before !== null) {
+      expect((await stat(path.join(dir, 'step-40'))).ino).toBe(before.ino);
+    }
   });
 });

@@ -52,7 +52,9 @@ function install(): void {
     registerHooks({
       resolve: (specifier, context, next) =>
         firstFound(specifier, context.parentURL, (from) => {
-          if (from === null) return next(specifier);
+          if (from === null) {
+            return next(specifier);
+          }
           // For `require`, Node.js ignores the context and resolves from the importing module.
           return context.conditions.includes('require')
             ? { url: required(specifier, from) }
@@ -68,9 +70,13 @@ function install(): void {
     const parentUrl = parent?.filename ? pathToFileURL(parent.filename).href : undefined;
     let builtin: string | null = null;
     const { url } = firstFound(request, parentUrl, (from) => {
-      if (from !== null) return { url: required(request, from) };
+      if (from !== null) {
+        return { url: required(request, from) };
+      }
       const filename = byDefault.call(this, request, parent, ...rest);
-      if (!path.isAbsolute(filename)) builtin = filename;
+      if (!path.isAbsolute(filename)) {
+        builtin = filename;
+      }
       return { url: path.isAbsolute(filename) ? pathToFileURL(filename).href : filename };
     });
     return builtin ?? fileURLToPath(url);
@@ -90,21 +96,31 @@ function required(specifier: string, from: string): string {
 }
 
 function firstFound(specifier: string, parent: string | undefined, lookUp: (from: string | null) => ResolveFnOutput): ResolveFnOutput {
-  if (withinRequired) return lookUp(null);
+  if (withinRequired) {
+    return lookUp(null);
+  }
   let missing: unknown;
   let unusable: ResolveFnOutput | undefined;
   for (const candidate of candidates(specifier, parent, places)) {
-    if ('at' in candidate) return { url: candidate.at, shortCircuit: true };
+    if ('at' in candidate) {
+      return { url: candidate.at, shortCircuit: true };
+    }
     try {
       const found = { ...lookUp(candidate.from), shortCircuit: true };
-      if (isUsable(specifier, found.url)) return found;
+      if (isUsable(specifier, found.url)) {
+        return found;
+      }
       unusable ??= found;
     } catch (error) {
-      if (!isNotFound(error)) throw error;
+      if (!isNotFound(error)) {
+        throw error;
+      }
       missing = noteMissing(missing, candidate.from, error);
     }
   }
-  if (unusable !== undefined) return unusable;
+  if (unusable !== undefined) {
+    return unusable;
+  }
   throw missing;
 }
 
@@ -127,17 +143,25 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
   let missing: unknown;
   let unusable: ResolveFnOutput | undefined;
   for (const candidate of candidates(specifier, context.parentURL, places)) {
-    if ('at' in candidate) return { url: candidate.at, shortCircuit: true };
+    if ('at' in candidate) {
+      return { url: candidate.at, shortCircuit: true };
+    }
     try {
       const where = candidate.from === null ? context : { ...context, parentURL: candidate.from };
       const found = { ...(await next(specifier, where)), shortCircuit: true };
-      if (isUsable(specifier, found.url)) return found;
+      if (isUsable(specifier, found.url)) {
+        return found;
+      }
       unusable ??= found;
     } catch (error) {
-      if (!isNotFound(error)) throw error;
+      if (!isNotFound(error)) {
+        throw error;
+      }
       missing = noteMissing(missing, candidate.from, error);
     }
   }
-  if (unusable !== undefined) return unusable;
+  if (unusable !== undefined) {
+    return unusable;
+  }
   throw missing;
 };

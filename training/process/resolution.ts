@@ -24,23 +24,35 @@ const LIBRARY = 'tony-ts';
  */
 export function candidates(specifier: string, parent: string | undefined, places: Places): readonly Candidate[] {
   const byDefault: Candidate = { from: null };
-  if (!BARE.test(specifier)) return [byDefault];
-  if (specifier === `${LIBRARY}/training` && places.training !== null) return [{ at: places.training }];
+  if (!BARE.test(specifier)) {
+    return [byDefault];
+  }
+  if (specifier === `${LIBRARY}/training` && places.training !== null) {
+    return [{ at: places.training }];
+  }
   const last: Candidate[] = places.runtime === null ? [] : [{ from: places.runtime }];
-  if (specifier === LIBRARY && places.training !== null) return [byDefault, ...last, { at: places.training }];
-  if (specifier.startsWith('@tensorflow/') && isOurs(parent, places)) return [{ from: places.program }, byDefault, ...last];
+  if (specifier === LIBRARY && places.training !== null) {
+    return [byDefault, ...last, { at: places.training }];
+  }
+  if (specifier.startsWith('@tensorflow/') && isOurs(parent, places)) {
+    return [{ from: places.program }, byDefault, ...last];
+  }
   return [byDefault, ...last];
 }
 
 function isOurs(parent: string | undefined, places: Places): boolean {
-  if (parent === undefined) return false;
+  if (parent === undefined) {
+    return false;
+  }
   return parent === places.training || (places.runtime !== null && parent.startsWith(new URL('.', places.runtime).href));
 }
 
 /** The folder of tfjs-node's native addon. The package is unusable without it, and its installation may fail to build or download it. */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];
-  if (name === undefined) return null;
+  if (name === undefined) {
+    return null;
+  }
   const at = found.lastIndexOf(`/node_modules/${name}/`);
   return at < 0 ? null : new URL(`${found.slice(0, at)}/node_modules/${name}/lib/`);
 }

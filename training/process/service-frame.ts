@@ -57,7 +57,9 @@ export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceF
       let rest = bytes;
       if (content === null) {
         prefix = Buffer.concat([prefix, rest]);
-        if (prefix.length < PREFIX_BYTES) return;
+        if (prefix.length < PREFIX_BYTES) {
+          return;
+        }
         headLength = prefix.readUInt32BE(0);
         const bodyLength = prefix.readUInt32BE(4);
         if (headLength > limits.head || bodyLength > limits.body) {
@@ -69,7 +71,9 @@ export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceF
       }
       filled += rest.copy(content, filled);
       const whole = content;
-      if (filled === whole.length) finish(() => resolve({ head: whole.subarray(0, headLength), body: whole.subarray(headLength) }));
+      if (filled === whole.length) {
+        finish(() => resolve({ head: whole.subarray(0, headLength), body: whole.subarray(headLength) }));
+      }
     };
     socket.on('data', take).on('error', fail).on('close', ended).on('end', ended);
   });

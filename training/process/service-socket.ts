@@ -12,13 +12,17 @@ const LONGEST_PATH = 100;
  */
 export function socketPath(folder: string): { readonly path: string; release(): void } {
   const direct = path.join(folder, NAME);
-  if (Buffer.byteLength(direct) <= LONGEST_PATH) return { path: direct, release: () => {} };
+  if (Buffer.byteLength(direct) <= LONGEST_PATH) {
+    return { path: direct, release: () => {} };
+  }
   const descriptor = openSync(folder, 'r');
   let open = true;
   return {
     path: `/proc/self/fd/${descriptor}/${NAME}`,
     release: () => {
-      if (open) closeSync(descriptor);
+      if (open) {
+        closeSync(descriptor);
+      }
       open = false;
     },
   };

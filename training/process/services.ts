@@ -49,11 +49,15 @@ export class Services {
       signal?.throwIfAborted();
       try {
         const reply = parseAnswer(await this.#exchange(request, signal));
-        if (reply !== null) return reply;
+        if (reply !== null) {
+          return reply;
+        }
         lostSince = null;
       } catch (error) {
         signal?.throwIfAborted();
-        if (error instanceof TonyError) throw error;
+        if (error instanceof TonyError) {
+          throw error;
+        }
         lostSince ??= performance.now();
         if (performance.now() - lostSince > EXECUTOR_PATIENCE_MS) {
           throw new TonyError('SERVICE_LOST', `the executor of this task does not answer: ${messageOf(error)}`, { cause: error });
@@ -97,7 +101,9 @@ function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
     readonly error?: { readonly code: string; readonly message: string; readonly hint?: string };
     readonly unavailable?: boolean;
   };
-  if (parsed.unavailable === true) return null;
+  if (parsed.unavailable === true) {
+    return null;
+  }
   if (parsed.error !== undefined) {
     const { code, message, hint } = parsed.error;
     const known: ErrorCode = Object.hasOwn(ERROR_CODES, code) ? (code as ErrorCode) : 'INTERNAL';

@@ -26,7 +26,9 @@ export async function connectAll(
     await Promise.all(
       peers.map(async ({ name, connect }, index) => {
         await connect(giveUp.signal, (reason) => {
-          if (missing.has(index)) missing.set(index, { name, reason });
+          if (missing.has(index)) {
+            missing.set(index, { name, reason });
+          }
           onRefused?.(reason);
         });
         missing.delete(index);

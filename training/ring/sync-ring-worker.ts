@@ -57,7 +57,9 @@ async function answer(message: ToSyncRing): Promise<void> {
     }
     case 'sum': {
       // The loss may have happened before this call.
-      if (hasLost) tellWhoWaits();
+      if (hasLost) {
+        tellWhoWaits();
+      }
       const vector = vectors.get(message.length) ?? (ring as Ring).vector(message.length);
       vectors.set(message.length, vector);
       vector.set(shared.subarray(0, message.length));

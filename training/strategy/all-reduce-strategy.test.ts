@@ -8,7 +8,9 @@ async function astray(verifyEverySteps: number): Promise<void> {
   const optimizers = [0, 1, 2].map(() => tf.train.adam(0.01));
   const models = optimizers.map((optimizer) => classifier(optimizer));
   const onBatchEnd = (_: number, { step }: BatchLogs) => {
-    if (step !== 8) return;
+    if (step !== 8) {
+      return;
+    }
     const { accumulatedSecondMoment } = optimizers[1] as unknown as {
       accumulatedSecondMoment: readonly { readonly variable: tf.Variable }[];
     };

@@ -12,7 +12,9 @@ beforeAll(async () => {
 
 const rings: Ring[] = [];
 afterEach(() => {
-  for (const ring of rings.splice(0)) ring.close();
+  for (const ring of rings.splice(0)) {
+    ring.close();
+  }
   tf.disposeVariables();
 });
 
@@ -107,7 +109,9 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
         prepare(heads, step);
         plainStep(() => heads.loss(headOf(step), step * 0.1), optimizer, variablesOf(heads, step), heads.all);
       }
-      for (const numbers of trained) expectNear(numbers, heads.numbers());
+      for (const numbers of trained) {
+        expectNear(numbers, heads.numbers());
+      }
     }
 
     test('two alternating heads: the head that the loss does not use keeps its values', async () => {
@@ -141,7 +145,9 @@ test('examples weight the ranks, and a rank without examples computes nothing', 
     const losses: number[] = [];
     for (const examples of counts) {
       const loss = () => {
-        if (examples[rank] === 0) throw new Error('it has no examples');
+        if (examples[rank] === 0) {
+          throw new Error('it has no examples');
+        }
         return tf.mul(variable, rank === 0 ? 2 : 6) as tf.Scalar;
       };
       losses.push(await steps.step(loss, optimizer, { variables: variable, examples: examples[rank] as number }));

@@ -16,7 +16,9 @@ class Peak extends tf.layers.Layer {
 
   override call(inputs: tf.Tensor | tf.Tensor[], kwargs: { training?: boolean }): tf.Tensor {
     const input = [inputs].flat()[0] as tf.Tensor;
-    if (kwargs.training) tf.tidy(() => this.#peak?.write(tf.maximum(this.#peak.read(), tf.reshape(tf.max(input), [1]))));
+    if (kwargs.training) {
+      tf.tidy(() => this.#peak?.write(tf.maximum(this.#peak.read(), tf.reshape(tf.max(input), [1]))));
+    }
     return input;
   }
 }
@@ -50,5 +52,7 @@ test('state that is equal on all ranks keeps its bits', async () => {
   const frozen = rings.map(() => tf.variable(tf.tensor1d([0.1, 1 / 3, 16_777_217])));
   const before = [...(frozen[0] as tf.Variable).dataSync()];
   await Promise.all(rings.map((ring, rank) => new LayerState(tf, ring, [], [frozen[rank] as tf.Variable], () => {}).agree()));
-  for (const variable of frozen) expect([...variable.dataSync()]).toEqual(before);
+  for (const variable of frozen) {
+    expect([...variable.dataSync()]).toEqual(before);
+  }
 });

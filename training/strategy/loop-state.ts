@@ -122,7 +122,9 @@ export class LoopState implements KeptState {
       checkOptimizer(optimizer, slots, where, prefix);
     }
     tf.tidy(() => {
-      for (const { variable, tensor } of pairs) variable.assign(tensorOf(tf, tensor));
+      for (const { variable, tensor } of pairs) {
+        variable.assign(tensorOf(tf, tensor));
+      }
     });
     for (const [prefix, optimizer] of this.#optimizers) {
       restoreOptimizer(tf, optimizer, this.variables, slots, prefix);

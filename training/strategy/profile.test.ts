@@ -108,9 +108,13 @@ describe('the profile attributes the time of a step', () => {
     });
     const callbacks: FitCallbacks = {
       onBatchEnd: async (_, { step }) => {
-        if (step === 6) return;
+        if (step === 6) {
+          return;
+        }
         // By then the other ranks have computed their next step and wait for this rank.
-        while (begun[0] === step || begun[2] === step) await turn();
+        while (begun[0] === step || begun[2] === step) {
+          await turn();
+        }
         pass(40);
       },
     };

@@ -31,7 +31,11 @@ export async function restoreNewest(context: CheckpointContext, state: KeptState
   const restore = async (opened: OpenedCheckpoint) =>
     state.restore(await store.readTensors(opened), opened.position.iterations, opened.uri);
   const found = await phase.newest(store, restore, onNotice);
-  if (found !== null) onNotice(phase.noticeOf(found));
-  if (!found?.position.final) await store.marks.clearEnd();
+  if (found !== null) {
+    onNotice(phase.noticeOf(found));
+  }
+  if (!found?.position.final) {
+    await store.marks.clearEnd();
+  }
   return found?.position ?? null;
 }

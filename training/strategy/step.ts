@@ -90,7 +90,9 @@ export class Stepper {
       this.#withoutGradient ??= named.flatMap(({ name, tensor }) => (tensor === null ? [name] : []));
       const clipped = clipGradients(tf, named, this.#options);
       this.#optimizer.apply(clipped);
-      for (const { tensor } of clipped) tensor?.dispose();
+      for (const { tensor } of clipped) {
+        tensor?.dispose();
+      }
     }
     this.#unread.push(values);
     if (this.#unread.length > MAX_UNREAD) {

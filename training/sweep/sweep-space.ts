@@ -21,7 +21,9 @@ export type Drawn<Space> = { readonly [Name in keyof Space]: Space[Name] extends
 export function grid<Space extends Readonly<Record<string, Choices>>>(space: Space): Drawn<Space>[] {
   let all: Record<string, HyperparameterValue>[] = [{}];
   for (const [name, values] of Object.entries(space)) {
-    if (values.length === 0) throw new TonyError('USAGE', `the grid has no values for ${name}`);
+    if (values.length === 0) {
+      throw new TonyError('USAGE', `the grid has no values for ${name}`);
+    }
     all = all.flatMap((before) => values.map((value) => ({ ...before, [name]: value })));
   }
   return all as Drawn<Space>[];
@@ -36,8 +38,12 @@ export function randomSearch<Space extends Readonly<Record<string, Choices | Ran
   options: { readonly trials: number; readonly seed?: number },
 ): Drawn<Space>[] {
   const { trials, seed = 1 } = options;
-  if (!Number.isInteger(trials) || trials < 1) throw new TonyError('USAGE', `trials is ${trials}; it must be a whole number of at least 1`);
-  for (const [name, choice] of Object.entries(space)) check(name, choice);
+  if (!Number.isInteger(trials) || trials < 1) {
+    throw new TonyError('USAGE', `trials is ${trials}; it must be a whole number of at least 1`);
+  }
+  for (const [name, choice] of Object.entries(space)) {
+    check(name, choice);
+  }
   return Array.from({ length: trials }, (_, trial) => {
     const random = createRandom(seed, trial);
     return Object.fromEntries(Object.entries(space).map(([name, choice]) => [name, draw(choice, random())])) as Drawn<Space>;
@@ -50,18 +56,24 @@ function isChoices(choice: Choices | Range): choice is Choices {
 
 function check(name: string, choice: Choices | Range): void {
   if (isChoices(choice)) {
-    if (choice.length === 0) throw new TonyError('USAGE', `the space has no values for ${name}`);
+    if (choice.length === 0) {
+      throw new TonyError('USAGE', `the space has no values for ${name}`);
+    }
     return;
   }
   const { min, max, scale } = choice;
-  if (!(Number.isFinite(min) && Number.isFinite(max) && min <= max))
+  if (!(Number.isFinite(min) && Number.isFinite(max) && min <= max)) {
     throw new TonyError('USAGE', `${name} has the invalid range ${min} to ${max}`);
-  if (scale === 'log' && min <= 0)
+  }
+  if (scale === 'log' && min <= 0) {
     throw new TonyError('USAGE', `${name} starts at ${min} on a logarithmic scale, which requires a value above 0`);
+  }
 }
 
 function draw(choice: Choices | Range, random: number): HyperparameterValue {
-  if (isChoices(choice)) return choice[Math.floor(random * choice.length)] as HyperparameterValue;
+  if (isChoices(choice)) {
+    return choice[Math.floor(random * choice.length)] as HyperparameterValue;
+  }
   const { min, max, scale = 'linear', integer = false } = choice;
   // An integer represents all numbers that round down to it.
   const end = integer ? max + 1 : max;

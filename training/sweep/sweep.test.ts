@@ -59,7 +59,9 @@ test('a grid contains every combination, and the seed determines a random search
   const many = randomSearch(space, { trials: 3000 });
   const share = (keep: (each: (typeof many)[number]) => boolean) => many.filter(keep).length / many.length;
   expect(share(({ rate }) => rate < 1e-3)).toBeCloseTo(0.5, 1);
-  for (const units of [1, 2, 3]) expect(share((each) => each.units === units)).toBeCloseTo(1 / 3, 1);
+  for (const units of [1, 2, 3]) {
+    expect(share((each) => each.units === units)).toBeCloseTo(1 / 3, 1);
+  }
   expect(() => randomSearch({ rate: { min: 0, max: 1, scale: 'log' } }, { trials: 1 })).toThrow(/logarithmic/);
 });
 
@@ -93,8 +95,9 @@ test('tasks alternate between trials; the last one writes the table with the bes
   expect((await readdir(`${folder}/summaries`)).sort()).toEqual(SPACE.map((_, index) => `trial-0000${index}`));
   const [events] = await readdir(`${folder}/summaries/trial-00003`);
   const text = await readFile(`${folder}/summaries/trial-00003/${events}`, 'latin1');
-  for (const tag of ['session_start_info', 'session_end_info', 'experiment', 'loss', 'extra', 'accuracy', 'rate', 'units'])
+  for (const tag of ['session_start_info', 'session_end_info', 'experiment', 'loss', 'extra', 'accuracy', 'rate', 'units']) {
     expect(text).toContain(tag);
+  }
   // A second run computes nothing and returns the stored table.
   const again = await sweep(task(0, 1, folder), SPACE, () => Promise.reject(new Error('computed twice')), OPTIONS);
   expect(again.computed).toEqual([]);
@@ -107,7 +110,9 @@ test('a failed task loses only its current trial', async () => {
   let isDying = true;
   const trial = async (configuration: { rate: number; units: number }, { index }: { index: number }) => {
     tried.push(index);
-    if (index === 2 && isDying) throw new Error('out of memory');
+    if (index === 2 && isDying) {
+      throw new Error('out of memory');
+    }
     return score(configuration);
   };
   const options = { ...OPTIONS, output: fileUri(`${folder}/elsewhere`) };
@@ -124,7 +129,9 @@ test('a failed task loses only its current trial', async () => {
 test('errors and NaN or infinite metrics rank last', async () => {
   const folder = await folderWith();
   const trial = async ({ rate, units }: { rate: number; units: number }) => {
-    if (units === 8) throw new Error('too large,\nby far');
+    if (units === 8) {
+      throw new Error('too large,\nby far');
+    }
     return { accuracy: rate === 0.1 ? Number.NaN : rate === 0.01 ? Number.NEGATIVE_INFINITY : 0.5 };
   };
   const { results } = await sweep(task(0, 1, folder), SPACE, trial, { ...OPTIONS, onError: 'record' });

@@ -84,7 +84,9 @@ export async function sweep<C extends Configuration>(
   const computed: TrialResult<C>[] = [];
   const known = await results.done();
   for (let index = first % count; index < configurations.length; index += count) {
-    if (known.has(index)) continue;
+    if (known.has(index)) {
+      continue;
+    }
     const result = await runTrial(cluster, { index, configuration: configurations[index] as C, output, options }, trial);
     await results.add(result);
     computed.push(result);
@@ -96,9 +98,13 @@ export async function sweep<C extends Configuration>(
     });
   }
   const all = await results.all();
-  if (all === null) return { output, computed, results: null };
+  if (all === null) {
+    return { output, computed, results: null };
+  }
   const best = ranked(all, options.metric, options.goal);
-  if (await results.finish(best, options)) process.stdout.write(`${printed(tableOf(best))}\n`);
+  if (await results.finish(best, options)) {
+    process.stdout.write(`${printed(tableOf(best))}\n`);
+  }
   return { output, computed, results: best };
 }
 
@@ -163,7 +169,9 @@ function failed(name: string, configuration: Configuration, cause: unknown): Ton
 function check(metrics: Readonly<Record<string, number>>, name: string, metric: string): void {
   const isMap = typeof metrics === 'object' && metrics !== null;
   const odd = isMap ? Object.entries(metrics).find(([, value]) => typeof value !== 'number') : undefined;
-  if (odd !== undefined) throw new TonyError('TRIAL_FAILED', `${name} gives ${odd[0]}: ${typeof odd[1]}; metrics are numbers`);
+  if (odd !== undefined) {
+    throw new TonyError('TRIAL_FAILED', `${name} gives ${odd[0]}: ${typeof odd[1]}; metrics are numbers`);
+  }
   if (!isMap || metrics[metric] === undefined) {
     const given = isMap ? Object.keys(metrics).join(', ') || 'none' : typeof metrics;
     throw new TonyError(
@@ -183,7 +191,9 @@ interface Run {
 
 function openRun(cluster: Cluster, name: string, configuration: Configuration, metric: string): Run {
   const { summaryDir, storage } = cluster;
-  if (summaryDir === null) return { summaries: NO_SUMMARIES, end: async () => {} };
+  if (summaryDir === null) {
+    return { summaries: NO_SUMMARIES, end: async () => {} };
+  }
   const onTrouble = (message: string) => process.stderr.write(`tony-ts: ${name}: ${message}\n`);
   const writer = new SummaryWriter({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble });
   // Discards the summaries that a failed task wrote for this trial.
@@ -242,7 +252,9 @@ class SweepOutput<C extends Configuration> {
 
   /** All results; null while some are missing. */
   async all(): Promise<TrialResult<C>[] | null> {
-    if ((await this.done()).size < this.#trials) return null;
+    if ((await this.done()).size < this.#trials) {
+      return null;
+    }
     const results: TrialResult<C>[] = [];
     for (let first = 0; first < this.#trials; first += AT_ONCE) {
       const some = Array.from({ length: Math.min(AT_ONCE, this.#trials - first) }, (_, at) => nameOf(first + at));

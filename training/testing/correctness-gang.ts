@@ -45,7 +45,9 @@ export async function runGang(
       const start: CorrectnessStart = { rank, ports, key, cases };
       return outputOf(node, [path.join(folder, 'program.mjs'), JSON.stringify(start)], env, fd);
     });
-    for (const { close } of bound) close();
+    for (const { close } of bound) {
+      close();
+    }
     const outputs = (await Promise.all(running)).map((output) =>
       output
         .split('\n')

@@ -36,7 +36,9 @@ export interface World {
 export async function ringOf(worldSize: number): Promise<Ring[]> {
   const rings = await joinRing(worldSize);
   onTestFinished(() => {
-    for (const ring of rings) ring.close();
+    for (const ring of rings) {
+      ring.close();
+    }
   });
   return rings;
 }
@@ -85,7 +87,9 @@ export function classifier(optimizer: tf.Optimizer, { seed = 7, dropout = 0 } = 
   const kernel = (add: number) => ({ kernelInitializer: tf.initializers.glorotUniform({ seed: seed + add }) });
   const model = tf.sequential();
   model.add(tf.layers.dense({ units: 8, activation: 'tanh', inputShape: [4], ...kernel(0) }));
-  if (dropout > 0) model.add(tf.layers.dropout({ rate: dropout }));
+  if (dropout > 0) {
+    model.add(tf.layers.dropout({ rate: dropout }));
+  }
   model.add(tf.layers.dense({ units: 3, activation: 'softmax', ...kernel(1) }));
   model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
   return model;

@@ -87,7 +87,9 @@ export class Gangs {
 
   async killAll(): Promise<void> {
     const tasks = this.#tasks.splice(0);
-    for (const { child } of tasks) child.kill('SIGKILL');
+    for (const { child } of tasks) {
+      child.kill('SIGKILL');
+    }
     await Promise.all(tasks.map(({ exited }) => exited));
   }
 
@@ -154,7 +156,11 @@ export class Gangs {
     const evaluator =
       wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;
     // If the programs have no descriptors, the bound sockets stay open to reserve the ports.
-    if (!loseDescriptor) for (const { close } of bound) close();
+    if (!loseDescriptor) {
+      for (const { close } of bound) {
+        close();
+      }
+    }
     return {
       ...{ workers: running.slice(0, workers), servers: running.slice(workers), evaluator },
       replace: async (rank) => await startTask(members[rank] as (typeof members)[number], null),
@@ -182,7 +188,9 @@ function watch(child: ChildProcess, reportFile: string): Task {
     stderr: () => stderr,
     exited: once(child, 'close').then(([code]) => code as number | null),
     reports: async () => {
-      if (!existsSync(reportFile)) return [];
+      if (!existsSync(reportFile)) {
+        return [];
+      }
       const lines = (await readFile(reportFile, 'utf8')).trim().split('\n');
       return lines.map((line) => JSON.parse(line) as Report);
     },

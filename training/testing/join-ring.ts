@@ -16,6 +16,8 @@ export async function joinRing(worldSize: number): Promise<Ring[]> {
     );
   } finally {
     // A ring of one rank does not close its listener.
-    for (const { server } of listeners) server.close();
+    for (const { server } of listeners) {
+      server.close();
+    }
   }
 }

@@ -27,8 +27,12 @@ model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
 
 const { HANG_AT = '', EXIT_AT = '' } = process.env;
 function exitAt(place: string): void {
-  if (EXIT_AT === `closed-${place}`) cluster.close();
-  if (EXIT_AT === place || EXIT_AT === `closed-${place}`) process.exit(0);
+  if (EXIT_AT === `closed-${place}`) {
+    cluster.close();
+  }
+  if (EXIT_AT === place || EXIT_AT === `closed-${place}`) {
+    process.exit(0);
+  }
 }
 async function hang(): Promise<void> {
   const alive = setInterval(() => {}, 1000);
@@ -42,15 +46,21 @@ if (HANG_AT.endsWith('-commit')) {
   const rename = storage.rename.bind(storage);
   storage.rename = async (from, to) => {
     const isLast = to.endsWith('/step-40');
-    if (isLast && HANG_AT === 'before-commit') await hang();
+    if (isLast && HANG_AT === 'before-commit') {
+      await hang();
+    }
     const renamed = await rename(from, to);
-    if (isLast && HANG_AT === 'after-commit') await hang();
+    if (isLast && HANG_AT === 'after-commit') {
+      await hang();
+    }
     return renamed;
   };
 }
 
 function frozen(): typeof model {
-  for (const layer of model.layers.slice(0, 1)) layer.trainable = false;
+  for (const layer of model.layers.slice(0, 1)) {
+    layer.trainable = false;
+  }
   model.compile({ optimizer: tf.train.sgd(0.05), loss: 'meanSquaredError' });
   return model;
 }
@@ -74,7 +84,9 @@ if (cluster.role === 'evaluator') {
       callbacks: {
         onBatchEnd: async (_, { step }) => {
           console.log(JSON.stringify({ event: 'step', step }));
-          if (HANG_AT === `step-${step}`) await hang();
+          if (HANG_AT === `step-${step}`) {
+            await hang();
+          }
           exitAt(`step-${step}`);
           await new Promise((resolve) => setTimeout(resolve, Number(process.env.STEP_MS ?? 0)));
         },
@@ -91,17 +103,25 @@ if (cluster.role === 'evaluator') {
       phase === 'fit-2'
         ? frozen()
         : tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [3], kernelInitializer: initializer() })] });
-    if (phase === 'fit-3') later.compile({ optimizer: tf.train.momentum(0.1, 0.9), loss: 'meanSquaredError' });
+    if (phase === 'fit-3') {
+      later.compile({ optimizer: tf.train.momentum(0.1, 0.9), loss: 'meanSquaredError' });
+    }
     const onBatchEnd = async (_: number, { step }: { readonly step: number }) => {
       console.log(JSON.stringify({ event: `${phase}/step`, step }));
-      if (HANG_AT === `${phase}/step-${step}`) await hang();
+      if (HANG_AT === `${phase}/step-${step}`) {
+        await hang();
+      }
     };
     const examples = { x: { values, shape: [100, 3] }, y: { values: values.subarray(0, 100), shape: [100, 1] } };
     const { history: logs } = await cluster.fit(later, examples, { epochs: 2, batchSize: 5, callbacks: { onBatchEnd } });
     hash.update(JSON.stringify([history.history, logs]));
-    for (const weight of later.getWeights()) hash.update(new Uint8Array(weight.dataSync().buffer));
+    for (const weight of later.getWeights()) {
+      hash.update(new Uint8Array(weight.dataSync().buffer));
+    }
   }
-  if (HANG_AT === 'end') await hang();
+  if (HANG_AT === 'end') {
+    await hang();
+  }
   exitAt('end');
   console.log(JSON.stringify({ event: 'done', steps: history.steps, weights: hash.digest('hex') }));
 }

@@ -4,7 +4,9 @@ import { Curve, MAXIMUM_POINTS } from './curve.ts';
 
 function curveOf(steps: readonly number[]): Curve {
   const curve = new Curve();
-  for (const step of steps) curve.add(step, step + 0.5, step * 2);
+  for (const step of steps) {
+    curve.add(step, step + 0.5, step * 2);
+  }
   return curve;
 }
 
@@ -35,7 +37,11 @@ test('steps ascend for any input, and the latest value of a step wins', () => {
       const expected = new Map<number, number>();
       steps.forEach((step, at) => {
         curve.add(step, 0, at);
-        for (const known of [...expected.keys()]) if (known >= step) expected.delete(known);
+        for (const known of [...expected.keys()]) {
+          if (known >= step) {
+            expected.delete(known);
+          }
+        }
         expected.set(step, at);
       });
       const points = curve.points(MAXIMUM_POINTS);
@@ -50,7 +56,9 @@ test('a restart drops the points that it supersedes, even from a thinned curve',
   expect(curve.dropFrom(5000)).toBe(false);
   expect(curve.dropFrom(1000)).toBe(true);
   expect(Math.max(...curve.points(MAXIMUM_POINTS).steps)).toBeLessThan(1000);
-  for (let step = 1000; step < 1200; step++) curve.add(step, 0, 0);
+  for (let step = 1000; step < 1200; step++) {
+    curve.add(step, 0, 0);
+  }
   const { steps } = curve.points(MAXIMUM_POINTS);
   expect(steps.at(-1)).toBe(1199);
   expect(steps).toEqual([...steps].sort((a, b) => a - b));

@@ -9,7 +9,9 @@ function decodeRecord(bytes: Buffer): ScalarEvent {
     throw damage;
   };
   const [data] = new TfRecordParser({ where: 'x', offset: 0, end: bytes.length, maxRecordBytes: 1e6, onDamage: refuse }).push(bytes);
-  if (data === undefined) throw new Error('no record');
+  if (data === undefined) {
+    throw new Error('no record');
+  }
   return decodeEvent(data);
 }
 

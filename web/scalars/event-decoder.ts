@@ -47,12 +47,21 @@ export function decodeEvent(data: Buffer): ScalarEvent {
   let isStart = false;
   const values: EventValue[] = [];
   for (const field of fieldsOf(data)) {
-    if (field.number === 1 && field.type === DOUBLE) wallTime = field.bytes.readDoubleLE();
-    else if (field.number === 2 && field.type === VARINT) step = field.varint;
-    else if (field.number === 3 && field.type === BYTES) fileVersion = field.bytes.toString('utf8');
-    else if (field.number === 5 && field.type === BYTES) {
-      for (const value of fieldsOf(field.bytes)) if (value.number === 1 && value.type === BYTES) values.push(decodeValue(value.bytes));
-    } else if (field.number === 7 && field.type === BYTES) isStart = hasVarint(field.bytes, 1, 1);
+    if (field.number === 1 && field.type === DOUBLE) {
+      wallTime = field.bytes.readDoubleLE();
+    } else if (field.number === 2 && field.type === VARINT) {
+      step = field.varint;
+    } else if (field.number === 3 && field.type === BYTES) {
+      fileVersion = field.bytes.toString('utf8');
+    } else if (field.number === 5 && field.type === BYTES) {
+      for (const value of fieldsOf(field.bytes)) {
+        if (value.number === 1 && value.type === BYTES) {
+          values.push(decodeValue(value.bytes));
+        }
+      }
+    } else if (field.number === 7 && field.type === BYTES) {
+      isStart = hasVarint(field.bytes, 1, 1);
+    }
   }
   return { wallTime, step, fileVersion, isStart, values };
 }
@@ -63,22 +72,31 @@ function decodeValue(data: Buffer): EventValue {
   let form: EventValue['form'] = 'other';
   let plugin: string | null = null;
   for (const field of fieldsOf(data)) {
-    if (field.number === 1 && field.type === BYTES) tag = field.bytes.toString('utf8');
-    else if (field.number === 2 && field.type === FLOAT) {
+    if (field.number === 1 && field.type === BYTES) {
+      tag = field.bytes.toString('utf8');
+    } else if (field.number === 2 && field.type === FLOAT) {
       form = 'simple';
       number = shortest(field.bytes.readFloatLE());
     } else if (field.number === 8 && field.type === BYTES) {
       form = 'tensor';
       number = decodeTensor(field.bytes);
-    } else if (field.number === 9 && field.type === BYTES) plugin = pluginOf(field.bytes);
+    } else if (field.number === 9 && field.type === BYTES) {
+      plugin = pluginOf(field.bytes);
+    }
   }
   return { tag, number, form, plugin };
 }
 
 function pluginOf(metadata: Buffer): string | null {
   for (const field of fieldsOf(metadata)) {
-    if (field.number !== 1 || field.type !== BYTES) continue;
-    for (const part of fieldsOf(field.bytes)) if (part.number === 1 && part.type === BYTES) return part.bytes.toString('utf8');
+    if (field.number !== 1 || field.type !== BYTES) {
+      continue;
+    }
+    for (const part of fieldsOf(field.bytes)) {
+      if (part.number === 1 && part.type === BYTES) {
+        return part.bytes.toString('utf8');
+      }
+    }
   }
   return null;
 }
@@ -89,13 +107,23 @@ function decodeTensor(data: Buffer): number | null {
   let content: Buffer | null = null;
   let listed: Field | null = null;
   for (const field of fieldsOf(data)) {
-    if (field.number === 1 && field.type === VARINT) type = field.varint;
-    else if (field.number === 2 && field.type === BYTES) {
-      for (const part of fieldsOf(field.bytes)) if (part.number === 2) return null;
-    } else if (field.number === 4) content = field.bytes;
-    else if (LISTS.has(field.number)) listed ??= field;
+    if (field.number === 1 && field.type === VARINT) {
+      type = field.varint;
+    } else if (field.number === 2 && field.type === BYTES) {
+      for (const part of fieldsOf(field.bytes)) {
+        if (part.number === 2) {
+          return null;
+        }
+      }
+    } else if (field.number === 4) {
+      content = field.bytes;
+    } else if (LISTS.has(field.number)) {
+      listed ??= field;
+    }
   }
-  if (content !== null && content.length > 0) return fromContent(type, content);
+  if (content !== null && content.length > 0) {
+    return fromContent(type, content);
+  }
   // A writer may omit numbers that are all zero.
   return listed === null ? (KNOWN.has(type) ? 0 : null) : fromList(type, listed);
 }
@@ -128,10 +156,16 @@ function fromContent(type: number, content: Buffer): number | null {
 /** Decodes a list of one number, packed (as bytes) or not. */
 function fromList(type: number, field: Field): number | null {
   const { bytes } = field;
-  if (type === DT.float) return bytes.length === 4 ? shortest(bytes.readFloatLE()) : null;
-  if (type === DT.double) return bytes.length === 8 ? bytes.readDoubleLE() : null;
+  if (type === DT.float) {
+    return bytes.length === 4 ? shortest(bytes.readFloatLE()) : null;
+  }
+  if (type === DT.double) {
+    return bytes.length === 8 ? bytes.readDoubleLE() : null;
+  }
   const number = field.type === VARINT ? field.varint : singleVarint(bytes);
-  if (number === null) return null;
+  if (number === null) {
+    return null;
+  }
   switch (type) {
     case DT.int32:
       return number | 0;
@@ -158,7 +192,9 @@ function singleVarint(bytes: Buffer): number | null {
 function shortest(float: number): number {
   for (const digits of [7, 8]) {
     const candidate = Number(float.toPrecision(digits));
-    if (Math.fround(candidate) === float) return candidate;
+    if (Math.fround(candidate) === float) {
+      return candidate;
+    }
   }
   return float;
 }
@@ -168,7 +204,9 @@ function halfOf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
   const fraction = bits & 0x3ff;
-  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  if (exponent === 0x1f) {
+    return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  }
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
@@ -180,6 +218,10 @@ function bfloatOf(bits: number): number {
 }
 
 function hasVarint(data: Buffer, number: number, value: number): boolean {
-  for (const field of fieldsOf(data)) if (field.number === number && field.type === VARINT && field.varint === value) return true;
+  for (const field of fieldsOf(data)) {
+    if (field.number === number && field.type === VARINT && field.varint === value) {
+      return true;
+    }
+  }
   return false;
 }

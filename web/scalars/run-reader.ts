@@ -51,7 +51,9 @@ export class RunReader {
   }
 
   #unreadOf({ name, size }: Entry): number {
-    if (this.#file === null || name > this.#file.name) return size;
+    if (this.#file === null || name > this.#file.name) {
+      return size;
+    }
     const { records } = this.#file;
     return name < this.#file.name || records.isLost ? 0 : Math.max(0, size - records.taken);
   }
@@ -66,9 +68,13 @@ export class RunReader {
       this.#damage = 0;
     }
     for (const file of files) {
-      if (this.#unreadOf(file) === 0) continue;
+      if (this.#unreadOf(file) === 0) {
+        continue;
+      }
       if (this.#file?.name !== file.name) {
-        if (this.#file?.records.isWithinRecord) this.#complain(this.#file.name, 'ends within a record');
+        if (this.#file?.records.isWithinRecord) {
+          this.#complain(this.#file.name, 'ends within a record');
+        }
         this.#file = openFile(file.name);
       }
       await this.#readOn(file, this.#file, onBytes);
@@ -85,37 +91,57 @@ export class RunReader {
       for (const record of records.push(piece)) {
         this.#take(file.name, record);
         seen++;
-        if (seen % RECORDS_A_LOOK === 0) await breathe();
+        if (seen % RECORDS_A_LOOK === 0) {
+          await breathe();
+        }
       }
       onBytes(piece.length);
       await breathe();
       // The rest of the file cannot be decoded.
-      if (records.isLost) break;
+      if (records.isLost) {
+        break;
+      }
     }
     const damaged = open.damaged - before;
-    if (damaged > 0) this.#complain(file.name, `holds ${damaged} damaged records`, damaged);
-    if (records.isLost) this.#complain(file.name, 'is damaged, and its rest is not read');
+    if (damaged > 0) {
+      this.#complain(file.name, `holds ${damaged} damaged records`, damaged);
+    }
+    if (records.isLost) {
+      this.#complain(file.name, 'is damaged, and its rest is not read');
+    }
   }
 
   #take(file: string, record: Buffer): void {
     try {
       const { wallTime, step, isStart, values } = decodeEvent(record);
-      if (isStart) for (const curve of this.curves.values()) curve.dropFrom(step);
+      if (isStart) {
+        for (const curve of this.curves.values()) {
+          curve.dropFrom(step);
+        }
+      }
       const time = Math.round(wallTime * 1000) / 1000;
-      for (const value of values) this.#add(value, step, time);
+      for (const value of values) {
+        this.#add(value, step, time);
+      }
     } catch (error) {
       this.#complain(file, `holds a record that is no event: ${messageOf(error)}`);
     }
   }
 
   #add({ tag, number, form, plugin }: EventValue, step: number, time: number): void {
-    if (number === null || tag.length > LONGEST_TAG) return;
+    if (number === null || tag.length > LONGEST_TAG) {
+      return;
+    }
     let curve = this.curves.get(tag);
     // Only the first value of a tag names its plugin.
     const isScalar = form === 'simple' || plugin === 'scalars' || (plugin === null && curve !== undefined);
-    if (!isScalar) return;
+    if (!isScalar) {
+      return;
+    }
     if (curve === undefined) {
-      if (!this.#options.mayGrow()) return;
+      if (!this.#options.mayGrow()) {
+        return;
+      }
       curve = new Curve();
       this.curves.set(tag, curve);
     }
@@ -143,7 +169,9 @@ function openFile(name: string): EventFile {
     end: Number.POSITIVE_INFINITY,
     maxRecordBytes: MAXIMUM_RECORD_BYTES,
     onDamage: (_, kind) => {
-      if (kind === 'record') file.damaged++;
+      if (kind === 'record') {
+        file.damaged++;
+      }
     },
   });
   const file: EventFile = { name, records, damaged: 0 };

@@ -103,24 +103,34 @@ export class ScalarReader {
     try {
       const runs = await this.#find();
       const gone = [...this.#runs.keys()].filter((name) => !runs.some((run) => run.name === name));
-      for (const name of gone) this.#runs.delete(name);
-      if (gone.length > 0) this.#changed();
+      for (const name of gone) {
+        this.#runs.delete(name);
+      }
+      if (gone.length > 0) {
+        this.#changed();
+      }
       this.#count();
       const readers = runs.map((run) => [this.#readerOf(run.name), run.files] as const);
       const total = readers.reduce((sum, [reader, files]) => sum + reader.unread(files), 0);
       let done = 0;
       for (const [reader, files] of readers) {
-        if (reader.unread(files) === 0 && files.length > 0) continue;
+        if (reader.unread(files) === 0 && files.length > 0) {
+          continue;
+        }
         await reader.read(files, (bytes) => {
           done += bytes;
           this.#say({ progress: progressOf(done, total) });
-          if (this.#closing.signal.aborted) throw new Error('closed');
+          if (this.#closing.signal.aborted) {
+            throw new Error('closed');
+          }
         });
         this.#changed();
       }
       this.#say({ trouble: '' });
     } catch (error) {
-      if (this.#closing.signal.aborted) return;
+      if (this.#closing.signal.aborted) {
+        return;
+      }
       this.#options.log.warn({ dir: this.#options.dir, error: messageOf(error) }, 'the summaries could not be read; trying again');
       this.#say({ trouble: `The summaries cannot be read at the moment: ${messageOf(error)}` });
     }
@@ -129,7 +139,9 @@ export class ScalarReader {
 
   #say(said: { readonly trouble?: string; readonly progress?: string }): void {
     const { trouble = this.#trouble, progress = this.#progress } = said;
-    if (trouble === this.#trouble && progress === this.#progress) return;
+    if (trouble === this.#trouble && progress === this.#progress) {
+      return;
+    }
     this.#trouble = trouble;
     this.#progress = progress;
     this.#changed();
@@ -147,14 +159,19 @@ export class ScalarReader {
     let seen = 0;
     for (let folder = folders.shift(); folder !== undefined; folder = folders.shift()) {
       seen++;
-      if (seen > MAXIMUM_FOLDERS || runs.length === MAXIMUM_RUNS) break;
+      if (seen > MAXIMUM_FOLDERS || runs.length === MAXIMUM_RUNS) {
+        break;
+      }
       const entries = await storage.list(folder.uri);
       const { name, depth } = folder;
       const files = entries.filter((entry) => entry.type === 'file' && entry.name.includes('tfevents'));
-      if (files.length > 0) runs.push({ name, files });
+      if (files.length > 0) {
+        runs.push({ name, files });
+      }
       for (const entry of entries) {
-        if (entry.type === 'folder' && depth < MAXIMUM_DEPTH)
+        if (entry.type === 'folder' && depth < MAXIMUM_DEPTH) {
           folders.push({ name: name === '.' ? entry.name : `${name}/${entry.name}`, uri: entry.uri, depth: depth + 1 });
+        }
       }
       await this.#breathe();
     }
@@ -163,7 +180,9 @@ export class ScalarReader {
 
   #readerOf(name: string): RunReader {
     const known = this.#runs.get(name);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      return known;
+    }
     const { storage, log } = this.#options;
     const reader = new RunReader({ name, storage, log, breathe: () => this.#breathe(), mayGrow: () => this.#mayGrow() });
     this.#runs.set(name, reader);
@@ -184,7 +203,9 @@ export class ScalarReader {
   }
 
   async #breathe(): Promise<void> {
-    if (this.#clock() - this.#stretchBegan < STRETCH_MS) return;
+    if (this.#clock() - this.#stretchBegan < STRETCH_MS) {
+      return;
+    }
     await turn();
     this.#stretchBegan = this.#clock();
   }
@@ -217,6 +238,8 @@ export class ScalarReader {
 
 /** Progress in steps of ten per cent, so that it does not change with every chunk; empty for a short read. */
 function progressOf(done: number, total: number): string {
-  if (total < 4 * 1024 * 1024 || done >= total) return '';
+  if (total < 4 * 1024 * 1024 || done >= total) {
+    return '';
+  }
   return `The summaries are being read: ${Math.floor((done / total) * 10) * 10} %.`;
 }

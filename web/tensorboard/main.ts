@@ -23,12 +23,16 @@ const log = createLogger({ task: 'tensorboard' });
 
 async function run(): Promise<void> {
   const task = readTask();
-  if (task === null || task.listener === null) throw new TonyError('TASK_FILE_INVALID', 'This program is started by an executor.');
+  if (task === null || task.listener === null) {
+    throw new TonyError('TASK_FILE_INVALID', 'This program is started by an executor.');
+  }
   const folder = path.dirname(process.env[TASK_ENVIRONMENT.taskFile] ?? '');
   const report = openReport(task.reportFile);
   const notices = new Set<string>();
   const note = (message: string): void => {
-    if (message === '' || notices.has(message) || notices.size >= MAX_NOTICES) return;
+    if (message === '' || notices.has(message) || notices.size >= MAX_NOTICES) {
+      return;
+    }
     notices.add(message);
     report({ type: 'notice', message });
   };
@@ -41,7 +45,9 @@ async function run(): Promise<void> {
     log,
     onStatus: ({ state, message }) => {
       report({ type: 'progress', step: 0, metrics: { ready: state === 'ready' ? 1 : 0 } });
-      if (state !== 'unavailable') return;
+      if (state !== 'unavailable') {
+        return;
+      }
       note(message);
       void leave();
     },
@@ -49,7 +55,9 @@ async function run(): Promise<void> {
   // Reading the summaries may fail or be limited while TensorBoard itself works.
   setInterval(() => {
     const { state, message } = tensorBoard.status();
-    if (state === 'ready') note(message);
+    if (state === 'ready') {
+      note(message);
+    }
   }, LOOK_MS).unref();
 
   const secure = serveTls({
@@ -66,7 +74,9 @@ async function run(): Promise<void> {
     // Ended by a signal, which is not a failure: YARN or the job decided so, and a restart would not help.
     process.exit(0);
   }
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void leave());
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.once(signal, () => void leave());
+  }
 }
 
 /** Connects the two sockets in both directions until either closes. */

@@ -60,11 +60,16 @@ export function planOf(
     }
     bytes += file.size;
     const copy = copies.get(file.name);
-    if (copy !== undefined && copy.bytes === file.size && copy.modifiedAt === file.modifiedAt) continue;
+    if (copy !== undefined && copy.bytes === file.size && copy.modifiedAt === file.modifiedAt) {
+      continue;
+    }
     const folder = file.name.slice(0, Math.max(0, file.name.lastIndexOf('/')));
     const files = folders.get(folder);
-    if (files === undefined) folders.set(folder, [file]);
-    else files.push(file);
+    if (files === undefined) {
+      folders.set(folder, [file]);
+    } else {
+      files.push(file);
+    }
   }
   const sorted = [...folders.values()].map((files) => files.sort((a, b) => (a.name < b.name ? -1 : 1)));
   return { gone, folders: sorted, refusal: left === 0 ? '' : refusal(bytes, left, limits) };

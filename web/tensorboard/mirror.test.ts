@@ -23,7 +23,9 @@ class WatchedStorage extends FileStorage {
   }
 
   override async list(uri: string): Promise<Entry[]> {
-    if (this.away) throw new TonyError('HDFS_UNREACHABLE', 'The NameNode is away.');
+    if (this.away) {
+      throw new TonyError('HDFS_UNREACHABLE', 'The NameNode is away.');
+    }
     const entries = await super.list(uri);
     const [first] = entries;
     return [...this.strangeNames.flatMap((name) => (first === undefined ? [] : [{ ...first, name }])), ...entries];
@@ -156,7 +158,9 @@ describe('a mirror', () => {
   });
 
   test('limits the number of files and reports the limit', async () => {
-    for (let n = 0; n < 5; n++) await writeFile(source(`tfevents.${n}`), 'x');
+    for (let n = 0; n < 5; n++) {
+      await writeFile(source(`tfevents.${n}`), 'x');
+    }
     const mirror = mirrorOf({ files: 3 });
     await mirror.refresh();
     expect(mirror.trouble).toBe('Only the first 3 files of the summaries are shown.');

@@ -96,19 +96,25 @@ export class Mirror {
     try {
       const { found, cut } = await this.#list();
       const plan = planOf(found, this.#copies, this.#limits);
-      for (const name of plan.gone) await this.#remove(name);
+      for (const name of plan.gone) {
+        await this.#remove(name);
+      }
       const failed = await this.#copyAll(plan.folders);
       this.#say(failed ?? (cut ? `Only the first ${this.#limits.files} files of the summaries are shown.` : plan.refusal));
       return failed === null;
     } catch (error) {
-      if (this.#closing.signal.aborted) return false;
+      if (this.#closing.signal.aborted) {
+        return false;
+      }
       this.#say(`The summaries cannot be read at the moment: ${messageOf(error)}`);
       return false;
     }
   }
 
   #say(trouble: string): void {
-    if (trouble !== this.#trouble && trouble !== '') this.#options.log.warn(trouble);
+    if (trouble !== this.#trouble && trouble !== '') {
+      this.#options.log.warn(trouble);
+    }
     this.#trouble = trouble;
   }
 
@@ -120,14 +126,23 @@ export class Mirror {
     const list = async (folder: { uri: string; name: string; depth: number }): Promise<void> => {
       const entries = await this.#inTime(storage.list(folder.uri), `the listing of ${folder.uri}`);
       for (const entry of entries) {
-        if (!isSafeName(entry.name)) continue;
+        if (!isSafeName(entry.name)) {
+          continue;
+        }
         const name = folder.name === '' ? entry.name : `${folder.name}/${entry.name}`;
-        if (++seen > this.#limits.files) return;
-        if (entry.type === 'file') found.push({ name, uri: entry.uri, size: entry.size, modifiedAt: entry.modifiedAt });
-        else if (folder.depth < this.#limits.depth) folders.push({ uri: entry.uri, name, depth: folder.depth + 1 });
+        if (++seen > this.#limits.files) {
+          return;
+        }
+        if (entry.type === 'file') {
+          found.push({ name, uri: entry.uri, size: entry.size, modifiedAt: entry.modifiedAt });
+        } else if (folder.depth < this.#limits.depth) {
+          folders.push({ uri: entry.uri, name, depth: folder.depth + 1 });
+        }
       }
     };
-    while (folders.length > 0 && seen <= this.#limits.files) await Promise.all(folders.splice(0, AT_ONCE).map(list));
+    while (folders.length > 0 && seen <= this.#limits.files) {
+      await Promise.all(folders.splice(0, AT_ONCE).map(list));
+    }
     return { found, cut: seen > this.#limits.files };
   }
 
@@ -154,10 +169,14 @@ export class Mirror {
 
   async #copy(file: Wanted): Promise<void> {
     const copy = this.#copies.get(file.name);
-    if (copy !== undefined && file.size >= copy.bytes && (await this.#append(file, copy))) return;
+    if (copy !== undefined && file.size >= copy.bytes && (await this.#append(file, copy))) {
+      return;
+    }
     const replaced = copy !== undefined && copy.bytes > 0;
     await this.#replace(file);
-    if (replaced) this.#options.onReplaced();
+    if (replaced) {
+      this.#options.onReplaced();
+    }
   }
 
   /** Returns false if the bytes on disk are not the beginning of the file: the file has been replaced. */
@@ -171,12 +190,16 @@ export class Mirror {
       let compared = 0;
       for await (const chunk of this.#bytes(file, copy.bytes - overlap)) {
         const old = Math.min(chunk.length, overlap - compared);
-        if (!chunk.subarray(0, old).equals(known.subarray(compared, compared + old))) return false;
+        if (!chunk.subarray(0, old).equals(known.subarray(compared, compared + old))) {
+          return false;
+        }
         compared += old;
         await writeAt(handle, chunk.subarray(old), copy.bytes);
         copy.bytes += chunk.length - old;
       }
-      if (compared < overlap) return false;
+      if (compared < overlap) {
+        return false;
+      }
       copy.modifiedAt = file.modifiedAt;
       return true;
     } finally {
@@ -209,7 +232,9 @@ export class Mirror {
 
   /** Reads from `offset` to the listed size; later additions are left to the next refresh. */
   async *#bytes(file: Wanted, offset: number): AsyncGenerator<Buffer> {
-    if (offset >= file.size) return;
+    if (offset >= file.size) {
+      return;
+    }
     const opened = this.#options.storage.open(file.uri, { offset, length: file.size - offset });
     const stream = await this.#inTime(opened, file.uri).catch((error: unknown) => {
       opened.then(
@@ -222,7 +247,9 @@ export class Mirror {
     try {
       for (;;) {
         const { done, value } = await this.#inTime(iterator.next(), file.uri);
-        if (done) return;
+        if (done) {
+          return;
+        }
         yield value as Buffer;
       }
     } finally {
@@ -253,7 +280,9 @@ export class Mirror {
         () => true,
         () => false,
       );
-      if (!removed) return;
+      if (!removed) {
+        return;
+      }
     }
   }
 

@@ -33,16 +33,24 @@ export async function findPythons(
   const found = new Map<string, Python>();
   const unfit: string[] = [];
   for (const { command, answer } of answers) {
-    if (answer === null) continue;
+    if (answer === null) {
+      continue;
+    }
     const [version = '', machine, implementation] = answer.split(' ');
     const folders = packages.pythons.get(version);
-    if (folders === undefined) unfit.push(`${command} is ${version}`);
-    else if (machine !== packages.machine)
+    if (folders === undefined) {
+      unfit.push(`${command} is ${version}`);
+    } else if (machine !== packages.machine) {
       unfit.push(`${command} is for ${machine}, these packages of TensorBoard are for ${packages.machine}`);
-    else if (implementation !== 'cpython') unfit.push(`${command} is ${implementation}`);
-    else if (!found.has(version)) found.set(version, { command, version, packages: folders });
+    } else if (implementation !== 'cpython') {
+      unfit.push(`${command} is ${implementation}`);
+    } else if (!found.has(version)) {
+      found.set(version, { command, version, packages: folders });
+    }
   }
-  if (found.size > 0) return [...found.values()];
+  if (found.size > 0) {
+    return [...found.values()];
+  }
   const range = `${versions.at(-1)} to ${versions[0]}`;
   return `TensorBoard needs Python ${range} on the PATH${unfit.length > 0 ? `; ${unfit.slice(0, 4).join('; ')}` : ''}.`;
 }

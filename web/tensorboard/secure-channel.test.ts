@@ -45,7 +45,9 @@ test('the server rejects plain HTTP', async () => {
   socket.write('GET / HTTP/1.1\r\n\r\n');
   socket.on('error', () => {});
   await refused;
-  if (!socket.closed) await once(socket, 'close');
+  if (!socket.closed) {
+    await once(socket, 'close');
+  }
 });
 
 test('a connection to a port without a listener fails', async () => {

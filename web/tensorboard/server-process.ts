@@ -62,8 +62,12 @@ export class ServerProcess {
     this.ready = new Promise((resolve) => {
       this.#lines(this.#child.stdout, (line) => {
         const said = parse(line);
-        if (typeof said.missing === 'string') this.#missing = said.missing;
-        if (said.ready === true) resolve(true);
+        if (typeof said.missing === 'string') {
+          this.#missing = said.missing;
+        }
+        if (said.ready === true) {
+          resolve(true);
+        }
       });
       this.#child.once('close', () => resolve(false)).once('error', () => resolve(false));
     });
@@ -87,15 +91,23 @@ export class ServerProcess {
   }
 
   #sentence(code: number | null, signal: NodeJS.Signals | null): string {
-    if (this.#reason !== '') return `TensorBoard was ended: ${this.#reason}.`;
-    if (signal !== null) return `TensorBoard was ended by ${signal}.`;
+    if (this.#reason !== '') {
+      return `TensorBoard was ended: ${this.#reason}.`;
+    }
+    if (signal !== null) {
+      return `TensorBoard was ended by ${signal}.`;
+    }
     return `TensorBoard ended with exit code ${code}${this.#lastLine === '' ? '' : `: ${this.#lastLine}`}.`;
   }
 
   #lines(stream: Readable | null, take: (line: string) => void): void {
-    if (stream === null) return;
+    if (stream === null) {
+      return;
+    }
     createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
-      if (line.trim() !== '') take(line.slice(0, MAX_LINE));
+      if (line.trim() !== '') {
+        take(line.slice(0, MAX_LINE));
+      }
     });
   }
 }

@@ -97,15 +97,21 @@ export class TensorBoard {
    */
   connect(): Socket {
     const { state, message } = this.#state;
-    if (state !== 'ready') throw new TonyError('TENSORBOARD_UNAVAILABLE', message);
+    if (state !== 'ready') {
+      throw new TonyError('TENSORBOARD_UNAVAILABLE', message);
+    }
     // A socket's path is limited to 107 bytes, and the folder's may be longer.
     return connect({ path: `/proc/self/fd/${this.#directory.fd}/${SOCKET}` });
   }
 
   async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return;
+    if (this.#closing.signal.aborted) {
+      return;
+    }
     this.#closing.abort();
-    if (this.#restart !== null) clearTimeout(this.#restart);
+    if (this.#restart !== null) {
+      clearTimeout(this.#restart);
+    }
     this.#server?.kill();
     await Promise.all([this.#running, this.#mirror?.close()]);
     await this.#directory.close();
@@ -115,7 +121,9 @@ export class TensorBoard {
   #become(state: TensorBoardStatus['state'], message = ''): void {
     this.#state = { state, message };
     const said = `${state} ${message}`;
-    if (said === this.#told) return;
+    if (said === this.#told) {
+      return;
+    }
     this.#told = said;
     this.#options.log.info({ state }, message === '' ? `TensorBoard is ${state}` : message);
     this.#options.onStatus?.(this.#state);
@@ -126,8 +134,9 @@ export class TensorBoard {
       const { packages, python: only } = this.#options;
       const found = await readPackages(packages);
       const pythons = typeof found === 'string' ? found : await findPythons(found, process.env, only);
-      if (typeof pythons === 'string') this.#become('unavailable', pythons);
-      else {
+      if (typeof pythons === 'string') {
+        this.#become('unavailable', pythons);
+      } else {
         this.#mirror?.start();
         await Promise.race([this.#mirror?.firstLook, pause(FIRST_COPY_MS, this.#closing.signal)]);
         await this.#keepRunning(pythons);
@@ -144,14 +153,20 @@ export class TensorBoard {
     let failures = 0;
     while (!signal.aborted) {
       const [python] = candidates;
-      if (python === undefined) throw new TonyError('INTERNAL', 'no Python is left');
+      if (python === undefined) {
+        throw new TonyError('INTERNAL', 'no Python is left');
+      }
       const startedAt = performance.now();
       const end = await this.#serve(python);
-      if (signal.aborted) return;
+      if (signal.aborted) {
+        return;
+      }
       if (end.missing !== null) {
         candidates.shift();
         this.#options.log.warn({ python: python.command }, `TensorBoard cannot be imported: ${end.missing}`);
-        if (candidates.length > 0) continue;
+        if (candidates.length > 0) {
+          continue;
+        }
         await this.#mirror?.close();
         this.#become('unavailable', `TensorBoard does not run with ${python.command}: ${end.missing}`);
         return;
@@ -170,7 +185,9 @@ export class TensorBoard {
     await rm(path.join(folder, SOCKET), { force: true });
     const server = ServerProcess.start({ python, folder, socket: `/proc/self/cwd/${SOCKET}`, logs, log });
     this.#server = server;
-    if (this.#closing.signal.aborted) server.kill();
+    if (this.#closing.signal.aborted) {
+      server.kill();
+    }
     const late = setTimeout(() => server.kill('it did not start in time'), START_MS);
     const ready = await server.ready;
     clearTimeout(late);
@@ -188,9 +205,13 @@ export class TensorBoard {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {
       await pause(PROBE_PAUSE_MS, signal);
-      if (this.#server !== server || signal.aborted) return;
+      if (this.#server !== server || signal.aborted) {
+        return;
+      }
       if (!(await this.#answers())) {
-        if (this.#server === server) server.kill(`it did not answer for ${PROBE_MS / 1000} s`);
+        if (this.#server === server) {
+          server.kill(`it did not answer for ${PROBE_MS / 1000} s`);
+        }
         return;
       }
     }
@@ -214,7 +235,9 @@ export class TensorBoard {
 
   /** Restarts TensorBoard after a file was replaced: it would otherwise continue at the old position in the new file. */
   #restartSoon(): void {
-    if (this.#restart !== null || this.#closing.signal.aborted) return;
+    if (this.#restart !== null || this.#closing.signal.aborted) {
+      return;
+    }
     const wait = Math.max(1_000, this.#restartAt - performance.now());
     this.#restart = setTimeout(() => {
       this.#restart = null;

@@ -57,7 +57,9 @@ export class Cluster {
     this.#listener = listener;
     const untold = this.#untold;
     this.#untold = [];
-    for (const news of untold) this.#world.timeline.after(this.#world.random.between(10, 500), () => this.#tell(...news));
+    for (const news of untold) {
+      this.#world.timeline.after(this.#world.random.between(10, 500), () => this.#tell(...news));
+    }
     return [...this.containers.values()]
       .filter((each) => each.phase === 'live' || each.phase === 'launching')
       .map((each) => each.container);
@@ -67,21 +69,33 @@ export class Cluster {
   unregister(): void {
     this.#listener = null;
     this.#asks.clear();
-    for (const each of this.containers.values()) if (each.phase === 'allocated') this.end(each, 'expired', -100);
+    for (const each of this.containers.values()) {
+      if (each.phase === 'allocated') {
+        this.end(each, 'expired', -100);
+      }
+    }
   }
 
   ask(role: Role, count: number, excluded: readonly string[]): void {
-    if (count < 0) violate(this.#world, `a negative ask for ${role.name}`);
+    if (count < 0) {
+      violate(this.#world, `a negative ask for ${role.name}`);
+    }
     const before = this.#asks.get(role.name)?.count ?? 0;
     this.#asks.set(role.name, { count, excluded });
     // The change crosses an allocation that is under way.
-    if (count < before && this.#world.random.chance(this.surplusChance)) this.#allocate(role.name, []);
-    if (!this.#turning && count > 0) this.#turn();
+    if (count < before && this.#world.random.chance(this.surplusChance)) {
+      this.#allocate(role.name, []);
+    }
+    if (!this.#turning && count > 0) {
+      this.#turn();
+    }
   }
 
   release(containerId: string): void {
     const each = this.containers.get(containerId);
-    if (each === undefined) return;
+    if (each === undefined) {
+      return;
+    }
     each.told = true;
     this.#world.timeline.after(this.#world.random.between(10, 300), () => this.end(each, 'released', -100));
   }
@@ -89,7 +103,9 @@ export class Cluster {
   launch(containerId: string, makeExecutor: () => Executor): void {
     const { timeline, random } = this.#world;
     const each = this.containers.get(containerId);
-    if (each === undefined) return;
+    if (each === undefined) {
+      return;
+    }
     if (each.phase === 'ended') {
       timeline.after(random.between(5, 50), () => this.#listener?.launchFailed(containerId, 'no such container'));
       return;
@@ -108,19 +124,27 @@ export class Cluster {
     }
     each.phase = 'launching';
     timeline.after(random.between(fault === 'dies' ? 800 : 50, 3_000), () => {
-      if (each.phase !== 'launching') return;
+      if (each.phase !== 'launching') {
+        return;
+      }
       each.phase = 'live';
-      if (fault === 'mute') return;
+      if (fault === 'mute') {
+        return;
+      }
       if (fault === 'dies') {
         this.#world.charges++;
         this.end(each, 'exited', 127);
-      } else each.executor = makeExecutor();
+      } else {
+        each.executor = makeExecutor();
+      }
     });
   }
 
   stop(containerId: string): void {
     const each = this.containers.get(containerId);
-    if (each === undefined) return;
+    if (each === undefined) {
+      return;
+    }
     each.told = true;
     const { timeline, random } = this.#world;
     timeline.after(random.between(10, 200), () => {
@@ -139,7 +163,9 @@ export class Cluster {
 
   /** Ends a container; its node knows of the end. */
   end(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics = ''): void {
-    if (each.phase === 'ended') return;
+    if (each.phase === 'ended') {
+      return;
+    }
     each.phase = 'ended';
     const fate = each.fate ?? { end, status };
     trace(this.#world, () => `container ${each.container.id} ends: ${fate.end} ${fate.status}`);
@@ -154,10 +180,17 @@ export class Cluster {
   /** Turns the machine off; the ResourceManager notices much later. */
   crash(node: SimulatedNode, noticeAfter: number): void {
     node.up = false;
-    for (const each of this.containers.values()) if (each.node === node) each.executor?.die();
+    for (const each of this.containers.values()) {
+      if (each.node === node) {
+        each.executor?.die();
+      }
+    }
     this.#world.timeline.after(noticeAfter, () => {
-      for (const each of this.containers.values())
-        if (each.node === node) this.end(each, 'node-lost', -100, 'Container released on a *lost* node');
+      for (const each of this.containers.values()) {
+        if (each.node === node) {
+          this.end(each, 'node-lost', -100, 'Container released on a *lost* node');
+        }
+      }
       node.up = true;
     });
   }
@@ -166,9 +199,15 @@ export class Cluster {
   cut(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.cut = true;
     const there = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
-    for (const each of there) each.executor?.stream?.break(30_000);
+    for (const each of there) {
+      each.executor?.stream?.break(30_000);
+    }
     // A frozen process cannot enforce its lease, so no guarantee covers both faults at the same time.
-    for (const each of there) if (each.executor?.frozen === true) each.executor.die();
+    for (const each of there) {
+      if (each.executor?.frozen === true) {
+        each.executor.die();
+      }
+    }
     this.#giveUp(there, ms, noticeAfter, () => (node.cut = false));
   }
 
@@ -176,7 +215,11 @@ export class Cluster {
   abandon(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.unmanaged = true;
     const there = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
-    for (const each of there) if (each.executor?.frozen === true) each.executor.die();
+    for (const each of there) {
+      if (each.executor?.frozen === true) {
+        each.executor.die();
+      }
+    }
     this.#giveUp(there, ms, noticeAfter, () => (node.unmanaged = false));
   }
 
@@ -186,7 +229,9 @@ export class Cluster {
     if (noticeAfter < ms) {
       timeline.after(noticeAfter, () => {
         for (const each of there) {
-          if (each.phase === 'ended') continue;
+          if (each.phase === 'ended') {
+            continue;
+          }
           each.phase = 'ended';
           this.#tellSoon(each, 'node-lost', -100, 'Container released on a *lost* node');
         }
@@ -194,7 +239,11 @@ export class Cluster {
     }
     timeline.after(ms, () => {
       back();
-      for (const each of there) if (each.phase === 'ended') each.executor?.die();
+      for (const each of there) {
+        if (each.phase === 'ended') {
+          each.executor?.die();
+        }
+      }
     });
   }
 
@@ -210,10 +259,13 @@ export class Cluster {
       // Until the ResourceManager can report the cause, the job machine sees only a silent executor and charges the failure.
       this.#world.charges++;
       this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
-    } else if (this.#listener === null) this.#untold.push([containerId, end, status, diagnostics]);
-    else {
+    } else if (this.#listener === null) {
+      this.#untold.push([containerId, end, status, diagnostics]);
+    } else {
       this.#listener.ended(containerId, end, status, diagnostics);
-      if (this.#world.random.chance(0.03)) this.#listener.ended(containerId, end, status, diagnostics);
+      if (this.#world.random.chance(0.03)) {
+        this.#listener.ended(containerId, end, status, diagnostics);
+      }
     }
   }
 
@@ -222,26 +274,41 @@ export class Cluster {
     this.#turning = true;
     if (this.#world.timeline.now >= this.#downUntil) {
       for (const [name, { count, excluded }] of this.#asks) {
-        for (let n = 0; n < count && this.#world.random.chance(0.8); n++) this.#allocate(name, excluded);
+        for (let n = 0; n < count && this.#world.random.chance(0.8); n++) {
+          this.#allocate(name, excluded);
+        }
       }
     }
-    if ([...this.#asks.values()].some(({ count }) => count > 0)) this.#world.timeline.after(250, () => this.#turn());
-    else this.#turning = false;
+    if ([...this.#asks.values()].some(({ count }) => count > 0)) {
+      this.#world.timeline.after(250, () => this.#turn());
+    } else {
+      this.#turning = false;
+    }
   }
 
   #allocate(name: string, excluded: readonly string[]): void {
     // The container may have been allocated before the node was excluded.
     const choosy = this.#world.random.chance(0.9);
     const free = this.nodes.filter((node) => {
-      if (!isManaged(node) || (choosy && excluded.includes(node.name))) return false;
+      if (!isManaged(node) || (choosy && excluded.includes(node.name))) {
+        return false;
+      }
       let used = 0;
-      for (const each of this.containers.values()) if (each.node === node && each.phase !== 'ended') used++;
+      for (const each of this.containers.values()) {
+        if (each.node === node && each.phase !== 'ended') {
+          used++;
+        }
+      }
       return used < node.slots;
     });
     const node = this.#world.random.pick(free);
-    if (node === undefined || this.#listener === null) return;
+    if (node === undefined || this.#listener === null) {
+      return;
+    }
     const asked = this.#asks.get(name);
-    if (asked !== undefined && asked.count > 0) this.#asks.set(name, { ...asked, count: asked.count - 1 });
+    if (asked !== undefined && asked.count > 0) {
+      this.#asks.set(name, { ...asked, count: asked.count - 1 });
+    }
     const id = `c${++this.#counter}`;
     const container: Container = { id, role: name, node: node.name, nodeHttp: '', memoryMb: 1024 };
     this.containers.set(id, { container, node, phase: 'allocated', executor: null, fate: null, told: false });

@@ -53,7 +53,9 @@ export class Stream {
 
   /** `noticedWithin`: an unresponsive machine is noticed late. */
   break(noticedWithin = 1_500): void {
-    if (!this.open) return;
+    if (!this.open) {
+      return;
+    }
     this.open = false;
     const { timeline, random } = this.#world;
     timeline.after(random.between(0, 300), () => this.master.lost(this));
@@ -94,7 +96,9 @@ export class Executor {
   }
 
   connect(): void {
-    if (!this.alive || this.frozen || this.stream?.open === true) return;
+    if (!this.alive || this.frozen || this.stream?.open === true) {
+      return;
+    }
     const { timeline, random } = this.#world;
     if (timeline.now - this.#since >= this.options.leaseMs) {
       trace(this.#world, () => `lease of ${this.options.containerId} is over`);
@@ -115,59 +119,80 @@ export class Executor {
       master.accept(stream, hello, lostRank);
       this.#beat(stream);
     });
-    if (random.chance(0.01) && timeline.now < this.#world.faultsEnd) timeline.after(random.between(0, 100), () => stream.break());
+    if (random.chance(0.01) && timeline.now < this.#world.faultsEnd) {
+      timeline.after(random.between(0, 100), () => stream.break());
+    }
   }
 
   lostStream(stream: Stream): void {
-    if (this.stream !== stream) return;
+    if (this.stream !== stream) {
+      return;
+    }
     this.stream = null;
     this.#since = this.#world.timeline.now;
     this.connect();
   }
 
   prepare(generation: Generation): void {
-    if (!this.alive || this.frozen) return;
+    if (!this.alive || this.frozen) {
+      return;
+    }
     if (this.#portFor === generation && !this.#portUsed && !this.#changing) {
       this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
       return;
     }
-    if (generation < this.#portFor) return;
+    if (generation < this.#portFor) {
+      return;
+    }
     // Sent again while the first is in flight.
-    if (generation === this.#portFor && this.#changing) return;
+    if (generation === this.#portFor && this.#changing) {
+      return;
+    }
     this.#portFor = generation;
     this.#portUsed = false;
     this.#changing = true;
     this.#starting++;
     this.#world.timeline.after(this.#world.random.between(5, 600), () => {
-      if (!this.alive || this.#portFor !== generation) return;
+      if (!this.alive || this.#portFor !== generation) {
+        return;
+      }
       this.#endProgram('SIGKILL', false);
       this.#exit = null;
       this.#lostRank = null;
       this.#changing = false;
       this.#port = this.#world.ports++;
-      if (!this.frozen) this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
+      if (!this.frozen) {
+        this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
+      }
     });
   }
 
   start(generation: Generation, members: readonly Member[]): void {
-    if (!this.alive || this.frozen) return;
+    if (!this.alive || this.frozen) {
+      return;
+    }
     const { containerId, role, index, part } = this.options;
     if (this.program?.generation === generation) {
       this.#say({ type: 'started', containerId, generation, pid: 1 });
       return;
     }
     if (this.#portUsed || this.#changing) {
-      if (this.#portFor !== generation) violate(this.#world, `${containerId} is to start generation ${generation} without a port for it`);
+      if (this.#portFor !== generation) {
+        violate(this.#world, `${containerId} is to start generation ${generation} without a port for it`);
+      }
       return;
     }
     const self = members.find((member) => member.role === role && member.index === index);
-    if (part !== null && self?.port !== this.#port)
+    if (part !== null && self?.port !== this.#port) {
       violate(this.#world, `${containerId} is told a port of ${self?.port} for itself, it is ${this.#port}`);
+    }
     this.#portUsed = true;
     this.#portFor = generation;
     const starting = ++this.#starting;
     this.#world.timeline.after(this.#world.random.between(1, 300), () => {
-      if (!this.alive || starting !== this.#starting) return;
+      if (!this.alive || starting !== this.#starting) {
+        return;
+      }
       const program: Program = {
         role,
         index,
@@ -189,12 +214,16 @@ export class Executor {
   }
 
   stop(): void {
-    if (this.alive && !this.frozen) this.#world.timeline.after(this.#world.random.between(10, 800), () => this.leave(0));
+    if (this.alive && !this.frozen) {
+      this.#world.timeline.after(this.#world.random.between(10, 800), () => this.leave(0));
+    }
   }
 
   /** Ends its program and itself. */
   leave(status: number): void {
-    if (!this.alive || this.frozen) return;
+    if (!this.alive || this.frozen) {
+      return;
+    }
     this.alive = false;
     this.#endProgram('SIGKILL', false);
     const { stream } = this;
@@ -202,7 +231,9 @@ export class Executor {
     if (stream !== null && !this.#world.random.chance(0.1)) {
       this.#say({ type: 'left', containerId: this.options.containerId });
       stream.up(() => stream.break());
-    } else stream?.break();
+    } else {
+      stream?.break();
+    }
     this.options.exit(status);
   }
 
@@ -215,22 +246,32 @@ export class Executor {
 
   /** The cluster ends the container: programs get a signal, and the executor may still report the exit. */
   terminated(): void {
-    if (!this.frozen) this.#endProgram('SIGTERM', true);
+    if (!this.frozen) {
+      this.#endProgram('SIGTERM', true);
+    }
   }
 
   #endProgram(signal: string, report: boolean): void {
-    if (this.program !== null) this.options.training.end(this.program, -1, signal, report);
+    if (this.program !== null) {
+      this.options.training.end(this.program, -1, signal, report);
+    }
     this.program = null;
   }
 
   #programEnded(program: Program, exit: ProgramExit): void {
-    if (this.program !== program || !this.alive) return;
+    if (this.program !== program || !this.alive) {
+      return;
+    }
     const { containerId } = this.options;
     this.#exit = exit;
     this.#lostRank = program.lostRank;
     this.program = null;
-    if (this.frozen) return;
-    if (program.lostRank !== null) this.#say(this.#heartbeat(program));
+    if (this.frozen) {
+      return;
+    }
+    if (program.lostRank !== null) {
+      this.#say(this.#heartbeat(program));
+    }
     this.#say({ type: 'exited', containerId, exit });
   }
 
@@ -240,8 +281,9 @@ export class Executor {
     if (this.program !== null) {
       return { type: 'hello', ...where, generation: this.program.generation, phase: 'running', port: this.#port, exit: null };
     }
-    if (this.#exit !== null)
+    if (this.#exit !== null) {
       return { type: 'hello', ...where, generation: this.#exit.generation, phase: 'ended', port: this.#port, exit: this.#exit };
+    }
     // From the start order until the actual start, the program counts as running.
     const phase = this.#portUsed ? 'running' : 'idle';
     return {
@@ -276,7 +318,9 @@ export class Executor {
   }
 
   #beat(stream: Stream): void {
-    if (!this.alive || this.frozen || !stream.open || this.stream !== stream) return;
+    if (!this.alive || this.frozen || !stream.open || this.stream !== stream) {
+      return;
+    }
     this.#say(this.#heartbeat(this.program));
     this.#world.timeline.after(this.options.intervalMs, () => this.#beat(stream));
   }

@@ -29,9 +29,13 @@ export function allFaults(targets: FaultTargets): Fault[] {
 
 /** The number of programs that may crash because of one fault and whose exits may be reported before the root cause. */
 function hearsayOf({ manners, roles }: FaultTargets): number {
-  if (manners !== 'crashes') return 0;
+  if (manners !== 'crashes') {
+    return 0;
+  }
   // In a ring, the first crash accounts for all others; workers with parameter servers restart individually.
-  if (!roles.some((each) => each.servesParameters)) return 1;
+  if (!roles.some((each) => each.servesParameters)) {
+    return 1;
+  }
   return roles.reduce((sum, each) => sum + (each.ranked ? each.maxInstances : 0), 0);
 }
 
@@ -40,7 +44,9 @@ function programFaults(targets: FaultTargets): Fault[] {
   const hearsay = hearsayOf(targets);
   const aProgram = (strike: (victim: Program) => void) => () => {
     const victim = world.random.pick([...training.programs]);
-    if (victim !== undefined) strike(victim);
+    if (victim !== undefined) {
+      strike(victim);
+    }
   };
   const end = (code: number, signal: string) =>
     aProgram((victim) => {
@@ -53,7 +59,9 @@ function programFaults(targets: FaultTargets): Fault[] {
     {
       name: 'program is stopped',
       strike: aProgram((victim) => {
-        if (victim.stopped) return;
+        if (victim.stopped) {
+          return;
+        }
         world.charges += 1 + hearsay;
         training.stop(victim);
       }),
@@ -61,9 +69,13 @@ function programFaults(targets: FaultTargets): Fault[] {
     {
       name: 'program loses its peers',
       strike: aProgram((victim) => {
-        if (victim.part === null || victim.mute || !training.hasPeers(victim)) return;
+        if (victim.part === null || victim.mute || !training.hasPeers(victim)) {
+          return;
+        }
         // If workers crash because of a silent server, the failing program cannot be determined.
-        if (victim.part === 'server' && manners === 'crashes') return;
+        if (victim.part === 'server' && manners === 'crashes') {
+          return;
+        }
         world.charges += 1 + hearsay;
         training.silence(victim);
       }),
@@ -79,7 +91,9 @@ function containerFaults(targets: FaultTargets): Fault[] {
   const live = ({ phase, executor }: SimulatedContainer) => phase === 'live' && executor?.alive === true && !executor.frozen;
   const aContainer = (charges: number, strike: (each: SimulatedContainer) => void) => () => {
     const each = random.pick([...cluster.containers.values()].filter(live));
-    if (each === undefined) return;
+    if (each === undefined) {
+      return;
+    }
     world.charges += charges;
     trace(world, () => `       at ${each.container.id}`);
     strike(each);
@@ -87,7 +101,9 @@ function containerFaults(targets: FaultTargets): Fault[] {
   const endByCluster = (charges: number, end: 'memory-exceeded' | 'preempted' | 'disks-failed', status: number) =>
     aContainer(charges, (each) => {
       each.fate ??= { end, status };
-      if (random.chance(0.5)) each.executor?.terminated();
+      if (random.chance(0.5)) {
+        each.executor?.terminated();
+      }
       timeline.after(random.between(10, 300), () => cluster.end(each, end, status));
     });
   const breakStream: Fault = { name: 'stream breaks', harmless: true, strike: aContainer(0, (each) => each.executor?.stream?.break()) };
@@ -102,10 +118,15 @@ function containerFaults(targets: FaultTargets): Fault[] {
     {
       name: 'executor is stopped',
       strike: aContainer(1 + hearsay, (each) => {
-        if (each.executor === null) return;
+        if (each.executor === null) {
+          return;
+        }
         // A frozen process cannot enforce its lease, so no guarantee holds where its NodeManager cannot end it either.
-        if (each.node.cut || each.node.unmanaged) each.executor.die();
-        else each.executor.frozen = true;
+        if (each.node.cut || each.node.unmanaged) {
+          each.executor.die();
+        } else {
+          each.executor.frozen = true;
+        }
       }),
     },
     { name: 'memory exceeded', strike: endByCluster(1 + hearsay, 'memory-exceeded', -104) },
@@ -124,7 +145,9 @@ function nodeFaults(targets: FaultTargets): Fault[] {
   const oneNodeDown = () => cluster.nodes.some((node) => !node.up || node.cut || node.unmanaged);
   const aNode = (strike: (node: SimulatedNode) => void) => () => {
     const node = random.pick(cluster.nodes);
-    if (node === undefined || oneNodeDown() || cluster.nodes.length < 2) return;
+    if (node === undefined || oneNodeDown() || cluster.nodes.length < 2) {
+      return;
+    }
     world.charges += [...cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length + hearsay;
     trace(world, () => `       at ${node.name}`);
     strike(node);

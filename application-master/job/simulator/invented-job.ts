@@ -11,18 +11,27 @@ export function inventJob(random: Random, submittedAt: number): FrozenJob {
   const ranked = random.chance(0.85);
   const roles: Role[] = [role({ name: 'worker', instances: random.between(1, 4), ranked, chief: true, restart })];
   const worker = roles[0] as Role;
-  if (ranked && random.chance(0.35)) roles[0] = { ...worker, maxInstances: worker.instances + random.between(1, 4) };
+  if (ranked && random.chance(0.35)) {
+    roles[0] = { ...worker, maxInstances: worker.instances + random.between(1, 4) };
+  }
   if (random.chance(0.2)) {
     const leads = random.chance(0.5);
     roles.unshift(role({ name: 'helper', instances: random.between(1, 2), ranked, chief: leads, restart }));
-    if (leads) roles[1] = { ...(roles[1] as Role), chief: false };
+    if (leads) {
+      roles[1] = { ...(roles[1] as Role), chief: false };
+    }
   }
-  if (random.chance(0.4)) roles.push(role({ name: 'evaluator', restart }));
+  if (random.chance(0.4)) {
+    roles.push(role({ name: 'evaluator', restart }));
+  }
   const serves = ranked && random.chance(0.3);
-  if (serves || random.chance(0.2))
+  if (serves || random.chance(0.2)) {
     roles.push(role({ name: 'ps', tracking: 'untracked', servesParameters: serves, instances: random.between(1, 2), restart }));
+  }
   const sidecar = random.chance(0.4);
-  if (sidecar) roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
+  if (sidecar) {
+    roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
+  }
   return {
     version: 1,
     applicationId: `application_1_${random.between(1, 9999)}`,

@@ -94,10 +94,17 @@ export class JobScenario {
     const { state, actions } = step(this.state, { ...news, now: this.now } as Event);
     this.state = state;
     for (const action of actions) {
-      if (action.type === 'record') this.history.push(`${action.entry.event} ${describeEntry(action.entry)}`.trim());
-      else this.actions.push(action);
+      if (action.type === 'record') {
+        this.history.push(`${action.entry.event} ${describeEntry(action.entry)}`.trim());
+      } else {
+        this.actions.push(action);
+      }
     }
-    for (const action of actions) if (action.type === 'persist' && !this.storageAway) this.save(action.snapshot);
+    for (const action of actions) {
+      if (action.type === 'persist' && !this.storageAway) {
+        this.save(action.snapshot);
+      }
+    }
     return actions;
   }
 
@@ -123,7 +130,9 @@ export class JobScenario {
     while (this.now < end) {
       this.now = Math.min(end, this.now + 500);
       for (const [containerId, { generation, stopped }] of this.#executors) {
-        if (this.silent.has(containerId) || this.#task(containerId) === undefined) continue;
+        if (this.silent.has(containerId) || this.#task(containerId) === undefined) {
+          continue;
+        }
         this.say({ type: 'heartbeat', containerId, generation, usage: { ...RUNNING, cpuCores: this.cpuCores, stopped }, progress: null });
       }
       this.say({ type: 'tick' });
@@ -174,7 +183,9 @@ export class JobScenario {
   /** SIGSTOP, as reported by heartbeats. */
   freeze(containerId: string): void {
     const executor = this.#executors.get(containerId);
-    if (executor !== undefined) executor.stopped = true;
+    if (executor !== undefined) {
+      executor.stopped = true;
+    }
   }
 
   lostPeer(containerId: string, rank: number): void {
@@ -193,15 +204,24 @@ export class JobScenario {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;
       for (const task of this.state.tasks) {
-        if (this.wanted(task.role.name) > 0 && task.state === 'requested')
+        if (this.wanted(task.role.name) > 0 && task.state === 'requested') {
           this.allocate(task.role.name, this.#nodeFor(task.slot, task.role.name));
-      }
-      for (const { container, executor } of this.state.tasks) if (container !== null && executor === null) this.hello(container.id);
-      for (const { container, executor } of this.state.tasks) {
-        if (container !== null && executor?.awaiting?.answer === 'ready') this.ready(container.id, this.state.generation + 1);
+        }
       }
       for (const { container, executor } of this.state.tasks) {
-        if (container !== null && executor?.program?.phase === 'starting') this.started(container.id, executor.program.generation);
+        if (container !== null && executor === null) {
+          this.hello(container.id);
+        }
+      }
+      for (const { container, executor } of this.state.tasks) {
+        if (container !== null && executor?.awaiting?.answer === 'ready') {
+          this.ready(container.id, this.state.generation + 1);
+        }
+      }
+      for (const { container, executor } of this.state.tasks) {
+        if (container !== null && executor?.program?.phase === 'starting') {
+          this.started(container.id, executor.program.generation);
+        }
       }
     }
   }
@@ -214,7 +234,9 @@ export class JobScenario {
   /** The task's current container. */
   container(name: string): string {
     const id = this.#named(name)?.containerId;
-    if (id === undefined || id === null) throw new Error(`${name} has no container`);
+    if (id === undefined || id === null) {
+      throw new Error(`${name} has no container`);
+    }
     return id;
   }
 
@@ -226,7 +248,9 @@ export class JobScenario {
 
   task(name: string): TaskStatus {
     const task = this.#named(name);
-    if (task === undefined) throw new Error(`no task ${name}`);
+    if (task === undefined) {
+      throw new Error(`no task ${name}`);
+    }
     return task;
   }
 

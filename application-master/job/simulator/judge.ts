@@ -28,41 +28,63 @@ export interface FinishedDay {
 export function judge(day: FinishedDay): void {
   judgeContainers(day);
   judgeBudgets(day);
-  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by somebody'))
+  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by somebody')) {
     violate(day.world, 'killed by nobody');
-  if (day.result.state === 'FAILED') judgeFailure(day);
-  if (day.result.state === 'SUCCEEDED') judgeSuccess(day);
+  }
+  if (day.result.state === 'FAILED') {
+    judgeFailure(day);
+  }
+  if (day.result.state === 'SUCCEEDED') {
+    judgeSuccess(day);
+  }
   judgeEffort(day);
 }
 
 function judgeContainers({ world, cluster }: FinishedDay): void {
   for (const each of cluster.containers.values()) {
-    if (each.phase !== 'ended' && !each.told) violate(world, `${each.container.id} leaks`);
+    if (each.phase !== 'ended' && !each.told) {
+      violate(world, `${each.container.id} leaks`);
+    }
   }
 }
 
 function judgeBudgets({ world, state }: FinishedDay): void {
   const failures = state.tasks.reduce((sum, task) => sum + task.failures.charged, 0);
-  if (failures > world.charges) violate(world, `${failures} failures were charged, there were ${world.charges}`);
+  if (failures > world.charges) {
+    violate(world, `${failures} failures were charged, there were ${world.charges}`);
+  }
   for (const task of state.tasks) {
-    if (isTensorBoardRole(jobOf(state), task.role)) continue;
+    if (isTensorBoardRole(jobOf(state), task.role)) {
+      continue;
+    }
     const allowed = task.role.restart.policy === 'never' ? 1 : task.role.restart.maxRestarts + 1;
-    if (task.failures.charged > allowed) violate(world, `${nameOf(task)} failed ${task.failures.charged} times, ${allowed} are allowed`);
+    if (task.failures.charged > allowed) {
+      violate(world, `${nameOf(task)} failed ${task.failures.charged} times, ${allowed} are allowed`);
+    }
   }
 }
 
 function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): void {
   const tensorBoard = jobOf(state).roles.find((role) => isTensorBoardRole(jobOf(state), role));
-  if (tensorBoard !== undefined && diagnostics.includes(`${tensorBoard.name}:0`)) violate(world, `failed because of ${tensorBoard.name}`);
-  if (diagnostics.length < 20) violate(world, 'failed without a reason');
-  if (Buffer.byteLength(diagnostics) > 8_192) violate(world, 'failed with too many words');
+  if (tensorBoard !== undefined && diagnostics.includes(`${tensorBoard.name}:0`)) {
+    violate(world, `failed because of ${tensorBoard.name}`);
+  }
+  if (diagnostics.length < 20) {
+    violate(world, 'failed without a reason');
+  }
+  if (Buffer.byteLength(diagnostics) > 8_192) {
+    violate(world, 'failed with too many words');
+  }
   for (const task of state.tasks) {
     // A single task of an elastic role is not a valid reason: the whole role must have failed.
-    if (!isElastic(task.role) || isChief(task)) continue;
+    if (!isElastic(task.role) || isChief(task)) {
+      continue;
+    }
     const last = diagnostics.startsWith(`${nameOf(task)} failed `) && !diagnostics.includes('without a new checkpoint');
     const left = state.tasks.filter((each) => each.role === task.role && !isGivenUp(each));
-    if (last && left.length >= task.role.instances)
+    if (last && left.length >= task.role.instances) {
       violate(world, `failed because of ${nameOf(task)}, though ${left.length} others are left`);
+    }
   }
 }
 
@@ -72,26 +94,36 @@ function judgeSuccess({ world, state, training }: FinishedDay): void {
     success === 'chief'
       ? state.tasks.filter(isChief)
       : state.tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
-  if (deciding.length === 0) violate(world, 'succeeded with nobody');
+  if (deciding.length === 0) {
+    violate(world, 'succeeded with nobody');
+  }
   const generations = new Set<number>();
   for (const task of deciding) {
     const generation = training.succeeded.get(nameOf(task));
-    if (generation === undefined) violate(world, `succeeded without ${nameOf(task)}`);
-    else if (inGang(task)) generations.add(generation);
+    if (generation === undefined) {
+      violate(world, `succeeded without ${nameOf(task)}`);
+    } else if (inGang(task)) {
+      generations.add(generation);
+    }
   }
-  if (generations.size > 1) violate(world, `succeeded with ranked tasks of generations ${[...generations]}`);
-  if (success === 'all' && state.tasks.some((task) => task.role.tracking === 'tracked' && !isElastic(task.role) && isGivenUp(task)))
+  if (generations.size > 1) {
+    violate(world, `succeeded with ranked tasks of generations ${[...generations]}`);
+  }
+  if (success === 'all' && state.tasks.some((task) => task.role.tracking === 'tracked' && !isElastic(task.role) && isGivenUp(task))) {
     violate(world, 'succeeded with a tracked task that failed');
+  }
 }
 
 /** No generation is formed without a reason, and a job whose budgets suffice succeeds. */
 function judgeEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedDay): void {
   const job = jobOf(state);
-  if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic))
+  if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {
     violate(world, `generation ${state.generation}, though nothing happened to any task`);
+  }
   const needed = job.roles.filter((each) => !isTensorBoardRole(job, each));
   const budget = Math.min(...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
   const mustSucceed = roomy && !killed && world.charges <= budget && needed.every((each) => each.restart.policy === 'on-failure');
-  if (mustSucceed && result.state !== 'SUCCEEDED')
+  if (mustSucceed && result.state !== 'SUCCEEDED') {
     violate(world, `a job that could have succeeded is ${result.state}: ${result.diagnostics}`);
+  }
 }

@@ -71,62 +71,94 @@ export class Master implements Endpoint {
       const progress = { step: 1, metrics: {}, checkpointStep: 0, lostRank, notices: [], earlyEnd: null, ending: false };
       this.dispatch({ type: 'heartbeat', containerId, generation: hello.generation, usage: null, progress });
     }
-    if (exit !== null) this.dispatch({ type: 'exited', containerId, exit });
+    if (exit !== null) {
+      this.dispatch({ type: 'exited', containerId, exit });
+    }
   }
 
   receive(stream: Stream, message: UntimedEvent): void {
-    if (this.#streams.get(stream.executor.options.containerId) === stream) this.dispatch(message);
+    if (this.#streams.get(stream.executor.options.containerId) === stream) {
+      this.dispatch(message);
+    }
   }
 
   lost(stream: Stream): void {
     const { containerId } = stream.executor.options;
-    if (this.#streams.get(containerId) !== stream) return;
+    if (this.#streams.get(containerId) !== stream) {
+      return;
+    }
     this.#streams.delete(containerId);
     this.dispatch({ type: 'stream-lost', containerId });
   }
 
   dispatch(news: UntimedEvent): void {
-    if (!this.alive) return;
+    if (!this.alive) {
+      return;
+    }
     if (this.#stalled !== null) {
       this.#stalled.push(news);
       return;
     }
     const event = { ...news, now: this.#world.timeline.now } as Event;
-    if (event.type !== 'tick' && event.type !== 'heartbeat') trace(this.#world, () => `event  ${JSON.stringify(news)}`);
+    if (event.type !== 'tick' && event.type !== 'heartbeat') {
+      trace(this.#world, () => `event  ${JSON.stringify(news)}`);
+    }
     const before = this.state;
     const { state, actions } = step(before, event);
     this.state = state;
-    if (before.decision !== null && state.decision?.result !== before.decision.result) violate(this.#world, 'the result was decided twice');
-    for (const action of actions) this.#carryOut(action);
+    if (before.decision !== null && state.decision?.result !== before.decision.result) {
+      violate(this.#world, 'the result was decided twice');
+    }
+    for (const action of actions) {
+      this.#carryOut(action);
+    }
   }
 
   /** Stalls the process; events that arrive meanwhile are delivered together afterwards. */
   stall(ms: number): void {
-    if (this.#stalled !== null) return;
+    if (this.#stalled !== null) {
+      return;
+    }
     this.#stalled = [];
     this.#world.timeline.after(ms, () => {
       const late = this.#stalled ?? [];
       this.#stalled = null;
       // Timers fire before sockets are read.
-      if (this.#world.random.chance(0.5)) this.dispatch({ type: 'tick' });
-      for (const news of late) this.dispatch(news);
+      if (this.#world.random.chance(0.5)) {
+        this.dispatch({ type: 'tick' });
+      }
+      for (const news of late) {
+        this.dispatch(news);
+      }
     });
   }
 
   crash(): void {
     this.alive = false;
     // Reports delivered to this attempt are not repeated.
-    for (const news of this.#stalled ?? []) if (news.type === 'container-ended') this.#world.charges++;
+    for (const news of this.#stalled ?? []) {
+      if (news.type === 'container-ended') {
+        this.#world.charges++;
+      }
+    }
     // A write in flight may or may not complete, but never after the next attempt has read.
-    if (this.#writing !== null && this.#world.random.chance(0.5)) this.#options.storage.durable = this.#writing;
+    if (this.#writing !== null && this.#world.random.chance(0.5)) {
+      this.#options.storage.durable = this.#writing;
+    }
     // Refunds since the last write are lost: the failures count as charged again.
-    if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) this.#world.charges++;
-    for (const stream of this.#streams.values()) stream.break();
+    if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) {
+      this.#world.charges++;
+    }
+    for (const stream of this.#streams.values()) {
+      stream.break();
+    }
     this.#options.cluster.unregister();
   }
 
   #register(): void {
-    if (!this.alive) return;
+    if (!this.alive) {
+      return;
+    }
     const { cluster } = this.#options;
     const survivors = cluster.register({
       allocated: (containers) => this.#later({ type: 'allocated', containers }),
@@ -143,16 +175,24 @@ export class Master implements Endpoint {
   }
 
   #tick(): void {
-    if (!this.alive) return;
-    if (this.#stalled === null) this.dispatch({ type: 'tick' });
+    if (!this.alive) {
+      return;
+    }
+    if (this.#stalled === null) {
+      this.dispatch({ type: 'tick' });
+    }
     this.#world.timeline.after(500, () => this.#tick());
   }
 
   #carryOut(action: Action): void {
-    if (action.type !== 'record' && action.type !== 'persist') trace(this.#world, () => `action ${describe(action)}`);
+    if (action.type !== 'record' && action.type !== 'persist') {
+      trace(this.#world, () => `action ${describe(action)}`);
+    }
     const { cluster } = this.#options;
     if (this.#finishes > 0 && action.type !== 'release' && action.type !== 'stop-container' && action.type !== 'stop-program') {
-      if (action.type !== 'record') violate(this.#world, `${action.type} after the end`);
+      if (action.type !== 'record') {
+        violate(this.#world, `${action.type} after the end`);
+      }
     }
     switch (action.type) {
       case 'ask':
@@ -178,7 +218,9 @@ export class Master implements Endpoint {
         break;
       case 'stop-program': {
         const each = cluster.containers.get(action.containerId);
-        if (each !== undefined) each.told = true;
+        if (each !== undefined) {
+          each.told = true;
+        }
         this.#send(action.containerId, (executor) => executor.stop());
         break;
       }
@@ -189,7 +231,9 @@ export class Master implements Endpoint {
         trace(this.#world, () => `record ${JSON.stringify(action.entry)}`);
         break;
       case 'finish':
-        if (++this.#finishes > 1) violate(this.#world, 'finished twice');
+        if (++this.#finishes > 1) {
+          violate(this.#world, 'finished twice');
+        }
         this.#options.finished(action.result);
         break;
     }
@@ -198,9 +242,13 @@ export class Master implements Endpoint {
   /** TensorBoard gets containers only when all other tasks have what they need. */
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
     const { job } = this.#options.frozen;
-    if (count === 0 || !isTensorBoardRole(job, role)) return;
+    if (count === 0 || !isTensorBoardRole(job, role)) {
+      return;
+    }
     const without = awaitedTasks(this.state).filter((task) => task.role !== role && !isOver(task) && task.container === null);
-    if (without.length > 0) violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
+    if (without.length > 0) {
+      violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
+    }
   }
 
   #launch(action: Extract<Action, { type: 'launch' }>): void {
@@ -233,8 +281,9 @@ export class Master implements Endpoint {
     const { durable } = this.#options.storage;
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
     const self = this.state.tasks.find((task) => task.container?.id === action.containerId);
-    if (self === undefined) violate(this.#world, `${action.containerId} is started for no task`);
-    else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
+    if (self === undefined) {
+      violate(this.#world, `${action.containerId} is started for no task`);
+    } else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
       violate(this.#world, `${action.containerId} is started before it is saved`);
     } else if (inGang(self) && (durable?.generation ?? 0) < action.generation) {
       violate(this.#world, `generation ${action.generation} is started before it is saved`);
@@ -244,36 +293,54 @@ export class Master implements Endpoint {
   /** Checks that a generation is complete: enough members, the chief first, and every parameter server. */
   #checkMembers({ containerId, generation, members }: Extract<Action, { type: 'start' }>): void {
     const self = this.state.tasks.find((task) => task.container?.id === containerId);
-    if (self === undefined || !inGang(self)) return;
+    if (self === undefined || !inGang(self)) {
+      return;
+    }
     const what = `generation ${generation} is started`;
     const ranked = members.filter((member) => member.rank !== null);
-    if (ranked.some((member, at) => member.rank !== at)) violate(this.#world, `${what} with the ranks ${ranked.map(({ rank }) => rank)}`);
+    if (ranked.some((member, at) => member.rank !== at)) {
+      violate(this.#world, `${what} with the ranks ${ranked.map(({ rank }) => rank)}`);
+    }
     this.#options.sizes.set(generation, ranked.length);
     for (const role of this.#options.frozen.job.roles) {
-      if (!inGang({ role })) continue;
+      if (!inGang({ role })) {
+        continue;
+      }
       const own = members.filter((member) => member.role === role.name);
       const givenUp = this.state.tasks.filter((task) => task.role.name === role.name && isGivenUp(task)).length;
       const least = role.instances - (this.#options.frozen.job.success === 'chief' ? givenUp : 0);
-      if (own.length < least || own.length > role.maxInstances) violate(this.#world, `${what} with ${own.length} of ${role.name}`);
-      if (role.servesParameters && own.some(({ port }) => port === 0)) violate(this.#world, `${what} without the address of a server`);
-      if (role.chief && role.ranked && own.find(({ index }) => index === 0)?.rank !== 0) violate(this.#world, `${what} without its chief`);
+      if (own.length < least || own.length > role.maxInstances) {
+        violate(this.#world, `${what} with ${own.length} of ${role.name}`);
+      }
+      if (role.servesParameters && own.some(({ port }) => port === 0)) {
+        violate(this.#world, `${what} without the address of a server`);
+      }
+      if (role.chief && role.ranked && own.find(({ index }) => index === 0)?.rank !== 0) {
+        violate(this.#world, `${what} without its chief`);
+      }
     }
   }
 
   #persist(snapshot: Snapshot): void {
     this.#waiting = snapshot;
-    if (this.#writing === null) this.#write();
+    if (this.#writing === null) {
+      this.#write();
+    }
   }
 
   #write(): void {
     const snapshot = this.#waiting;
-    if (snapshot === null) return;
+    if (snapshot === null) {
+      return;
+    }
     this.#waiting = null;
     this.#writing = snapshot;
     const { random, timeline } = this.#world;
     const { storage } = this.#options;
     timeline.after(Math.max(random.between(2, 150), storage.slowUntil - timeline.now), () => {
-      if (!this.alive) return;
+      if (!this.alive) {
+        return;
+      }
       this.#writing = null;
       storage.durable = snapshot;
       this.dispatch({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });

@@ -93,11 +93,17 @@ class Day {
   live(): Outcome {
     this.#planFaults();
     while (this.#finished === null && this.#world.violations.length === 0 && this.#timeline.now < START + LIMIT_MS) {
-      if (!this.#timeline.advance()) break;
+      if (!this.#timeline.advance()) {
+        break;
+      }
     }
     // Containers allocated while the job was ending still arrive and must be released.
     const end = this.#timeline.now + AFTERMATH_MS;
-    while (this.#finished !== null && this.#timeline.now < end) if (!this.#timeline.advance()) break;
+    while (this.#finished !== null && this.#timeline.now < end) {
+      if (!this.#timeline.advance()) {
+        break;
+      }
+    }
     this.#judge();
     const { state } = this.#master;
     return {
@@ -149,22 +155,34 @@ class Day {
     for (let n = 0; n < intensity; n++) {
       const fault = random.pick(faults);
       this.#timeline.after(random.between(0, span), () => {
-        if (fault === undefined || this.#finished !== null) return;
+        if (fault === undefined || this.#finished !== null) {
+          return;
+        }
         trace(this.#world, () => `FAULT  ${fault.name}`);
-        if (fault.harmless !== true) this.#harm++;
+        if (fault.harmless !== true) {
+          this.#harm++;
+        }
         fault.strike();
       });
     }
-    if (this.#frozen.job.roles.some(isElastic)) this.#planRoom(span);
+    if (this.#frozen.job.roles.some(isElastic)) {
+      this.#planRoom(span);
+    }
     this.#cluster.surplusChance = random.pick([0, 0.1, 0.5]) ?? 0;
-    if (random.chance(0.3)) this.#cluster.launchFaults = [random.pick(['refused', 'dies', 'mute'] as const) ?? 'refused'];
-    if (random.chance(0.1)) this.#cluster.launchFaults.push('refused', 'dies');
+    if (random.chance(0.3)) {
+      this.#cluster.launchFaults = [random.pick(['refused', 'dies', 'mute'] as const) ?? 'refused'];
+    }
+    if (random.chance(0.1)) {
+      this.#cluster.launchFaults.push('refused', 'dies');
+    }
     this.#harm += this.#cluster.launchFaults.length;
     if (random.chance(0.03)) {
       this.#timeline.after(random.between(0, span), () => {
         this.#killed = true;
         this.#master.dispatch({ type: 'kill', reason: 'killed by somebody' });
-        if (!this.#master.alive) this.#killed = false;
+        if (!this.#master.alive) {
+          this.#killed = false;
+        }
       });
     }
   }
@@ -180,9 +198,13 @@ class Day {
   }
 
   #crashMaster(): void {
-    if (!this.#master.alive || this.#crashes >= 3) return;
+    if (!this.#master.alive || this.#crashes >= 3) {
+      return;
+    }
     this.#crashes++;
-    if (!this.#training.gettingOn) this.#earlyCrashes++;
+    if (!this.#training.gettingOn) {
+      this.#earlyCrashes++;
+    }
     // Failures that the crashed attempt had not saved are forgotten, and the next attempt may count them differently.
     this.#world.charges += this.#manners === 'crashes' ? 1 : 0;
     this.#master.crash();
@@ -192,7 +214,9 @@ class Day {
   }
 
   #judge(): void {
-    if (this.#world.violations.length > 0) return;
+    if (this.#world.violations.length > 0) {
+      return;
+    }
     if (this.#finished === null) {
       violate(this.#world, `no end after ${LIMIT_MS / 60_000} minutes`);
       return;

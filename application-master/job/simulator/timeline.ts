@@ -21,7 +21,9 @@ export class Timeline {
     while (at > 0) {
       const parent = (at - 1) >> 1;
       const above = heap[parent];
-      if (above === undefined || before(above, entry)) break;
+      if (above === undefined || before(above, entry)) {
+        break;
+      }
       heap[at] = above;
       at = parent;
     }
@@ -33,19 +35,25 @@ export class Timeline {
     const heap = this.#heap;
     const first = heap[0];
     const last = heap.pop();
-    if (first === undefined || last === undefined) return false;
+    if (first === undefined || last === undefined) {
+      return false;
+    }
     if (heap.length > 0) {
       let at = 0;
       for (;;) {
         let child = at * 2 + 1;
         let below = heap[child];
-        if (below === undefined) break;
+        if (below === undefined) {
+          break;
+        }
         const right = heap[child + 1];
         if (right !== undefined && before(right, below)) {
           child++;
           below = right;
         }
-        if (before(last, below)) break;
+        if (before(last, below)) {
+          break;
+        }
         heap[at] = below;
         at = child;
       }

@@ -61,7 +61,9 @@ export class Training {
 
   start(program: Program): void {
     for (const other of this.#alive) {
-      if (other.role !== program.role || other.index !== program.index) continue;
+      if (other.role !== program.role || other.index !== program.index) {
+        continue;
+      }
       // Generations fence off older programs of the gang; programs outside the gang have no such fence.
       if (program.part === null || other.generation === program.generation) {
         violate(
@@ -74,17 +76,23 @@ export class Training {
     if (program.part !== null) {
       this.#getOn(program.generation);
       for (const other of this.#alive) {
-        if (other.mute && other.part === 'server' && other.generation === program.generation && program.part === 'worker')
+        if (other.mute && other.part === 'server' && other.generation === program.generation && program.part === 'worker') {
           this.#loses(program, program.worldSize + other.index);
+        }
       }
       return;
     }
     const ms = this.#alone.get(program.role);
     if (ms !== undefined) {
       const tryEnd = () => {
-        if (!program.alive) return;
-        if (program.stopped) this.#world.timeline.after(1_000, tryEnd);
-        else this.end(program, 0, '');
+        if (!program.alive) {
+          return;
+        }
+        if (program.stopped) {
+          this.#world.timeline.after(1_000, tryEnd);
+        } else {
+          this.end(program, 0, '');
+        }
       };
       this.#world.timeline.after(ms, tryEnd);
     }
@@ -92,23 +100,32 @@ export class Training {
 
   /** Ends a program, whatever the cause, and lets its peers notice. */
   end(program: Program, code: number, signal: string, report = true): void {
-    if (!program.alive) return;
+    if (!program.alive) {
+      return;
+    }
     program.alive = false;
     this.#alive.delete(program);
     trace(
       this.#world,
       () => `program ${program.role}:${program.index} g${program.generation} in ${program.containerId} ends ${code} ${signal}`,
     );
-    if (code === 0) this.#note(program);
-    else if (program.part !== null) this.#peersNotice(program);
-    if (report) program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
+    if (code === 0) {
+      this.#note(program);
+    } else if (program.part !== null) {
+      this.#peersNotice(program);
+    }
+    if (report) {
+      program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
+    }
   }
 
   stop(program: Program): void {
     program.stopped = true;
     if (program.part !== null) {
       this.#getOnWithout(program);
-      if (this.#world.random.chance(0.5)) this.#peersNotice(program);
+      if (this.#world.random.chance(0.5)) {
+        this.#peersNotice(program);
+      }
     }
   }
 
@@ -131,8 +148,9 @@ export class Training {
     program.mute = true;
     this.#peersNotice(program);
     // Only the worker itself notices that it has lost its server.
-    if (this.#servers > 0 && program.part === 'worker')
+    if (this.#servers > 0 && program.part === 'worker') {
       this.#loses(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
+    }
   }
 
   /** Keeps the newest generation: a program of an older one that was cut off may exit late. */
@@ -143,10 +161,13 @@ export class Training {
 
   #peersNotice(lost: Program): void {
     this.#getOnWithout(lost);
-    if (this.#servers > 0 && lost.part === 'worker') return;
+    if (this.#servers > 0 && lost.part === 'worker') {
+      return;
+    }
     for (const peer of this.#alive) {
-      if (peer.part === 'worker' && peer.generation === lost.generation && peer !== lost)
+      if (peer.part === 'worker' && peer.generation === lost.generation && peer !== lost) {
         this.#loses(peer, lost.rank ?? lost.worldSize + lost.index);
+      }
     }
   }
 
@@ -154,10 +175,17 @@ export class Training {
   #loses(peer: Program, rank: number): void {
     const { timeline, random } = this.#world;
     timeline.after(random.between(1, 300), () => {
-      if (!peer.alive || peer.stopped) return;
-      if (this.#manners !== 'crashes') peer.lostRank ??= rank;
-      if (this.#manners === 'waits') timeline.after(60_000, () => this.end(peer, 1, ''));
-      else this.end(peer, 1, '');
+      if (!peer.alive || peer.stopped) {
+        return;
+      }
+      if (this.#manners !== 'crashes') {
+        peer.lostRank ??= rank;
+      }
+      if (this.#manners === 'waits') {
+        timeline.after(60_000, () => this.end(peer, 1, ''));
+      } else {
+        this.end(peer, 1, '');
+      }
     });
   }
 
@@ -172,32 +200,42 @@ export class Training {
   #complete(generation: Generation): boolean {
     const present = this.#present(generation);
     const workers = present.filter(({ part }) => part === 'worker');
-    if (this.#servers === 0) return workers.length > 0 && workers.length === workers[0]?.worldSize;
+    if (this.#servers === 0) {
+      return workers.length > 0 && workers.length === workers[0]?.worldSize;
+    }
     return workers.length > 0 && present.filter(({ part }) => part === 'server').length === this.#servers;
   }
 
   /** Handles the effect of an ended program on the others. */
   #getOnWithout(lost: Program): void {
-    if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) return;
+    if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) {
+      return;
+    }
     this.#pause(lost.generation);
   }
 
   #getOn(generation: Generation): void {
     // With parameter servers, an additional worker does not affect the running ones.
-    if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) return;
+    if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) {
+      return;
+    }
     const { timeline, random } = this.#world;
     const run = ++this.#runs;
     this.#running = generation;
     this.#since = timeline.now;
     timeline.after(Math.max(1, this.#work - this.#saved), () => {
-      if (run !== this.#runs || this.#since === null) return;
+      if (run !== this.#runs || this.#since === null) {
+        return;
+      }
       this.#saved = this.#work;
       this.#since = null;
       // Programs that finished early may have exited when another one fails.
       const spread = random.chance(0.2) ? 8_000 : 400;
       for (const program of this.#workers(generation)) {
         timeline.after(random.between(0, spread), () => {
-          if (!program.alive || program.stopped || program.mute || program.lostRank !== null) return;
+          if (!program.alive || program.stopped || program.mute || program.lostRank !== null) {
+            return;
+          }
           const fails = this.failAtEnd > 0 && random.chance(0.5);
           if (fails) {
             this.failAtEnd--;
@@ -210,7 +248,9 @@ export class Training {
   }
 
   #pause(generation: Generation): void {
-    if (this.#since === null || this.#running !== generation) return;
+    if (this.#since === null || this.#running !== generation) {
+      return;
+    }
     this.#saved = Math.max(this.#saved, Math.floor(this.#done() / CHECKPOINT_MS) * CHECKPOINT_MS);
     this.#since = null;
     this.#runs++;

@@ -29,7 +29,9 @@ const listCommand: CommandModule<object, ListArguments> = {
         const { cacheTable } = await import('../../cache/cache-lines.ts');
         return cacheTable(entries, terminal);
       });
-      if (output === 'table') await showNotice(message);
+      if (output === 'table') {
+        await showNotice(message);
+      }
     } finally {
       store.close();
     }

@@ -33,7 +33,9 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
     const width = Math.max(30, terminal.columns - 1 - indent.length);
     for await (const finding of doctor(options)) {
       const { name, state, text, remedy } = finding;
-      if (state === 'bad') process.exitCode = 3;
+      if (state === 'bad') {
+        process.exitCode = 3;
+      }
       if (write !== null) {
         write(finding);
         continue;

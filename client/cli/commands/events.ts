@@ -34,7 +34,9 @@ export const eventsCommand: CommandModule<object, EventsArguments> = {
         write(entry);
         told++;
       }
-      if (told === 0) onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no event of type ${types.join(' or ')}.`);
+      if (told === 0) {
+        onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no event of type ${types.join(' or ')}.`);
+      }
     } finally {
       connection.close();
     }

@@ -47,7 +47,9 @@ export const feedCommand: CommandModule<object, FeedArguments> = {
       ),
     );
     try {
-      for await (const record of recordsOf(process.stdin, format)) await writer.write(record);
+      for await (const record of recordsOf(process.stdin, format)) {
+        await writer.write(record);
+      }
       await writer.end();
     } finally {
       line.end();

@@ -52,7 +52,9 @@ const listCommand: CommandModule<object, ListArguments> = {
         const { historyTable } = await import('../../output/history-lines.ts');
         return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, all);
       });
-      if (output === 'table') await showNotice(message);
+      if (output === 'table') {
+        await showNotice(message);
+      }
     } finally {
       store.close();
     }

@@ -57,7 +57,9 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     const { terminalOf } = await import('../../terminal/terminal.ts');
     // Without a target file, job.yaml goes to stdout and the remarks go to stderr.
     const stream = to === undefined ? process.stderr : process.stdout;
-    if (to === undefined) process.stdout.write(imported.yaml);
+    if (to === undefined) {
+      process.stdout.write(imported.yaml);
+    }
     stream.write(`${importLines(imported, terminalOf(stream), to).join('\n')}\n`);
   },
 };

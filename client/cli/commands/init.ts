@@ -34,7 +34,9 @@ export const initCommand: CommandModule<object, InitArguments> = {
     const answers = await answersOf(questions, !yes && process.stdin.isTTY && process.stdout.isTTY);
     const whole = (key: 'workers' | 'gpus', least: number): number => {
       const value = Number(answers[key]);
-      if (Number.isInteger(value) && value >= least) return value;
+      if (Number.isInteger(value) && value >= least) {
+        return value;
+      }
       throw new TonyError('USAGE', `${key}: expected a whole number of at least ${least}, found ${answers[key]}.`);
     };
     const job = { name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };

@@ -49,10 +49,14 @@ export const listCommand: CommandModule<object, ListArguments> = {
 };
 
 async function stateOf(text: string | undefined): Promise<ListedState | undefined> {
-  if (text === undefined) return undefined;
+  if (text === undefined) {
+    return undefined;
+  }
   const { LISTED_STATES } = await import('../../listing/job-lister.ts');
   const state = LISTED_STATES.find((each) => each === text.toUpperCase());
-  if (state !== undefined) return state;
+  if (state !== undefined) {
+    return state;
+  }
   const { TonyError } = await import('../../../platform/errors.ts');
   const { suggest } = await import('../../../platform/suggest.ts');
   const meant = suggest(text.toUpperCase(), LISTED_STATES);

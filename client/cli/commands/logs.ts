@@ -58,14 +58,23 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
         onTasks: (tasks) => lines.expect(tasks),
       });
       for await (const line of logs) {
-        if (write !== null) write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
+        if (write !== null) {
+          write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
+        }
         // The program's stderr goes to this process's stderr.
-        else if (line.file === 'stderr') await text.write(process.stderr, lines.line(line, err));
-        else await text.write(process.stdout, lines.line(line, out));
-        if (write !== null && process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
+        else if (line.file === 'stderr') {
+          await text.write(process.stderr, lines.line(line, err));
+        } else {
+          await text.write(process.stdout, lines.line(line, out));
+        }
+        if (write !== null && process.stdout.writableNeedDrain) {
+          await once(process.stdout, 'drain');
+        }
       }
     } catch (error) {
-      if (!interrupted.signal.aborted) throw error;
+      if (!interrupted.signal.aborted) {
+        throw error;
+      }
       process.exitCode = INTERRUPTED;
     } finally {
       await text.flush();

@@ -16,9 +16,13 @@ export interface Conversation {
 /** Opens the output of this process; `where` names the location of staged files in messages. */
 export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
-  if (format !== 'table') return { output: new ValueOutput(await valueWriter(format)), ask: () => undefined, input: null };
+  if (format !== 'table') {
+    return { output: new ValueOutput(await valueWriter(format)), ask: () => undefined, input: null };
+  }
   const terminal = terminalOf(process.stdout);
-  if (!terminal.live) return { output: new TextOutput(write, terminal, where), ask: () => undefined, input: null };
+  if (!terminal.live) {
+    return { output: new TextOutput(write, terminal, where), ask: () => undefined, input: null };
+  }
   const output = new LiveOutput(write, terminal, where);
   return { output, ask: (question) => output.ask(question), input: process.stdin.isTTY ? process.stdin : null };
 }

@@ -59,7 +59,9 @@ const checkCommand: CommandModule<object, CheckArguments> = {
         const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
         return [...unknownNameLines(unknown), ...overridden, violations.length === 0 ? fits : describeViolations(violations, site.from)];
       });
-      if (violations.length > 0) process.exitCode = 2;
+      if (violations.length > 0) {
+        process.exitCode = 2;
+      }
     } finally {
       resourceManager.close();
       cluster.close();
@@ -138,18 +140,22 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
     const { TonyError } = await import('../../../platform/errors.ts');
     const { emitCapacityScheduler } = await import('../../quotas/capacity-scheduler/emit-capacity-scheduler.ts');
     const { xml, notices } = await emitCapacityScheduler({ ...options, masters });
-    if (to === undefined) process.stdout.write(xml);
-    else {
+    if (to === undefined) {
+      process.stdout.write(xml);
+    } else {
       const { writeFile } = await import('node:fs/promises');
       await writeFile(to, xml, { flag: force ? 'w' : 'wx' }).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'EEXIST')
+        if (error.code === 'EEXIST') {
           throw new TonyError('ALREADY_EXISTS', `${to} is there already.`, { hint: 'Name another file, or add --force.' });
+        }
         throw new TonyError('USAGE', `Cannot write ${to}: ${error.message}.`, { cause: error });
       });
     }
     const { harmless, terminalOf, wrap } = await import('../../terminal/terminal.ts');
     const width = terminalOf(process.stderr).columns - 1;
-    for (const notice of notices) process.stderr.write(`${wrap(`notice: ${harmless(notice)}`, width, 20).join('\n  ')}\n`);
+    for (const notice of notices) {
+      process.stderr.write(`${wrap(`notice: ${harmless(notice)}`, width, 20).join('\n  ')}\n`);
+    }
   },
 };
 

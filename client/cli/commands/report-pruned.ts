@@ -29,13 +29,20 @@ export async function reportPruned<Item extends Removal>(items: AsyncIterable<It
     if (failure === '') {
       removed++;
       bytes += item.bytes;
-    } else failures++;
-    if (write !== null) write({ ...value(item), removed: !dryRun && failure === '', failure });
-    else {
+    } else {
+      failures++;
+    }
+    if (write !== null) {
+      write({ ...value(item), removed: !dryRun && failure === '', failure });
+    } else {
       const what = failure === '' ? (dryRun ? 'would remove' : 'removed') : 'cannot remove';
       process.stdout.write(`${printable(`${what} ${text(item)}${failure === '' ? '' : `: ${failure}`}`)}\n`);
     }
   }
-  if (write === null) process.stdout.write(`${count(removed)}, ${formatBytes(bytes)}${dryRun ? ' would be removed' : ' removed'}\n`);
-  if (failures > 0) process.exitCode = 1;
+  if (write === null) {
+    process.stdout.write(`${count(removed)}, ${formatBytes(bytes)}${dryRun ? ' would be removed' : ' removed'}\n`);
+  }
+  if (failures > 0) {
+    process.exitCode = 1;
+  }
 }

@@ -31,7 +31,9 @@ const buildCommand: CommandModule<object, Which & { to: string | undefined; forc
       .option('to', { type: 'string', requiresArg: true, describe: 'Copy the archive to this file' })
       .option('force', { type: 'boolean', default: false, describe: 'Build it even if it already exists' }),
   handler: async ({ node, gpu, to, force }) => {
-    if (force) await removeRuntime({ node, gpu });
+    if (force) {
+      await removeRuntime({ node, gpu });
+    }
     const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
     process.stdout.write(`${to === undefined ? runtime.archive : await copyArchive(runtime, path.resolve(to))}\n`);
   },
@@ -52,8 +54,11 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
   builder: (yargs) => which(yargs).options(OUTPUT_OPTION),
   handler: async ({ output, ...options }) => {
     const runtime = await present(options);
-    if (output === 'table') process.stdout.write(describeRuntime(runtime));
-    else (await valueWriter(output))(runtime);
+    if (output === 'table') {
+      process.stdout.write(describeRuntime(runtime));
+    } else {
+      (await valueWriter(output))(runtime);
+    }
   },
 };
 
@@ -66,7 +71,9 @@ export const runtimeCommand: CommandModule = {
 
 async function present(options: Which): Promise<Runtime> {
   const runtime = await findRuntime(options);
-  if (runtime !== null) return runtime;
+  if (runtime !== null) {
+    return runtime;
+  }
   throw new TonyError('RUNTIME_NOT_BUILT', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`, {
     hint: `Build it with \`tony-ts runtime build --node ${options.node}${options.gpu ? ' --gpu' : ''}\`.`,
   });

@@ -33,7 +33,9 @@ export const DRY_RUN_OPTION = {
 export async function durationOf(option: string, text: string): Promise<number> {
   const { parseDuration } = await import('../../../conf/values/units.ts');
   const parsed = parseDuration(text);
-  if (parsed !== undefined) return parsed;
+  if (parsed !== undefined) {
+    return parsed;
+  }
   const { TonyError } = await import('../../../platform/errors.ts');
   throw new TonyError('USAGE', `${option} wants a duration such as 12h or 30d.`);
 }

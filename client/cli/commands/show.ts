@@ -10,7 +10,9 @@ export async function show(
   if (output !== 'table') {
     const { valueWriter } = await import('../../output/value-output.ts');
     const write = await valueWriter(output);
-    for (const value of values) write(value);
+    for (const value of values) {
+      write(value);
+    }
     return;
   }
   const { printable, terminalOf } = await import('../../terminal/terminal.ts');
@@ -19,7 +21,9 @@ export async function show(
 
 /** Prints a remark beside the results to stderr; nothing if it is empty. */
 export async function showNotice(message: string): Promise<void> {
-  if (message === '') return;
+  if (message === '') {
+    return;
+  }
   const { printable, terminalOf } = await import('../../terminal/terminal.ts');
   process.stderr.write(`${terminalOf(process.stderr).paint('yellow', printable(message))}\n`);
 }

@@ -42,14 +42,18 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const { output } = conversation;
     try {
       const begun = await untilInterrupted(output, (signal) => begin(args, output, signal));
-      if (begun === null) return;
+      if (begun === null) {
+        return;
+      }
       const { connection, job } = begun;
       try {
         const { applicationId, trackingUrl } = connection;
         output.submitted({ applicationId, name: job.name, queue: job.queue, trackingUrl });
         if (args.detach) {
           const pages = trackingUrl === null ? await pagesOf(connection) : null;
-          if (pages !== null) output.pages(pages);
+          if (pages !== null) {
+            output.pages(pages);
+          }
           return;
         }
         const { followToEnd } = await import('../../output/follow-to-end.ts');
@@ -79,11 +83,17 @@ async function begin(
     onPlan: (plan) => output.plan(plan),
     onStaging: (event) => output.staging(event),
   });
-  if (!dryRun) return { connection: await submitPrepared(prepared), job: prepared.job };
+  if (!dryRun) {
+    return { connection: await submitPrepared(prepared), job: prepared.job };
+  }
   const { plan, request } = await dryRunPrepared(prepared);
   output.plan(plan);
-  if (request !== null) output.request(request);
-  if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) process.exitCode = 2;
+  if (request !== null) {
+    output.request(request);
+  }
+  if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) {
+    process.exitCode = 2;
+  }
   return null;
 }
 
@@ -112,7 +122,9 @@ async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSign
 async function pagesOf(connection: JobConnection): Promise<string | null> {
   for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
     const pages = await connection.pages();
-    if (pages !== null) return pages;
+    if (pages !== null) {
+      return pages;
+    }
   }
   return null;
 }

@@ -31,8 +31,11 @@ export const topCommand: CommandModule<object, TopArguments> = {
     }),
   handler: async ({ application, all = false, local = false, interval, output, ...cluster }) => {
     const options = { input: process.stdin, output: process.stdout, intervalMs: await intervalOf(interval) };
-    if (application !== undefined) await topOfJob(application, output, cluster, options);
-    else await topOfJobs({ all, local }, output, cluster, options);
+    if (application !== undefined) {
+      await topOfJob(application, output, cluster, options);
+    } else {
+      await topOfJobs({ all, local }, output, cluster, options);
+    }
   },
 };
 
@@ -85,7 +88,9 @@ async function clusterLister(all: boolean, cluster: ClusterArguments): Promise<L
 async function intervalOf(text: string): Promise<number> {
   const { parseDuration } = await import('../../../conf/values/units.ts');
   const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : parseDuration(text);
-  if (ms !== undefined && ms >= 100 && ms <= 3_600_000) return ms;
+  if (ms !== undefined && ms >= 100 && ms <= 3_600_000) {
+    return ms;
+  }
   const { TonyError } = await import('../../../platform/errors.ts');
   throw new TonyError('USAGE', '--interval wants a time from 100ms to 1h, such as 500ms or 5s.');
 }

@@ -29,7 +29,9 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.useRealTimers();
   vi.unstubAllEnvs();
-  for (const end of onEnd) end();
+  for (const end of onEnd) {
+    end();
+  }
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -39,7 +41,9 @@ async function cluster(answer: (states: string | null) => readonly object[] | nu
   const server = createServer((request, response) => {
     asked.asked++;
     const app = answer(new URL(request.url ?? '', 'http://x').searchParams.get('states'));
-    if (app !== null) response.end(JSON.stringify({ apps: { app } }));
+    if (app !== null) {
+      response.end(JSON.stringify({ apps: { app } }));
+    }
   });
   onEnd.push(() => server.close().closeAllConnections());
   const address = (await listening(server)).replace('http://', '');
@@ -57,7 +61,9 @@ const offered = (...words: string[]) => completionLines(describeCommandLine(), w
 
 /** vi.waitFor would advance the fake clock. */
 async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+  while (!condition()) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }
 
 test('offers the jobs of the cluster, newest first, then those of this machine', async () => {

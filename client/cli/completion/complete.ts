@@ -14,10 +14,14 @@ const LONGEST_DESCRIPTION = 60;
  */
 export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
   const wanted = wantedAt(root, words);
-  if (wanted.kind === 'words') return ['words', ...wanted.candidates.filter(isPlain).map(candidateLine)];
+  if (wanted.kind === 'words') {
+    return ['words', ...wanted.candidates.filter(isPlain).map(candidateLine)];
+  }
   const current = (words.at(-1) ?? '').slice(wanted.prefix.length);
   const values = await valuesOf(wanted.name, wanted, current);
-  if (typeof values === 'string') return [values];
+  if (typeof values === 'string') {
+    return [values];
+  }
   return ['words', ...values.filter(isPlain).map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
 }
 

@@ -55,7 +55,9 @@ test('wantedAt returns without an error for any words', () => {
 
 test('every name in VALUES is an option or a positional of a command', () => {
   const names = everyName(root);
-  for (const name of Object.keys(VALUES)) expect(names).toContain(name);
+  for (const name of Object.keys(VALUES)) {
+    expect(names).toContain(name);
+  }
 });
 
 test('describeCommands returns the commands and options that yargs receives', () => {

@@ -42,11 +42,15 @@ export function wantedAt(root: DescribedCommand, words: readonly string[]): Want
   };
   const onlyPositionals = before.includes('--');
   const last = options.at(-1);
-  if (last !== undefined && wantsValue(last) && last.typed === before.at(-1)) return placeOf(last.option, '', typed);
+  if (last !== undefined && wantsValue(last) && last.typed === before.at(-1)) {
+    return placeOf(last.option, '', typed);
+  }
   const used = new Set(options.map(({ name }) => name));
   if (!onlyPositionals && current.startsWith('-')) {
     const equals = current.indexOf('=');
-    if (equals < 0) return { kind: 'words', candidates: optionWords(known, used, current) };
+    if (equals < 0) {
+      return { kind: 'words', candidates: optionWords(known, used, current) };
+    }
     const option = known.find(({ name, isFlag }) => `--${name}` === current.slice(0, equals) && !isFlag);
     return option === undefined ? { kind: 'words', candidates: [] } : placeOf(option, current.slice(0, equals + 1), typed);
   }
@@ -55,12 +59,16 @@ export function wantedAt(root: DescribedCommand, words: readonly string[]): Want
     return { kind: 'words', candidates: commands.map(({ name, describe }) => ({ value: name, describe })) };
   }
   const positional = runs.positionals[positionals.length];
-  if (positional !== undefined) return placeOf(positional, '', typed);
+  if (positional !== undefined) {
+    return placeOf(positional, '', typed);
+  }
   return { kind: 'words', candidates: onlyPositionals ? [] : optionWords(known, used, '--') };
 }
 
 function placeOf({ name, choices }: DescribedOption | DescribedPositional, prefix: string, typed: Typed): Wanted {
-  if (choices.length > 0) return { kind: 'words', candidates: choices.map((value) => ({ value: `${prefix}${value}`, describe: '' })) };
+  if (choices.length > 0) {
+    return { kind: 'words', candidates: choices.map((value) => ({ value: `${prefix}${value}`, describe: '' })) };
+  }
   return { kind: 'value', name, prefix, ...typed };
 }
 

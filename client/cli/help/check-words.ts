@@ -11,9 +11,15 @@ import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue }
  */
 export function checkWords(root: DescribedCommand, words: readonly string[]): readonly string[] {
   const read = readWords(root, words);
-  if (read.unknownCommand !== undefined) throw unknownCommand(read.path, read.unknownCommand);
-  if (read.options.some(({ name }) => name === 'help' || name === 'version')) return words;
-  for (const option of read.options) checkOption(read, option);
+  if (read.unknownCommand !== undefined) {
+    throw unknownCommand(read.path, read.unknownCommand);
+  }
+  if (read.options.some(({ name }) => name === 'help' || name === 'version')) {
+    return words;
+  }
+  for (const option of read.options) {
+    checkOption(read, option);
+  }
   checkPositionals(read);
   checkCombinations(read);
   return read.joined;
@@ -32,10 +38,14 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
       hint: `See ${nameOf(path)} --help. A value that begins with a dash follows an equals sign: ${typed.typed}=-x.`,
     });
   }
-  if (value === undefined) return;
+  if (value === undefined) {
+    return;
+  }
   // yargs treats every other value of a flag as false: `--dry-run=yes` would submit the job.
   if (option.isFlag) {
-    if (value === 'true' || value === 'false') return;
+    if (value === 'true' || value === 'false') {
+      return;
+    }
     throw new TonyError('USAGE', `${typed.typed} takes no value but true or false, not ${shown(value)}.`, { hint });
   }
   if (option.range !== null && !isInRange(value, option.range)) {
@@ -43,8 +53,9 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
     const range = most === Number.POSITIVE_INFINITY ? `of at least ${least}` : `from ${least} to ${most}`;
     throw new TonyError('USAGE', `--${name} wants a whole number ${range}, not ${shown(value)}.`, { hint });
   }
-  if (option.choices.length > 0 && !option.choices.includes(option.normalize(value)))
+  if (option.choices.length > 0 && !option.choices.includes(option.normalize(value))) {
     throw impossibleChoice(`--${name}`, option.choices, value, hint);
+  }
 }
 
 function isInRange(value: string, { least, most }: NumberRange): boolean {
@@ -60,14 +71,19 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
       hint: lacking.name === 'application' ? '' : helpHint(path),
     });
   }
-  if (runs.commands.length > 0 && words.length === 0) throw noCommand(path);
+  if (runs.commands.length > 0 && words.length === 0) {
+    throw noCommand(path);
+  }
   for (const [at, { name: place, choices }] of runs.positionals.entries()) {
     const word = words[at];
-    if (word !== undefined && choices.length > 0 && !choices.includes(word))
+    if (word !== undefined && choices.length > 0 && !choices.includes(word)) {
       throw impossibleChoice(place.toUpperCase(), choices, word, helpHint(path));
+    }
   }
   const further = words.find((word, at) => at >= runs.positionals.length || isOptionLike(word));
-  if (further === undefined) return;
+  if (further === undefined) {
+    return;
+  }
   const isJob = /\.ya?ml$/.test(further) && known.some((option) => option.name === 'conf');
   throw new TonyError('USAGE', `"${further}" is one word too many.`, {
     hint: isJob ? `The job file is named by --conf ${further}.` : helpHint(path),
@@ -81,11 +97,14 @@ function checkCombinations({ path, runs, options, positionals }: ReadWords): voi
     for (const other of option?.conflicts ?? []) {
       const place = runs.positionals.findIndex((each) => each.name === other);
       const beside = place >= 0 ? positionals[place] : options.find((each) => each.name === other)?.typed;
-      if (beside !== undefined) throw new TonyError('USAGE', `${typed} and ${beside} exclude each other.`, { hint });
+      if (beside !== undefined) {
+        throw new TonyError('USAGE', `${typed} and ${beside} exclude each other.`, { hint });
+      }
     }
     const isSingle = option !== null && !option.isFlag && !option.isList;
-    if (isSingle && options.findIndex((each) => each.name === name) < at)
+    if (isSingle && options.findIndex((each) => each.name === name) < at) {
       throw new TonyError('USAGE', `${typed} is given twice, and takes one value.`, { hint });
+    }
   }
 }
 
@@ -119,7 +138,9 @@ function impossibleChoice(place: string, choices: readonly string[], value: stri
 
 /** `an application id, such as application_...` */
 function describePlace({ name, describe, choices }: DescribedPositional): string {
-  if (name === 'application') return 'an application id, such as application_1795225023264_0001';
+  if (name === 'application') {
+    return 'an application id, such as application_1795225023264_0001';
+  }
   const brief = choices.length > 0 ? choices.join(', ') : describe;
   return `${name.toUpperCase()}${brief === '' ? '' : `: ${brief.replace(/\.$/, '')}`}`;
 }

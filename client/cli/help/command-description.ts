@@ -82,12 +82,16 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
     version: () => void options.push(describeOption('version', { type: 'boolean', describe: 'Show version number' })),
     command: (given: AnyModule) => {
       const [first = '', ...others] = [given.command ?? ''].flat();
-      if (given.describe === false) return;
+      if (given.describe === false) {
+        return;
+      }
       const command = recorded(first, given.describe ?? '', (yargs) =>
         typeof given.builder === 'function' ? given.builder(yargs as Argv<object>) : yargs.options(given.builder ?? {}),
       );
       commands.push(command);
-      if (others.includes('$0')) otherwise = command;
+      if (others.includes('$0')) {
+        otherwise = command;
+      }
     },
   };
   // Other calls to yargs do not affect the description.
@@ -97,7 +101,9 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       get:
         (_, method) =>
         (...args: never[]): unknown => {
-          if (typeof method === 'string' && Object.hasOwn(methods, method)) methods[method]?.(...args);
+          if (typeof method === 'string' && Object.hasOwn(methods, method)) {
+            methods[method]?.(...args);
+          }
           return recorder;
         },
     },

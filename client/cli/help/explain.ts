@@ -31,7 +31,9 @@ export interface ExplainedCode {
 export function explainConfig(key = '', { site = false }: { readonly site?: boolean } = {}): ExplainedKey {
   const schema = site ? siteJsonSchema() : jobJsonSchema();
   const found = explainKey(schema, key);
-  if (found !== null) return found;
+  if (found !== null) {
+    return found;
+  }
   const parts = key.split('.');
   const known = (explainKey(schema, parts.slice(0, -1).join('.'))?.children ?? []).map((child) => child.key);
   const meant = suggest(parts.at(-1) ?? '', known);
@@ -54,7 +56,9 @@ export function explainCode(code: string): ExplainedCode {
   const all = explainCodes();
   const name = code.toUpperCase();
   const found = all.find((each) => each.code === name);
-  if (found !== undefined) return found;
+  if (found !== undefined) {
+    return found;
+  }
   const meant = suggest(
     name,
     all.map((each) => each.code),

@@ -40,7 +40,9 @@ export function readWords(root: DescribedCommand, words: readonly string[]): Rea
     const above = path.at(-1) ?? root;
     const next = above.commands.find(({ name }) => name === word);
     if (next === undefined) {
-      if (above.commands.length > 0 && (above.otherwise?.positionals.length ?? 0) === 0) unknownCommand = word;
+      if (above.commands.length > 0 && (above.otherwise?.positionals.length ?? 0) === 0) {
+        unknownCommand = word;
+      }
       break;
     }
     path.push(next);
@@ -74,7 +76,9 @@ function readOptions(known: readonly DescribedOption[], words: readonly string[]
     const word = words[at] ?? '';
     if (!isOptionLike(word)) {
       positionals.push(word);
-      if (options.every(({ option }) => option !== null)) certain.push(word);
+      if (options.every(({ option }) => option !== null)) {
+        certain.push(word);
+      }
       joined.push(word);
       continue;
     }
@@ -105,9 +109,13 @@ export function isOptionLike(word: string): boolean {
 
 /** Whether a word is the value of the option before it, and not an option itself. */
 function isValue(word: string, option: DescribedOption, known: readonly DescribedOption[]): boolean {
-  if (!isOptionLike(word)) return true;
+  if (!isOptionLike(word)) {
+    return true;
+  }
   // Options contain no spaces.
-  if (/^[^=]*\s/.test(word)) return true;
+  if (/^[^=]*\s/.test(word)) {
+    return true;
+  }
   return option.takesNextWord && readOption(known, word).every((each) => each.option === null);
 }
 
@@ -119,8 +127,9 @@ function readOption(known: readonly DescribedOption[], word: string): TypedOptio
   const option = find(known, name) ?? known.find((each) => each.isFlag && name === `no-${each.name}`) ?? null;
   if (option === null && /^-[A-Za-z]{2,}$/.test(typed)) {
     const flags = [...name].map((letter) => find(known, letter) ?? null);
-    if (flags.every((flag) => flag?.isFlag === true))
+    if (flags.every((flag) => flag?.isFlag === true)) {
       return flags.map((flag) => ({ name: flag?.name ?? '', typed: `-${flag?.aliases[0]}`, option: flag, value: undefined }));
+    }
   }
   return [{ name: option?.name ?? name, typed, option, value }];
 }

@@ -67,7 +67,9 @@ async function builtRuntimes(): Promise<PartVersion[]> {
   const found = await Promise.all(
     wanted.map(async ({ node, gpu }): Promise<PartVersion[]> => {
       const runtime = await findRuntime({ node, gpu }).catch(() => null);
-      if (runtime === null) return [];
+      if (runtime === null) {
+        return [];
+      }
       const detail = `TensorFlow.js ${runtime.tensorflowJs}, libtensorflow ${runtime.libtensorflow}, ${formatBytes(runtime.size)}`;
       return [{ part: gpu ? 'runtime with GPUs' : 'runtime', version: `Node ${runtime.node}`, detail }];
     }),
@@ -90,7 +92,9 @@ async function pythonVersion(): Promise<PartVersion> {
 async function tensorBoardVersion(): Promise<PartVersion> {
   const { findTensorBoard } = await import('../../runtime/ensure-tensorboard.ts');
   const found = await findTensorBoard().catch(() => null);
-  if (found === null) return { part: 'TensorBoard', version: null, detail: 'not fetched; the first job that asks for it does' };
+  if (found === null) {
+    return { part: 'TensorBoard', version: null, detail: 'not fetched; the first job that asks for it does' };
+  }
   return { part: 'TensorBoard', version: found.tensorboard, detail: formatBytes(found.size) };
 }
 
@@ -103,7 +107,9 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
     try {
       const { resourceManagerVersion } = await resourceManager.clusterInfo();
       let java: string | null = null;
-      for (const address of cluster.configuration.resourceManagers) java ??= await javaOfDaemon(new URL(address));
+      for (const address of cluster.configuration.resourceManagers) {
+        java ??= await javaOfDaemon(new URL(address));
+      }
       return [
         { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },
         { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not say' : 'of the ResourceManager' },

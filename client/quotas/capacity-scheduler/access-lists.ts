@@ -13,8 +13,12 @@ const ADMINISTER = 'acl_administer_queue';
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);
   const groups = Object.keys(quotas.groups).filter((group) => quotas.groups[group]?.queues !== undefined);
-  if (groups.length === 0 && Object.values(quotas.users).every(({ queues }) => queues === undefined)) return;
-  if (aclsEnabled === false) draft.notice('Access lists do not hold yet: set yarn.acl.enable to true in yarn-site.xml.');
+  if (groups.length === 0 && Object.values(quotas.users).every(({ queues }) => queues === undefined)) {
+    return;
+  }
+  if (aclsEnabled === false) {
+    draft.notice('Access lists do not hold yet: set yarn.acl.enable to true in yarn-site.xml.');
+  }
   const others = quotas.users[EVERYBODY]?.queues;
   const leaves = leafQueues(root);
   for (const queue of staticQueues(root)) {
@@ -28,14 +32,19 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
       );
     }
     // Dynamic queues below it have no access list of their own.
-    if (queue.makesQueues) draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'queues below it are made when they are first used');
-    else if (!isLeaf && (draft.get(`${queue.path}.${SUBMIT}`) ?? usual).trim() !== '')
+    if (queue.makesQueues) {
+      draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'queues below it are made when they are first used');
+    } else if (!isLeaf && (draft.get(`${queue.path}.${SUBMIT}`) ?? usual).trim() !== '') {
       draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'what is said here holds for every queue below');
+    }
   }
   const known = new Set(leaves.map(({ name }) => name));
   const named = [...Object.values(quotas.users), ...Object.values(quotas.groups)].flatMap(({ queues = [] }) => queues);
-  for (const name of new Set(named))
-    if (!known.has(name)) draft.notice(`There is no queue ${name} to submit to, which users or groups may name.`);
+  for (const name of new Set(named)) {
+    if (!known.has(name)) {
+      draft.notice(`There is no queue ${name} to submit to, which users or groups may name.`);
+    }
+  }
   for (const { name, path } of leaves) {
     const mayUse = (user: string): boolean => allowedQueues(quotas, { user, groups: groupsOf(user) })?.queues.includes(name) ?? true;
     const groupsIn = groups.filter((group) => quotas.groups[group]?.queues?.includes(name));
@@ -52,7 +61,9 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     }
     const usersIn = users.filter(mayUse);
     const stillIn = users.filter((user) => !mayUse(user) && groupsOf(user).some((group) => groupsIn.includes(group)));
-    if (stillIn.length > 0) draft.notice(`YARN does not keep ${stillIn.join(', ')} out of ${path}: a group of theirs may use it.`);
+    if (stillIn.length > 0) {
+      draft.notice(`YARN does not keep ${stillIn.join(', ')} out of ${path}: a group of theirs may use it.`);
+    }
     draft.set(`${path}.${SUBMIT}`, accessList(draft, usersIn, groupsIn), why);
   }
 }
@@ -63,7 +74,9 @@ function accessList(draft: SchedulerDraft, users: readonly string[], groups: rea
     names
       .filter((name) => {
         const isPlain = !/[\s,*]/.test(name);
-        if (!isPlain) draft.notice(`"${name}" cannot stand in an access list of YARN.`);
+        if (!isPlain) {
+          draft.notice(`"${name}" cannot stand in an access list of YARN.`);
+        }
         return isPlain;
       })
       .join(',');

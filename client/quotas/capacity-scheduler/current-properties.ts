@@ -19,7 +19,9 @@ export function currentProperties(root: CapacityQueue): Map<string, string> {
   properties.set(`${PREFIX}resource-calculator`, 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator');
   const parents = new Map(staticQueues(root).flatMap((queue) => queue.children.map((child) => [child, queue] as const)));
   for (const queue of staticQueues(root)) {
-    for (const [key, value] of ofQueue(queue, parents.get(queue) ?? null, root)) properties.set(`${PREFIX}${queue.path}.${key}`, value);
+    for (const [key, value] of ofQueue(queue, parents.get(queue) ?? null, root)) {
+      properties.set(`${PREFIX}${queue.path}.${key}`, value);
+    }
   }
   return properties;
 }
@@ -51,16 +53,21 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
       ['maximum-application-lifetime', queue.maximumLifetime > 0 ? String(queue.maximumLifetime) : null],
       ['default-application-lifetime', queue.defaultLifetime > 0 ? String(queue.defaultLifetime) : null],
     );
-  } else if (queue.ordering !== DEFAULTS.rootOrdering) found.push(['ordering-policy', queue.ordering]);
+  } else if (queue.ordering !== DEFAULTS.rootOrdering) {
+    found.push(['ordering-policy', queue.ordering]);
+  }
   const largest = amountsOf(queue.maximumAllocation);
-  if (parent !== null && !sameAmounts(largest, amountsOf(parent.maximumAllocation)))
+  if (parent !== null && !sameAmounts(largest, amountsOf(parent.maximumAllocation))) {
     found.push(['maximum-allocation', allocation(largest)]);
+  }
   return found.flatMap(([key, value]) => (value === null ? [] : [[key, value]]));
 }
 
 function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: CapacityQueue | null): [string, string | null][] {
   // The root always has 100 %.
-  if (parent === null) return partition.label === '' ? [] : [[`accessible-node-labels.${partition.label}.capacity`, '100']];
+  if (parent === null) {
+    return partition.label === '' ? [] : [[`accessible-node-labels.${partition.label}.capacity`, '100']];
+  }
   const key = partition.label === '' ? '' : `accessible-node-labels.${partition.label}.`;
   const maximum: [string, string | null] = [
     `${key}maximum-capacity`,

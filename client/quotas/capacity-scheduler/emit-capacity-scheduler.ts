@@ -63,7 +63,9 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       resourceManager.nodes(MISSING),
       base === undefined ? resourceManager.schedulerConfiguration() : readBase(base),
     ]);
-    if (root === null) throw new TonyError('USAGE', 'The cluster does not schedule with the Capacity Scheduler.');
+    if (root === null) {
+      throw new TonyError('USAGE', 'The cluster does not schedule with the Capacity Scheduler.');
+    }
     const { quotas } = site;
     // Only the `queues` lists apply to single users.
     const users = Object.keys(quotas.users).filter((name) => name !== '*');
@@ -99,7 +101,9 @@ async function aclsOf({ resourceManagers }: HadoopConfiguration): Promise<boolea
   for (const address of resourceManagers) {
     const properties = await propertiesOfDaemon(new URL(address)).catch(() => []);
     const found = properties.find(({ name }) => name === 'yarn.acl.enable');
-    if (found !== undefined) return found.value === 'true';
+    if (found !== undefined) {
+      return found.value === 'true';
+    }
   }
   return null;
 }

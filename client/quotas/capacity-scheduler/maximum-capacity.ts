@@ -28,7 +28,9 @@ interface Limit {
 export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
   const { root } = view;
   const limits = limitsOf(draft, view);
-  if (limits.size === 0) return false;
+  if (limits.size === 0) {
+    return false;
+  }
   const types = Object.keys(amountsOf(root.partitions[0]?.maximum ?? {}));
   refuseOldHadoop(view, types);
   refuseMissingNodes(draft, view);
@@ -47,8 +49,12 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
         const most = within(limit, own, above, view.masters);
         const share = `${Number(own.maximumCapacity.toFixed(3))}%`;
         const written = Object.entries(most).map(([type, amount]): [string, number | string] => {
-          if (limit.amounts[type] !== undefined) return [type, amount];
-          if (amount >= (above[type] ?? 0)) return [type, '100%'];
+          if (limit.amounts[type] !== undefined) {
+            return [type, amount];
+          }
+          if (amount >= (above[type] ?? 0)) {
+            return [type, '100%'];
+          }
           return [type, Math.floor(((above[type] ?? 0) * own.maximumCapacity) / 100) === amount ? share : amount];
         });
         draft.set(`${key}maximum-capacity`, vector(Object.fromEntries(written)), limit.path);
@@ -63,7 +69,9 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
     });
   }
   for (const queue of staticQueues(root)) {
-    if (queue !== root) setAmounts(draft, queue, limits.get(queue) ?? null, view);
+    if (queue !== root) {
+      setAmounts(draft, queue, limits.get(queue) ?? null, view);
+    }
   }
   setMaximumApplications(draft, view);
   return true;
@@ -75,7 +83,9 @@ const MOST_NAMED = 5;
  * All amounts derive from the queues' current resources: computed while nodes are missing, they would stay too small when the nodes return.
  */
 function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingNodes }: SchedulerView): void {
-  if (missingNodes.length === 0) return;
+  if (missingNodes.length === 0) {
+    return;
+  }
   const more = missingNodes.length > MOST_NAMED ? ` and ${missingNodes.length - MOST_NAMED} more` : '';
   const named = `${missingNodes.slice(0, MOST_NAMED).join(', ')}${more}`;
   if (allowMissingNodes) {
@@ -94,7 +104,9 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
 function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
   for (const { path, maximumApplications } of leafQueues(root)) {
     const name = `${path}.maximum-applications`;
-    if (draft.get(name) !== undefined) continue;
+    if (draft.get(name) !== undefined) {
+      continue;
+    }
     const count = maximumApplications === null || maximumApplications < 1 ? MAXIMUM_APPLICATIONS : maximumApplications;
     draft.set(name, String(count), 'an amount has no share by which the scheduler could compute it before nodes register');
   }
@@ -104,13 +116,17 @@ function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView):
  * Before 3.4, Hadoop has no percentage vectors, and ignores resource types other than memory and vcores, which leaves queues without them.
  */
 function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
-  if (hasMixedMode(hadoopVersion)) return;
+  if (hasMixedMode(hadoopVersion)) {
+    return;
+  }
   const others = types.filter((type) => type !== 'memory' && type !== 'vcores');
   const reason =
     queueMode === 'mixed'
       ? 'knows no mixed mode'
       : `takes amounts of memory and vcores only, and queues would have no ${others.join(', ')}`;
-  if (queueMode === 'absolute' && others.length === 0) return;
+  if (queueMode === 'absolute' && others.length === 0) {
+    return;
+  }
   throw new TonyError('USAGE', `Hadoop ${hadoopVersion} ${reason}: the total of a queue cannot be written for it.`, {
     hint: "Take the total out of quotas.queues of a site file of your own (TONY_CONF_DIR), and give the queue's maximum-capacity as a percentage by hand.",
   });
@@ -130,8 +146,11 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
     const why = limit === null ? 'an amount as in the queues beside it that are limited' : limit.path;
     draft.set(`${key}capacity`, vector(least), why);
     const isOwn = limit !== null || Object.entries(above).some(([type, amount]) => (most[type] ?? 0) < amount);
-    if (isOwn) draft.set(`${key}maximum-capacity`, vector(most), why);
-    else draft.remove(`${key}maximum-capacity`);
+    if (isOwn) {
+      draft.set(`${key}maximum-capacity`, vector(most), why);
+    } else {
+      draft.remove(`${key}maximum-capacity`);
+    }
   }
 }
 
@@ -143,7 +162,9 @@ function partitionsOf(
   const parent = staticQueues(view.root).find(({ children }) => children.includes(queue));
   const reached = reachedLabels(queue, view);
   return queue.partitions.flatMap((own) => {
-    if (own.label !== '' && !(reached === null || reached.includes(own.label))) return [];
+    if (own.label !== '' && !(reached === null || reached.includes(own.label))) {
+      return [];
+    }
     const key = own.label === '' ? `${queue.path}.` : `${queue.path}.accessible-node-labels.${own.label}.`;
     const above = amountsOf(parent?.partitions.find(({ label }) => label === own.label)?.maximum ?? own.maximum);
     return [{ key, own, above }];
@@ -170,17 +191,27 @@ function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<C
     const path = `quotas.queues.${found?.name}.total`;
     const amounts: Record<string, number> = {};
     for (const [type, amount] of Object.entries(found?.entry.total ?? {})) {
-      if (amount === undefined || type === 'instances') continue;
-      if (types.includes(type)) amounts[type] = amount;
-      else draft.notice(`${path}.${type} is left out: the cluster has no such resource type.`);
+      if (amount === undefined || type === 'instances') {
+        continue;
+      }
+      if (types.includes(type)) {
+        amounts[type] = amount;
+      } else {
+        draft.notice(`${path}.${type} is left out: the cluster has no such resource type.`);
+      }
     }
-    if (Object.keys(amounts).length > 0) limits.set(queue, { path, amounts });
+    if (Object.keys(amounts).length > 0) {
+      limits.set(queue, { path, amounts });
+    }
   }
   for (const [queue, { path }] of limits) {
     const others = leaves.filter(({ name, path: other }) => name === queue.name && other !== queue.path);
-    if (others.length > 0) draft.notice(`${path} is one sum for all queues called ${queue.name}; in YARN each of them has it for itself.`);
-    if (queue.partitions.length > 1)
+    if (others.length > 0) {
+      draft.notice(`${path} is one sum for all queues called ${queue.name}; in YARN each of them has it for itself.`);
+    }
+    if (queue.partitions.length > 1) {
       draft.notice(`${path} is one sum for all nodes; in YARN the nodes of each label are limited for themselves.`);
+    }
   }
   return limits;
 }

@@ -7,7 +7,9 @@ const ALL = '*';
 /** The labels that a queue can access under the site file's limits, within those of its parent queue; null: all. */
 export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
   const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
-  if (allowed === undefined) return queue.labels.includes(ALL) ? null : queue.labels;
+  if (allowed === undefined) {
+    return queue.labels.includes(ALL) ? null : queue.labels;
+  }
   const above = staticQueues(root).find(({ children }) => children.includes(queue))?.labels ?? [ALL];
   return above.includes(ALL) ? allowed : allowed.filter((label) => above.includes(label));
 }
@@ -24,17 +26,22 @@ export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerVi
     const found = entryOf(quotas.queues, queue.name);
     const allowed = found?.entry.nodeLabels;
     const reached = reachedLabels(queue, { quotas, root });
-    if (found === null || allowed === undefined || reached === null) continue;
+    if (found === null || allowed === undefined || reached === null) {
+      continue;
+    }
     const path = `quotas.queues.${found.name}.nodeLabels`;
     draft.set(`${queue.path}.accessible-node-labels`, reached.join(',') || ' ', path);
     const outside = allowed.filter((label) => !reached.includes(label));
-    if (outside.length > 0) draft.notice(`${path}: ${queue.path} does not reach ${outside.join(', ')}, since a queue above it does not.`);
+    if (outside.length > 0) {
+      draft.notice(`${path}: ${queue.path} does not reach ${outside.join(', ')}, since a queue above it does not.`);
+    }
     for (const label of reached) {
       const has = queue.partitions.some((partition) => partition.label === label && (partition.capacity > 0 || partition.weight > 0));
-      if (!has)
+      if (!has) {
         draft.notice(
           `${path}: ${queue.path} has no capacity of the nodes labelled ${label}; set ${queue.path}.accessible-node-labels.${label}.capacity.`,
         );
+      }
     }
     if (queue.defaultLabel !== null && queue.defaultLabel !== '' && !reached.includes(queue.defaultLabel)) {
       draft.remove(`${queue.path}.default-node-label-expression`);
@@ -43,10 +50,16 @@ export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerVi
       );
     }
     const gone = queue.partitions.map(({ label }) => label).filter((label) => label !== '' && !reached.includes(label));
-    for (const label of gone) draft.removeBelow(`${queue.path}.accessible-node-labels.${label}.`);
+    for (const label of gone) {
+      draft.removeBelow(`${queue.path}.accessible-node-labels.${label}.`);
+    }
     lost.set(queue, gone);
   }
-  if (!inAmounts) for (const parent of staticQueues(root)) shareOut(draft, parent, lost);
+  if (!inAmounts) {
+    for (const parent of staticQueues(root)) {
+      shareOut(draft, parent, lost);
+    }
+  }
 }
 
 function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMap<CapacityQueue, readonly string[]>): void {
@@ -62,7 +75,9 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
     }
     for (const { child, percent } of percents) {
       const share = Number(((100 * percent) / sum).toFixed(3));
-      if (percent > 0) giveShare(draft, child, label, share);
+      if (percent > 0) {
+        giveShare(draft, child, label, share);
+      }
     }
   }
 }
@@ -74,7 +89,9 @@ function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string
   draft.set(`${key}.capacity`, String(share), why);
   // A vector is not a number, and -1 means all resources.
   const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
-  if (!(most >= 0 && most < share)) return;
+  if (!(most >= 0 && most < share)) {
+    return;
+  }
   draft.set(`${key}.maximum-capacity`, String(share), why);
   draft.notice(
     `${path} could have at most ${most} % of the nodes labelled ${label}; its maximum is ${share} % now, since queues beside it gave them up.`,

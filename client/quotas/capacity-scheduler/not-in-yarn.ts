@@ -26,28 +26,36 @@ export function noticeOthers(draft: SchedulerDraft, quotas: Quotas): void {
       ];
       for (const [place, what, each] of all) {
         for (const key of Object.keys(each)) {
-          for (const reason of reasonsOf(what, key, each)) found.set(reason, [...(found.get(reason) ?? []), `${place}.${key}`]);
+          for (const reason of reasonsOf(what, key, each)) {
+            found.set(reason, [...(found.get(reason) ?? []), `${place}.${key}`]);
+          }
         }
       }
     }
   }
   for (const [reason, text] of Object.entries(REASONS) as [Reason, string][]) {
     const paths = found.get(reason);
-    if (paths === undefined) continue;
+    if (paths === undefined) {
+      continue;
+    }
     const more = paths.length > MOST_PATHS ? ` and ${paths.length - MOST_PATHS} more` : '';
     draft.notice(`${text}: ${paths.slice(0, MOST_PATHS).join(', ')}${more}.`);
   }
 }
 
 function reasonsOf(kind: string, key: string, limits: RoleLimits): Reason[] {
-  if (kind === 'roles') return ['role'];
+  if (kind === 'roles') {
+    return ['role'];
+  }
   const isOfQueue = kind === 'queues';
   switch (key) {
     case 'instances':
     case 'job':
       return ['job'];
     case 'total':
-      if (!isOfQueue) return ['sum'];
+      if (!isOfQueue) {
+        return ['sum'];
+      }
       return limits.total?.instances === undefined ? [] : ['count'];
     case 'idle':
       return ['idle'];

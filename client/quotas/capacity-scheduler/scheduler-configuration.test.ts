@@ -20,7 +20,9 @@ const ROOT: CapacityQueue = await (async () => {
   const root = capacitySchedulerSchema.parse(
     JSON.parse(await readFile(new URL('../../../hadoop/golden/capacity-scheduler.json', import.meta.url), 'utf8')),
   );
-  if (root === null) throw new Error('no root');
+  if (root === null) {
+    throw new Error('no root');
+  }
   return root;
 })();
 const GROUPS: Readonly<Record<string, readonly string[]>> = { alice: ['research'], bob: ['research', 'students'] };
@@ -134,7 +136,9 @@ test('queues with amounts accept applications before any node has registered', (
       .properties.filter(({ name }) => name === `${PREFIX}root.default.maximum-applications`)
       .map(({ value }) => value);
   expect(set({ root: root(4000) })).toEqual(['4000']);
-  for (const unknown of [null, 0]) expect(Number(set({ root: root(unknown) })[0])).toBeGreaterThan(0);
+  for (const unknown of [null, 0]) {
+    expect(Number(set({ root: root(unknown) })[0])).toBeGreaterThan(0);
+  }
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}root.default.maximum-applications`, '7'] as const]);
   expect(set({}, base)).toEqual(['7']);
   // A percentage is a valid share at any time.
@@ -188,7 +192,9 @@ test('node labels that a queue gives up go to its sibling queues, so that percen
   ]);
   // Restores a label that an earlier generated file removed.
   const [first, ...others] = ROOT.children;
-  if (first === undefined) throw new Error('no queue');
+  if (first === undefined) {
+    throw new Error('no queue');
+  }
   const none: CapacityQueue = { ...ROOT, children: [{ ...first, labels: [] }, ...others] };
   expect(currentProperties(none).get(`${PREFIX}root.default.accessible-node-labels`)).toBe(' ');
   expect(changes('queues: {default: {nodeLabels: [a100]}}', { root: none }, currentProperties(none))).toEqual([
@@ -209,8 +215,9 @@ test('the maximum of a queue rises with its capacity of a label', () => {
     `${key}.capacity=100`,
     `${key}.maximum-capacity=100`,
   ]);
-  for (const enough of ['100', '-1', '[memory=100%,vcores=100%,yarn.io/gpu=1]'])
+  for (const enough of ['100', '-1', '[memory=100%,vcores=100%,yarn.io/gpu=1]']) {
     expect(changed(enough)).not.toContainEqual(expect.stringContaining('maximum'));
+  }
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}${key}.maximum-capacity`, '80'] as const]);
   expect(emitted('queues: {default: {nodeLabels: []}}', {}, base).notices).toContain(
     'root.research could have at most 80 % of the nodes labelled a100; its maximum is 100 % now, since queues beside it gave them up.',
@@ -299,7 +306,9 @@ test('rejects a base file with other queues, and amounts beside queues that crea
   const other = new Map(currentProperties(ROOT)).set(`${PREFIX}root.queues`, 'default, research, new');
   expect(() => emitted('{}', {}, other)).toThrow(/queues below root differ \(new\)/);
   const [first, ...others] = ROOT.children;
-  if (first === undefined) throw new Error('no queue');
+  if (first === undefined) {
+    throw new Error('no queue');
+  }
   const making: CapacityQueue = { ...ROOT, children: [{ ...first, makesQueues: true }, ...others] };
   expect(() => emitted('queues: {a: {total: {gpus: 1}}}', { root: making })).toThrow(/root\.default makes queues/);
   expect(emitted('queues: {a: {total: {gpus: 1}}}', { root: making, queueMode: 'mixed' }).notices).toContain(
@@ -309,7 +318,9 @@ test('rejects a base file with other queues, and amounts beside queues that crea
 
 test('rejects capacities that differ by resource, unless a base file states them', () => {
   const [first, ...others] = ROOT.children;
-  if (first === undefined) throw new Error('no queue');
+  if (first === undefined) {
+    throw new Error('no queue');
+  }
   const root: CapacityQueue = { ...ROOT, children: [{ ...first, mode: 'differing' }, ...others] };
   const text = 'queues: {default: {timeout: 1h}}';
   expect(() => emitted(text, { root })).toThrow(/does not tell the size of root\.default, which differs by resource/);
@@ -343,7 +354,9 @@ test.each([
   const xml = schedulerXml(emitted(text), ['first -- and only --- line <of> it -']);
   await expect(xml).toMatchFileSnapshot(`golden/${name}.xml`);
   const read = new Map(parseHadoopXml(xml, 'x').map((property) => [property.name, property.value]));
-  for (const property of emitted(text).properties) expect(read.get(property.name)).toBe(property.value.trim());
+  for (const property of emitted(text).properties) {
+    expect(read.get(property.name)).toBe(property.value.trim());
+  }
 });
 
 test('escapes or replaces characters that are invalid in XML', () => {

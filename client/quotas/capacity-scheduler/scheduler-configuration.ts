@@ -28,7 +28,9 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
     draft.notice(
       'What the ResourceManager does not tell of its queues (queue mappings, preemption, locality delay, templates of queues, maximum capacities that differ by resource, ...) is not in here: give its own capacity-scheduler.xml as --base to keep it.',
     );
-  } else refuseOtherQueues(base, view);
+  } else {
+    refuseOtherQueues(base, view);
+  }
   const keepsAmounts = view.queueMode === 'mixed' || draft.get('legacy-queue-mode.enabled') === 'false';
   const whole: SchedulerView = keepsAmounts ? { ...view, queueMode: 'mixed' } : view;
   for (const queue of staticQueues(view.root).filter(({ makesQueues }) => makesQueues)) {
@@ -52,7 +54,9 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
 function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   for (const { name, path } of leafQueues(root)) {
     const found = entryOf(quotas.queues, name);
-    if (found?.entry.timeout === undefined) continue;
+    if (found?.entry.timeout === undefined) {
+      continue;
+    }
     const why = `quotas.queues.${found.name}.timeout`;
     const seconds = Math.ceil(found.entry.timeout / 1000);
     draft.set(`${path}.maximum-application-lifetime`, String(seconds), why);
@@ -76,7 +80,9 @@ function refuseOtherQueues(base: ReadonlyMap<string, string>, { root }: Schedule
   for (const [path, names] of running) {
     const here = listed(path);
     const differing = [...here.filter((name) => !names.includes(name)), ...names.filter((name) => !here.includes(name))];
-    if (differing.length === 0) continue;
+    if (differing.length === 0) {
+      continue;
+    }
     throw new TonyError(
       'USAGE',
       `The base is not what the ResourceManager goes by: queues below ${path} differ (${differing.join(', ')}).`,

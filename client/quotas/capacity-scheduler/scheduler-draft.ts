@@ -51,7 +51,9 @@ export class SchedulerDraft {
 
   /** @param base properties by full name. */
   constructor(base: ReadonlyMap<string, string>) {
-    for (const [name, value] of base) this.#properties.set(name, { name, value, why: null });
+    for (const [name, value] of base) {
+      this.#properties.set(name, { name, value, why: null });
+    }
   }
 
   get(name: string): string | undefined {
@@ -61,7 +63,9 @@ export class SchedulerDraft {
   /** @param name without the scheduler's prefix. */
   set(name: string, value: string, why: string): void {
     // An unchanged value keeps its origin.
-    if (this.get(name) !== value) this.#properties.set(PREFIX + name, { name: PREFIX + name, value, why });
+    if (this.get(name) !== value) {
+      this.#properties.set(PREFIX + name, { name: PREFIX + name, value, why });
+    }
   }
 
   remove(name: string): void {
@@ -70,7 +74,11 @@ export class SchedulerDraft {
 
   /** Removes every property whose name starts with `name`. */
   removeBelow(name: string): void {
-    for (const each of [...this.#properties.keys()]) if (each.startsWith(PREFIX + name)) this.#properties.delete(each);
+    for (const each of [...this.#properties.keys()]) {
+      if (each.startsWith(PREFIX + name)) {
+        this.#properties.delete(each);
+      }
+    }
   }
 
   notice(text: string): void {

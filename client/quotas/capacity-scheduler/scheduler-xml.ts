@@ -56,7 +56,9 @@ function folded(text: string): string[] {
   let rest = text.replace(/\s+/g, ' ');
   while (rest.length > WIDTH) {
     const space = rest.lastIndexOf(' ', WIDTH);
-    if (space <= 2) break;
+    if (space <= 2) {
+      break;
+    }
     lines.push(rest.slice(0, space));
     rest = `  ${rest.slice(space + 1)}`;
   }

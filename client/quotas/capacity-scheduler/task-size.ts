@@ -12,7 +12,9 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
   for (const queue of leafQueues(root)) {
     const allowed = largestTask(quotas, queue.name);
     const types = Object.keys(cluster).filter((type) => allowed[type] !== undefined);
-    if (types.length === 0) continue;
+    if (types.length === 0) {
+      continue;
+    }
     const now = amountsOf(queue.maximumAllocation);
     const largest: Resources = Object.fromEntries(
       Object.entries(now).map(([type, most]) => {
@@ -21,7 +23,9 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
         return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
       }),
     );
-    if (Object.entries(now).some(([type, most]) => (largest[type] ?? 0) < most)) smaller.push(queue.path);
+    if (Object.entries(now).some(([type, most]) => (largest[type] ?? 0) < most)) {
+      smaller.push(queue.path);
+    }
     draft.remove(`${queue.path}.maximum-allocation-mb`);
     draft.remove(`${queue.path}.maximum-allocation-vcores`);
     draft.set(`${queue.path}.maximum-allocation`, allocation(largest), `task of quotas.roles and quotas.queues (${types.join(', ')})`);
@@ -56,7 +60,11 @@ export function largestTask(quotas: Quotas, queue: string): Amounts {
 function smallest(limits: readonly RoleLimits[]): Record<string, number> {
   const least: Record<string, number> = {};
   for (const { task = {} } of limits) {
-    for (const [type, amount] of Object.entries(task)) if (amount !== undefined) least[type] = Math.min(least[type] ?? amount, amount);
+    for (const [type, amount] of Object.entries(task)) {
+      if (amount !== undefined) {
+        least[type] = Math.min(least[type] ?? amount, amount);
+      }
+    }
   }
   return least;
 }

@@ -33,7 +33,9 @@ export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): Los
 export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
     const isOfEach = target.dtype === 'float32' && target.size * (output.shape.at(-1) ?? 0) === output.size;
-    if (!isOfEach || !fits(tf, output)) return own(target, output);
+    if (!isOfEach || !fits(tf, output)) {
+      return own(target, output);
+    }
     const within = tf.customGrad((given) => {
       const p = (given as tfjs.Tensor).dataSync() as Float32Array;
       const gradFunc = (dy: tfjs.Tensor) => {
@@ -53,7 +55,9 @@ function oneHot(labels: Float32Array, classes: number): Float32Array {
   const targets = new Float32Array(labels.length * classes);
   labels.forEach((label, example) => {
     const target = Math.floor(label);
-    if (target >= 0 && target < classes) targets[example * classes + target] = 1;
+    if (target >= 0 && target < classes) {
+      targets[example * classes + target] = 1;
+    }
   });
   return targets;
 }
@@ -76,12 +80,16 @@ function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.
     for (let example = 0; example < count; example++) {
       const from = example * classes;
       let sum = 0;
-      for (let at = from; at < from + classes; at++) sum += p[at] as number;
+      for (let at = from; at < from + classes; at++) {
+        sum += p[at] as number;
+      }
       sums[example] = sum;
       // NaN if a probability is NaN or infinite.
       let loss = sum * 0;
       for (let at = from; at < from + classes; at++) {
-        if (t[at] !== 0) loss -= (t[at] as number) * Math.log(clipped(Math.fround((p[at] as number) / (sums[example] as number))));
+        if (t[at] !== 0) {
+          loss -= (t[at] as number) * Math.log(clipped(Math.fround((p[at] as number) / (sums[example] as number))));
+        }
       }
       losses[example] = loss;
     }
@@ -100,8 +108,12 @@ function gradientOf(p: Float32Array, t: Float32Array, sums: Float32Array, dy: Fl
       return t[at] === 0 || q < LEAST || q > MOST ? 0 : -((t[at] as number) * (dy[example] as number)) / q;
     };
     let inner = 0;
-    for (let at = from; at < from + classes; at++) inner += ofLoss(at) * ((p[at] as number) / sum);
-    for (let at = from; at < from + classes; at++) gradient[at] = (ofLoss(at) - inner) / sum;
+    for (let at = from; at < from + classes; at++) {
+      inner += ofLoss(at) * ((p[at] as number) / sum);
+    }
+    for (let at = from; at < from + classes; at++) {
+      gradient[at] = (ofLoss(at) - inner) / sum;
+    }
   });
   return gradient;
 }

@@ -121,8 +121,12 @@ function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly t
       const gradient = new Float32Array(outputs.length);
       for (let from = 0; from < outputs.length; from += classes) {
         let inner = 0;
-        for (let at = from; at < from + classes; at++) inner += (given[at] as number) * (outputs[at] as number);
-        for (let at = from; at < from + classes; at++) gradient[at] = (outputs[at] as number) * ((given[at] as number) - inner);
+        for (let at = from; at < from + classes; at++) {
+          inner += (given[at] as number) * (outputs[at] as number);
+        }
+        for (let at = from; at < from + classes; at++) {
+          gradient[at] = (outputs[at] as number) * ((given[at] as number) - inner);
+        }
       }
       return native.tf.tensor(gradient, y.shape, 'float32');
     },

@@ -52,7 +52,9 @@ export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvR
   const lines: LineRecordOptions = { ...options, isSplittable, isQuoted: !isSplittable };
   return lineFormat(lines, async (file, context) => {
     const names = options.columnNames ?? (hasHeader ? await readHeader(file, delimiter, lines, context) : null);
-    if (names === null) throw new TonyError('DATA_INVALID', 'CSV files without a header require columnNames');
+    if (names === null) {
+      throw new TonyError('DATA_INVALID', 'CSV files without a header require columnNames');
+    }
     return rowParser(names, options, delimiter, hasHeader);
   });
 }
@@ -66,22 +68,31 @@ export function rowParser(
   const { columnConfigs = {}, configuredColumnsOnly = false, missingValues = [] } = options;
   const missing = new Set(['', ...missingValues]);
   const unknown = Object.keys(columnConfigs).find((name) => !names.includes(name));
-  if (unknown !== undefined) throw new TonyError('DATA_INVALID', `the file has no column ${unknown} (columns: ${names.join(', ')})`);
+  if (unknown !== undefined) {
+    throw new TonyError('DATA_INVALID', `the file has no column ${unknown} (columns: ${names.join(', ')})`);
+  }
   const hasLabels = Object.values(columnConfigs).some(({ isLabel }) => isLabel);
   const columns = names
     .map((name, index) => ({ name, index, config: columnConfigs[name] ?? {} }))
     .filter(({ name }) => !configuredColumnsOnly || name in columnConfigs);
   return (line, offset) => {
-    if ((hasHeader && offset === 0) || line === '') return undefined;
+    if ((hasHeader && offset === 0) || line === '') {
+      return undefined;
+    }
     const values = splitFields(line, delimiter);
-    if (values.length !== names.length) throw new Error(`the line has ${values.length} values, not ${names.length}`);
+    if (values.length !== names.length) {
+      throw new Error(`the line has ${values.length} values, not ${names.length}`);
+    }
     const xs: CsvRow = {};
     const ys: CsvRow = {};
     for (const { name, index, config } of columns) {
       const text = values[index] as string;
       const value = missing.has(text) ? missingValue(name, config) : convert(name, text, config.dtype);
-      if (config.isLabel) ys[name] = value;
-      else xs[name] = value;
+      if (config.isLabel) {
+        ys[name] = value;
+      } else {
+        xs[name] = value;
+      }
     }
     return hasLabels ? { xs, ys } : xs;
   };
@@ -93,7 +104,9 @@ async function readHeader(file: DataFile, delimiter: string, options: LineRecord
   const splitter = new LineSplitter({ where: file.uri, offset: 0, maxRecordBytes, isQuoted: options.isQuoted ?? false });
   for await (const bytes of readContents(file, compression, 0, context)) {
     const [first] = splitter.push(bytes);
-    if (first !== undefined) return namesOf(first.bytes, delimiter);
+    if (first !== undefined) {
+      return namesOf(first.bytes, delimiter);
+    }
   }
   const [only] = splitter.finish();
   return only === undefined ? [] : namesOf(only.bytes, delimiter);
@@ -105,7 +118,9 @@ function namesOf(header: Buffer, delimiter: string): readonly string[] {
 
 /** @throws Error for a misplaced quote. */
 export function splitFields(line: string, delimiter: string): string[] {
-  if (!line.includes('"')) return line.split(delimiter);
+  if (!line.includes('"')) {
+    return line.split(delimiter);
+  }
   const fields: string[] = [];
   let at = 0;
   for (;;) {
@@ -113,29 +128,43 @@ export function splitFields(line: string, delimiter: string): string[] {
       let value = '';
       for (;;) {
         const quote = line.indexOf('"', at + 1);
-        if (quote === -1) throw new Error('a quote is not closed');
+        if (quote === -1) {
+          throw new Error('a quote is not closed');
+        }
         value += line.slice(at + 1, quote);
         at = quote + 1;
-        if (line[at] !== '"') break;
+        if (line[at] !== '"') {
+          break;
+        }
         value += '"';
       }
-      if (at < line.length && line[at] !== delimiter) throw new Error(`text follows the closing quote of value ${fields.length + 1}`);
+      if (at < line.length && line[at] !== delimiter) {
+        throw new Error(`text follows the closing quote of value ${fields.length + 1}`);
+      }
       fields.push(value);
     } else {
       const end = line.indexOf(delimiter, at);
       const value = line.slice(at, end === -1 ? line.length : end);
-      if (value.includes('"')) throw new Error(`value ${fields.length + 1} contains a quote but does not begin with one`);
+      if (value.includes('"')) {
+        throw new Error(`value ${fields.length + 1} contains a quote but does not begin with one`);
+      }
       fields.push(value);
       at = end === -1 ? line.length : end;
     }
-    if (at >= line.length) return fields;
+    if (at >= line.length) {
+      return fields;
+    }
     at++;
   }
 }
 
 function missingValue(name: string, config: ColumnConfig): CsvValue {
-  if (config.default !== undefined) return config.default;
-  if (config.required) throw new Error(`column ${name} has no value`);
+  if (config.default !== undefined) {
+    return config.default;
+  }
+  if (config.required) {
+    throw new Error(`column ${name} has no value`);
+  }
   return undefined;
 }
 
@@ -143,16 +172,28 @@ const TRUE = new Set(['1', 'true', 'True', 'TRUE']);
 const FALSE = new Set(['0', 'false', 'False', 'FALSE']);
 
 function convert(name: string, text: string, dtype: ColumnConfig['dtype']): CsvValue {
-  if (dtype === 'string') return text;
+  if (dtype === 'string') {
+    return text;
+  }
   if (dtype === 'bool') {
-    if (TRUE.has(text)) return true;
-    if (FALSE.has(text)) return false;
+    if (TRUE.has(text)) {
+      return true;
+    }
+    if (FALSE.has(text)) {
+      return false;
+    }
     throw new Error(`column ${name} has ${JSON.stringify(text)}, which is neither true nor false`);
   }
   const number = Number(text);
   const isNumber = text.trim() !== '' && (!Number.isNaN(number) || /^\s*nan\s*$/i.test(text));
-  if (dtype === undefined) return isNumber ? number : text;
-  if (!isNumber) throw new Error(`column ${name} has ${JSON.stringify(text)}, which is not a number`);
-  if (dtype === 'int32' && (number | 0) !== number) throw new Error(`column ${name} has ${text}, which is not a 32-bit integer`);
+  if (dtype === undefined) {
+    return isNumber ? number : text;
+  }
+  if (!isNumber) {
+    throw new Error(`column ${name} has ${JSON.stringify(text)}, which is not a number`);
+  }
+  if (dtype === 'int32' && (number | 0) !== number) {
+    throw new Error(`column ${name} has ${text}, which is not a 32-bit integer`);
+  }
   return number;
 }

@@ -64,7 +64,9 @@ describe('tf.train.Example', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat((example as Buffer).length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }), (changes) => {
         const damaged = Buffer.from(example as Buffer);
-        for (const [at, byte] of changes) damaged[at] = byte;
+        for (const [at, byte] of changes) {
+          damaged[at] = byte;
+        }
         for (const decode of [
           decodeExample,
           decodeSequenceExample,

@@ -52,7 +52,9 @@ export function scanExample(message: WireReader, onFeature: OnEntry): void {
       const outer = message.enter();
       scanMap(message, onFeature);
       message.leave(outer);
-    } else message.skip(tag & 7);
+    } else {
+      message.skip(tag & 7);
+    }
   }
 }
 
@@ -71,8 +73,11 @@ export function decodeSequenceExample(record: Uint8Array): SequenceExample {
     scanMap(message, (nameFrom, nameTo, from, to) => {
       const name = textOf(record, nameFrom, nameTo);
       const value = new WireReader().reset(record, from, to);
-      if (tag === 0x0a) context[name] = readFeature(value);
-      else featureLists[name] = readFeatureList(value);
+      if (tag === 0x0a) {
+        context[name] = readFeature(value);
+      } else {
+        featureLists[name] = readFeatureList(value);
+      }
     });
     message.leave(outer);
   }
@@ -100,7 +105,9 @@ function scanMap(map: WireReader, onEntry: OnEntry): void {
         from = map.at;
         to = map.end;
         map.leave(entryEnd);
-      } else map.skip(field & 7);
+      } else {
+        map.skip(field & 7);
+      }
     }
     map.leave(outer);
     onEntry(nameFrom, nameTo, from, to);
@@ -115,7 +122,9 @@ function readFeatureList(list: WireReader): Feature[] {
       const outer = list.enter();
       features.push(readFeature(list));
       list.leave(outer);
-    } else list.skip(tag & 7);
+    } else {
+      list.skip(tag & 7);
+    }
   }
   return features;
 }
@@ -129,9 +138,13 @@ function readFeature(feature: WireReader): Feature {
       continue;
     }
     const outer = feature.enter();
-    if (tag === 0x0a) result = { kind: 'bytes', values: readBytesList(feature) };
-    else if (tag === 0x12) result = { kind: 'float', values: readFloatList(feature) };
-    else result = { kind: 'int64', values: readInt64List(feature) };
+    if (tag === 0x0a) {
+      result = { kind: 'bytes', values: readBytesList(feature) };
+    } else if (tag === 0x12) {
+      result = { kind: 'float', values: readFloatList(feature) };
+    } else {
+      result = { kind: 'int64', values: readInt64List(feature) };
+    }
     feature.leave(outer);
   }
   return result;
@@ -164,27 +177,37 @@ export function readFloatList(list: WireReader): Float32Array {
       const packed = floatsOf(list.bytes, list.at, list.end);
       list.leave(outer);
       // All values in one packed field, as all common writers produce.
-      if (list.isAtEnd && values === null) return packed;
+      if (list.isAtEnd && values === null) {
+        return packed;
+      }
       values ??= [];
-      for (const value of packed) values.push(value);
+      for (const value of packed) {
+        values.push(value);
+      }
     } else if (tag === 0x0d) {
       const at = list.take(4);
       values ??= [];
       values.push(floatsOf(list.bytes, at, at + 4)[0] as number);
-    } else list.skip(tag & 7);
+    } else {
+      list.skip(tag & 7);
+    }
   }
   return Float32Array.from(values ?? []);
 }
 
 function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
   const count = (to - from) / 4;
-  if (!Number.isInteger(count)) throw broken('has floats of other than 4 bytes');
+  if (!Number.isInteger(count)) {
+    throw broken('has floats of other than 4 bytes');
+  }
   const values = new Float32Array(count);
   if (IS_LITTLE_ENDIAN) {
     new Uint8Array(values.buffer).set(bytes.subarray(from, to));
   } else {
     const view = new DataView(bytes.buffer, bytes.byteOffset + from, to - from);
-    for (let index = 0; index < count; index++) values[index] = view.getFloat32(index * 4, true);
+    for (let index = 0; index < count; index++) {
+      values[index] = view.getFloat32(index * 4, true);
+    }
   }
   return values;
 }
@@ -209,7 +232,9 @@ export function scanInt64List(list: WireReader, onValue: (low: number, high: num
     } else if (tag === 0x08) {
       const { low, high } = list.varint();
       onValue(low, high);
-    } else list.skip(tag & 7);
+    } else {
+      list.skip(tag & 7);
+    }
   }
 }
 
@@ -280,14 +305,28 @@ function encodeFeature(value: FeatureValue): Buffer {
 }
 
 function featureOf(value: FeatureValue): Feature {
-  if (typeof value === 'object' && 'kind' in value) return value;
-  if (value instanceof Uint8Array) return { kind: 'bytes', values: [value] };
-  if (value instanceof Float32Array || value instanceof Float64Array) return { kind: 'float', values: Float32Array.from(value) };
-  if (value instanceof BigInt64Array) return { kind: 'int64', values: value };
-  if (value instanceof Int32Array) return { kind: 'int64', values: BigInt64Array.from(value as unknown as Iterable<number>, BigInt) };
+  if (typeof value === 'object' && 'kind' in value) {
+    return value;
+  }
+  if (value instanceof Uint8Array) {
+    return { kind: 'bytes', values: [value] };
+  }
+  if (value instanceof Float32Array || value instanceof Float64Array) {
+    return { kind: 'float', values: Float32Array.from(value) };
+  }
+  if (value instanceof BigInt64Array) {
+    return { kind: 'int64', values: value };
+  }
+  if (value instanceof Int32Array) {
+    return { kind: 'int64', values: BigInt64Array.from(value as unknown as Iterable<number>, BigInt) };
+  }
   const list = (Array.isArray(value) ? value : [value]) as readonly unknown[];
-  if (list.every((item) => typeof item === 'number')) return { kind: 'float', values: Float32Array.from(list) };
-  if (list.every((item) => typeof item === 'bigint')) return { kind: 'int64', values: BigInt64Array.from(list) };
+  if (list.every((item) => typeof item === 'number')) {
+    return { kind: 'float', values: Float32Array.from(list) };
+  }
+  if (list.every((item) => typeof item === 'bigint')) {
+    return { kind: 'int64', values: BigInt64Array.from(list) };
+  }
   if (list.every((item) => typeof item === 'string' || item instanceof Uint8Array)) {
     return { kind: 'bytes', values: list.map((item) => (typeof item === 'string' ? Buffer.from(item) : item)) };
   }
@@ -295,7 +334,9 @@ function featureOf(value: FeatureValue): Feature {
 }
 
 function littleEndian(values: Float32Array): Buffer {
-  if (IS_LITTLE_ENDIAN) return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+  if (IS_LITTLE_ENDIAN) {
+    return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+  }
   const result = Buffer.alloc(values.length * 4);
   values.forEach((value, index) => {
     result.writeFloatLE(value, index * 4);
@@ -320,7 +361,9 @@ function packVarints(values: BigInt64Array): Buffer {
 function writeLong(buffer: Buffer, at: number, value: bigint): number {
   let rest = value;
   let position = at;
-  for (; rest >= 0x80n; rest >>= 7n) buffer[position++] = Number(rest & 0x7fn) | 0x80;
+  for (; rest >= 0x80n; rest >>= 7n) {
+    buffer[position++] = Number(rest & 0x7fn) | 0x80;
+  }
   buffer[position++] = Number(rest);
   return position;
 }

@@ -25,7 +25,9 @@ class SlowlyEndingStorage extends FileStorage {
   async *#pieces(): AsyncGenerator<Buffer, void> {
     this.atWork++;
     try {
-      for (let at = 0; at < this.#bytes.length; at += 100) yield this.#bytes.subarray(at, at + 100);
+      for (let at = 0; at < this.#bytes.length; at += 100) {
+        yield this.#bytes.subarray(at, at + 100);
+      }
     } finally {
       await delay(50);
       this.atWork--;
@@ -47,7 +49,9 @@ describe.each([
   test('after the end of the file', async () => {
     const { storage, contents } = read();
     const pieces: Buffer[] = [];
-    for await (const piece of contents) pieces.push(piece);
+    for await (const piece of contents) {
+      pieces.push(piece);
+    }
     expect(Buffer.concat(pieces).equals(CONTENTS)).toBe(true);
     expect(storage.atWork).toBe(0);
   });
@@ -64,7 +68,9 @@ describe.each([
   test('after the signal has aborted the read', async () => {
     const { storage, stop, contents } = read();
     const loop = async () => {
-      for await (const _ of contents) stop.abort(new Error('enough'));
+      for await (const _ of contents) {
+        stop.abort(new Error('enough'));
+      }
     };
     await expect(loop()).rejects.toThrow('enough');
     expect(storage.atWork).toBe(0);

@@ -15,7 +15,9 @@ const BACKOFF = { firstMs: 250, mostMs: 2_000 };
 const UNPACKED_CHUNK_BYTES = 256 * 1024;
 
 export function compressionOf(file: DataFile, option: Compression): 'none' | 'gzip' | 'zlib' {
-  if (option !== 'auto') return option;
+  if (option !== 'auto') {
+    return option;
+  }
   return file.uri.endsWith('.gz') ? 'gzip' : file.uri.endsWith('.zlib') ? 'zlib' : 'none';
 }
 
@@ -37,7 +39,9 @@ export async function* readContents(
   for await (const bytes of unpack(file, compression, context)) {
     const skipped = Math.min(toSkip, bytes.length);
     toSkip -= skipped;
-    if (skipped < bytes.length) yield skipped === 0 ? bytes : bytes.subarray(skipped);
+    if (skipped < bytes.length) {
+      yield skipped === 0 ? bytes : bytes.subarray(skipped);
+    }
   }
 }
 
@@ -59,19 +63,27 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext): A
         yield bytes;
       }
       signal.throwIfAborted();
-      if (offset < file.size) throw changed(file);
+      if (offset < file.size) {
+        throw changed(file);
+      }
     } catch (error) {
       signal.throwIfAborted();
       const isTransient = error instanceof TonyError && error.code === 'HDFS_UNREACHABLE';
-      if (!isTransient || failures === RETRIES) throw error;
+      if (!isTransient || failures === RETRIES) {
+        throw error;
+      }
       failures++;
       await pause(backoffMs(failures, BACKOFF), signal);
       signal.throwIfAborted();
       const now = await storage.stat(file.uri);
-      if (now?.size !== file.size || now.modifiedAt !== file.modifiedAt) throw changed(file);
+      if (now?.size !== file.size || now.modifiedAt !== file.modifiedAt) {
+        throw changed(file);
+      }
     } finally {
       signal.removeEventListener('abort', abort);
-      if (stream !== null) await closed(stream as Readable);
+      if (stream !== null) {
+        await closed(stream as Readable);
+      }
     }
   }
 }
@@ -96,7 +108,9 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
     }
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
-    if (!code.startsWith('Z_')) throw error;
+    if (!code.startsWith('Z_')) {
+      throw error;
+    }
     throw new TonyError('DATA_INVALID', `${file.uri}: cannot be unpacked beyond byte ${size} of its contents: ${messageOf(error)}`, {
       cause: error,
     });

@@ -41,10 +41,13 @@ export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOpti
 }
 
 async function readWhole(file: DataFile, maxBytes: number, context: ReadContext): Promise<FileContents> {
-  if (file.size > maxBytes)
+  if (file.size > maxBytes) {
     throw new TonyError('DATA_INVALID', `${file.uri} has ${file.size} bytes; the maximum is ${maxBytes} (maxRecordBytes)`);
+  }
   const bytes = Buffer.allocUnsafeSlow(file.size);
   let at = 0;
-  for await (const piece of readContents(file, 'none', 0, context)) at += piece.copy(bytes, at);
+  for await (const piece of readContents(file, 'none', 0, context)) {
+    at += piece.copy(bytes, at);
+  }
   return { uri: file.uri, bytes };
 }

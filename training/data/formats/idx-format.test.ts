@@ -11,7 +11,9 @@ const storage = new FileStorage();
 function idxFile(type: number, shape: readonly number[], values: Uint8Array): Buffer {
   const header = Buffer.alloc(4 + 4 * shape.length);
   header.set([0, 0, type, shape.length]);
-  for (const [axis, size] of shape.entries()) header.writeUInt32BE(size, 4 + 4 * axis);
+  for (const [axis, size] of shape.entries()) {
+    header.writeUInt32BE(size, 4 + 4 * axis);
+  }
   return Buffer.concat([header, values]);
 }
 
@@ -40,7 +42,9 @@ describe('IDX files', () => {
     const folder = await folderWith({ images, labels });
     const pairs = idx<{ image: Column; label: number }>({ image: `${folder}/images`, label: `${folder}/labels` }, { splitBytes: 7 });
     const shares = await Promise.all([0, 1].map((index) => pairs.toArray({ storage, share: { index, count: 2 } })));
-    for (const share of shares) expect(share.length).toBeGreaterThan(0);
+    for (const share of shares) {
+      expect(share.length).toBeGreaterThan(0);
+    }
     expect(shares.flat().map(({ image, label }) => [image.values[0], label])).toEqual(
       expect.arrayContaining([
         [0, 7],
@@ -56,7 +60,9 @@ describe('IDX files', () => {
   test('contain numbers of every type', async () => {
     const bytes = (size: number, write: (buffer: Buffer, value: number, at: number) => void) => {
       const buffer = Buffer.alloc(2 * size);
-      for (const [index, value] of [-3, 100].entries()) write(buffer, value, index * size);
+      for (const [index, value] of [-3, 100].entries()) {
+        write(buffer, value, index * size);
+      }
       return buffer;
     };
     const folder = await folderWith({

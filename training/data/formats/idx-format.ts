@@ -42,7 +42,9 @@ export function idxFormat<T>(options: IdxOptions, combine: (values: readonly Idx
         while (at < last) {
           let bytes = 0;
           for (const [index, column] of columns.entries()) {
-            if ((ready[index] as IdxRecord[]).length > 0) continue;
+            if ((ready[index] as IdxRecord[]).length > 0) {
+              continue;
+            }
             const { value } = await column.next();
             ready[index] = value?.records ?? [];
             bytes += value?.bytes ?? 0;
@@ -78,7 +80,9 @@ async function layoutOf(file: DataFile, packing: Layout['packing'], options: Idx
   const values = shape.reduce((product, size) => product * size, 1);
   const recordBytes = values * header.valueBytes;
   const { maxRecordBytes = MAX_RECORD_BYTES } = options;
-  if (header.shape.length === 0 || recordBytes === 0) throw new TonyError('DATA_INVALID', `${file.uri} has records without values`);
+  if (header.shape.length === 0 || recordBytes === 0) {
+    throw new TonyError('DATA_INVALID', `${file.uri} has records without values`);
+  }
   if (recordBytes > maxRecordBytes) {
     throw new TonyError(
       'DATA_INVALID',
@@ -100,14 +104,18 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
     length += piece.length;
     // The fourth byte contains the number of dimensions.
     const dimensions = length < 4 ? 255 : Buffer.concat(pieces)[3];
-    if (length >= Math.min(MAX_HEADER_BYTES, 4 + 4 * (dimensions as number))) break;
+    if (length >= Math.min(MAX_HEADER_BYTES, 4 + 4 * (dimensions as number))) {
+      break;
+    }
   }
   return Buffer.concat(pieces);
 }
 
 /** The range of records that begin in a split. A compressed file is one split, and its size does not indicate the size of its content. */
 function recordsOf({ from, to }: Split, { packing, header, records, recordBytes }: Layout): readonly [first: number, last: number] {
-  if (packing !== 'none') return [0, records];
+  if (packing !== 'none') {
+    return [0, records];
+  }
   const at = (offset: number) => Math.min(records, Math.max(0, Math.ceil((offset - header.bytes) / recordBytes)));
   return [at(from), at(to)];
 }
@@ -123,16 +131,22 @@ async function* readColumn(layout: Layout, first: number, last: number, context:
   let begun: Buffer[] = [];
   let begunBytes = 0;
   const start = header.bytes + first * recordBytes;
-  if (first >= last) return;
+  if (first >= last) {
+    return;
+  }
   for await (const piece of readContents(file, packing, start, context)) {
     begun.push(piece);
     begunBytes += piece.length;
     const count = Math.min(last - at, Math.floor(begunBytes / recordBytes));
-    if (count === 0) continue;
+    if (count === 0) {
+      continue;
+    }
     const bytes = begun.length === 1 ? piece : Buffer.concat(begun, begunBytes);
     yield { records: Array.from({ length: count }, (_, row) => recordAt(layout, bytes, row * recordBytes)), bytes: count * recordBytes };
     at += count;
-    if (at === last) return;
+    if (at === last) {
+      return;
+    }
     begun = [bytes.subarray(count * recordBytes)];
     begunBytes -= count * recordBytes;
   }

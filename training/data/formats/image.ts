@@ -43,10 +43,16 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
   } = typeof options === 'number' ? { channels: options } : options;
   const result = tf.tidy(() => {
     const pixels = decoded(codecs, bytes, channels, size === undefined);
-    if (size === undefined) return pixels;
+    if (size === undefined) {
+      return pixels;
+    }
     const image = cropToAspectRatio ? cropped(tf, pixels as tfjs.Tensor3D, size) : (pixels as tfjs.Tensor3D);
-    if (image.shape[0] === size[0] && image.shape[1] === size[1]) return image;
-    if (interpolation === 'nearest') return tf.image.resizeNearestNeighbor(image, [...size], false, true);
+    if (image.shape[0] === size[0] && image.shape[1] === size[1]) {
+      return image;
+    }
+    if (interpolation === 'nearest') {
+      return tf.image.resizeNearestNeighbor(image, [...size], false, true);
+    }
     // Rounded for conversion to bytes, which take a quarter of the memory until the images become a batch of tensors.
     return tf.image.resizeBilinear(image, [...size], false, true).round();
   });

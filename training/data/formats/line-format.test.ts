@@ -71,7 +71,9 @@ describe('lines', () => {
     await expect(lines(broken).toArray({ storage })).rejects.toThrow(/a.gz: cannot be unpacked beyond byte \d+/);
     const reader = lines(broken, { skipDamaged: true }).read({ storage });
     let count = 0;
-    for await (const line of reader) expect(line).toBe(text[count++]);
+    for await (const line of reader) {
+      expect(line).toBe(text[count++]);
+    }
     expect(reader.skippedRecords).toBe(1);
   });
 });

@@ -36,9 +36,13 @@ export function lineFormat<T>(
           const items: T[] = [];
           for (const line of lines) {
             const item = parsed(parse, line, file, onDamage);
-            if (item !== undefined) items.push(item);
+            if (item !== undefined) {
+              items.push(item);
+            }
           }
-          if (items.length > 0) yield { items, from: (lines[0] as Line).offset, bytes };
+          if (items.length > 0) {
+            yield { items, from: (lines[0] as Line).offset, bytes };
+          }
         }
       } catch (error) {
         skipUnreadable(error, onDamage);
@@ -70,7 +74,9 @@ async function* linesOf(
   const end = compression === 'none' ? to : Number.POSITIVE_INFINITY;
   let isAligned = resumeAt !== null || start === 0;
   const offset = resumeAt ?? Math.max(0, start - 1);
-  if (offset >= end) return;
+  if (offset >= end) {
+    return;
+  }
   const maxRecordBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
   const splitter = new LineSplitter({ where: file.uri, offset, maxRecordBytes, isQuoted: options.isQuoted ?? false });
   for await (const bytes of readContents(file, compression, offset, context)) {
@@ -82,9 +88,15 @@ async function* linesOf(
     }
     const isLast = splitter.offset >= end;
     const own = isLast ? lines.filter((line) => line.offset < end) : lines;
-    if (own.length > 0) yield { lines: own, bytes: bytes.length };
-    if (isLast) return;
+    if (own.length > 0) {
+      yield { lines: own, bytes: bytes.length };
+    }
+    if (isLast) {
+      return;
+    }
   }
   const rest = splitter.finish();
-  if (isAligned && rest.length > 0) yield { lines: rest, bytes: (rest[0] as Line).bytes.length };
+  if (isAligned && rest.length > 0) {
+    yield { lines: rest, bytes: (rest[0] as Line).bytes.length };
+  }
 }

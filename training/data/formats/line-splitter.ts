@@ -47,10 +47,16 @@ export class LineSplitter {
     for (;;) {
       const end = bytes.indexOf(NEWLINE, searched);
       const part = bytes.subarray(searched, end === -1 ? bytes.length : end);
-      if (this.#options.isQuoted && hasOddQuotes(part)) this.#isWithinQuotes = !this.#isWithinQuotes;
-      if (end === -1) break;
+      if (this.#options.isQuoted && hasOddQuotes(part)) {
+        this.#isWithinQuotes = !this.#isWithinQuotes;
+      }
+      if (end === -1) {
+        break;
+      }
       searched = end + 1;
-      if (this.#isWithinQuotes) continue;
+      if (this.#isWithinQuotes) {
+        continue;
+      }
       lines.push(this.#line(bytes.subarray(start, end), 1));
       start = searched;
     }
@@ -90,6 +96,8 @@ export class LineSplitter {
 
 function hasOddQuotes(bytes: Buffer): boolean {
   let isOdd = false;
-  for (let at = bytes.indexOf(QUOTE); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) isOdd = !isOdd;
+  for (let at = bytes.indexOf(QUOTE); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
+    isOdd = !isOdd;
+  }
   return isOdd;
 }

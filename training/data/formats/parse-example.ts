@@ -115,7 +115,9 @@ class FeaturePlaces {
     }
     const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
     // Remembers only the first features of a record with very many.
-    if (this.#turn < MAX_REMEMBERED) this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
+    if (this.#turn < MAX_REMEMBERED) {
+      this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
+    }
     return place;
   }
 }
@@ -123,32 +125,44 @@ class FeaturePlaces {
 const MAX_REMEMBERED = 256;
 
 function isSame(name: Uint8Array, bytes: Uint8Array, from: number, to: number): boolean {
-  if (name.length !== to - from) return false;
+  if (name.length !== to - from) {
+    return false;
+  }
   for (let index = 0; index < name.length; index++) {
-    if (name[index] !== bytes[from + index]) return false;
+    if (name[index] !== bytes[from + index]) {
+      return false;
+    }
   }
   return true;
 }
 
 function parserOf(name: string, schema: FixedLenFeature | VarLenFeature): Parser {
   const read = readerOf(name, schema.dtype);
-  if (!('shape' in schema)) return read;
+  if (!('shape' in schema)) {
+    return read;
+  }
   const { shape, dtype, default: whenMissing } = schema;
   const count = shape.reduce((product, size) => product * size, 1);
   const missing = whenMissing === undefined ? null : defaultOf(dtype, count, whenMissing);
   return (feature) => {
-    if (feature === null && missing === null) throw new TonyError('DATA_INVALID', `the example has no feature ${name}`);
+    if (feature === null && missing === null) {
+      throw new TonyError('DATA_INVALID', `the example has no feature ${name}`);
+    }
     const values = feature === null ? (missing as ReturnType<typeof read>) : read(feature);
     if (values.length !== count) {
       throw new TonyError('DATA_INVALID', `feature ${name} has ${values.length} values; its shape [${shape}] takes ${count}`);
     }
-    if (shape.length === 0) return values[0];
+    if (shape.length === 0) {
+      return values[0];
+    }
     return dtype === 'string' ? values : ({ values: values as Float32Array | Int32Array, shape } satisfies Column);
   };
 }
 
 function defaultOf(dtype: DType, count: number, value: number | Buffer | string): Float32Array | Int32Array | Buffer[] {
-  if (dtype === 'string') return new Array<Buffer>(count).fill(typeof value === 'string' ? Buffer.from(value) : (value as Buffer));
+  if (dtype === 'string') {
+    return new Array<Buffer>(count).fill(typeof value === 'string' ? Buffer.from(value) : (value as Buffer));
+  }
   return dtype === 'float32' ? new Float32Array(count).fill(value as number) : new Int32Array(count).fill(value as number);
 }
 
@@ -165,7 +179,9 @@ function readerOf<Values extends Float32Array | Int32Array | Buffer[]>(name: str
         feature.skip(tag & 7);
         continue;
       }
-      if (kind !== dtype) throw new TonyError('DATA_INVALID', `feature ${name} is ${kind}, not ${dtype}`);
+      if (kind !== dtype) {
+        throw new TonyError('DATA_INVALID', `feature ${name} is ${kind}, not ${dtype}`);
+      }
       const outer = feature.enter();
       values = readList(feature, name);
       feature.leave(outer);
@@ -189,7 +205,9 @@ function readInt32List(list: WireReader, name: string): Int32Array {
   let count = 0;
   scanInt64List(list, (low, high) => {
     const value = low | 0;
-    if (value >> 31 !== high) throw new TonyError('DATA_INVALID', `feature ${name} has a number that does not fit into 32 bits`);
+    if (value >> 31 !== high) {
+      throw new TonyError('DATA_INVALID', `feature ${name} has a number that does not fit into 32 bits`);
+    }
     values[count++] = value;
   });
   return values.slice(0, count);

@@ -33,8 +33,12 @@ export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
         for await (const bytes of readContents(file, compression, offset, context)) {
           const place = parser.offset;
           const items = parser.push(bytes);
-          if (items.length > 0) yield { items, from: place, bytes: bytes.length };
-          if (parser.isLost) return;
+          if (items.length > 0) {
+            yield { items, from: place, bytes: bytes.length };
+          }
+          if (parser.isLost) {
+            return;
+          }
         }
       } catch (error) {
         skipUnreadable(error, onDamage);
@@ -47,13 +51,17 @@ export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
 /** Returns a handler that throws or, with `skipDamaged`, reports the damage. */
 export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError) => void): (damage: TonyError) => void {
   return (damage) => {
-    if (options.skipDamaged !== true) throw damage;
+    if (options.skipDamaged !== true) {
+      throw damage;
+    }
     onSkip(damage);
   };
 }
 
 /** Treats content that cannot be unpacked as damage. */
 export function skipUnreadable(error: unknown, onDamage: (damage: TonyError) => void): void {
-  if ((error as { code?: unknown }).code !== 'DATA_INVALID') throw error;
+  if ((error as { code?: unknown }).code !== 'DATA_INVALID') {
+    throw error;
+  }
   onDamage(error as TonyError);
 }

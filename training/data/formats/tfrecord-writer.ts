@@ -30,12 +30,16 @@ export async function writeTfRecords(
   options: WriteTfRecordOptions = {},
 ): Promise<WrittenTfRecords> {
   const { compression = 'none', shards = 1 } = options;
-  if (!Number.isInteger(shards) || shards < 1) throw new TonyError('DATA_INVALID', `shards is ${shards}; it must be at least 1`);
+  if (!Number.isInteger(shards) || shards < 1) {
+    throw new TonyError('DATA_INVALID', `shards is ${shards}; it must be at least 1`);
+  }
   const uris = options.shards === undefined ? [uri] : Array.from({ length: shards }, (_, index) => shardName(uri, index, shards));
   const writers = uris.map((each) => new FileWriter(storage, each, compression));
   let count = 0;
   try {
-    for await (const record of records) await (writers[count++ % shards] as FileWriter).add(record);
+    for await (const record of records) {
+      await (writers[count++ % shards] as FileWriter).add(record);
+    }
     await Promise.all(writers.map((writer) => writer.end()));
   } catch (error) {
     await Promise.all(writers.map((writer) => writer.abandon(error)));
@@ -72,7 +76,9 @@ class FileWriter {
     const framed = encodeTfRecord(record);
     this.#pieces.push(framed);
     this.#bytes += framed.length;
-    if (this.#bytes >= PIECE_BYTES) await this.#flush();
+    if (this.#bytes >= PIECE_BYTES) {
+      await this.#flush();
+    }
   }
 
   async end(): Promise<void> {
@@ -87,12 +93,18 @@ class FileWriter {
   }
 
   async #flush(): Promise<void> {
-    if (this.#bytes === 0) return;
+    if (this.#bytes === 0) {
+      return;
+    }
     const piece = Buffer.concat(this.#pieces, this.#bytes);
     this.#pieces = [];
     this.#bytes = 0;
-    if (this.#input.destroyed) await this.#done;
-    if (!this.#input.write(piece)) await this.#drained();
+    if (this.#input.destroyed) {
+      await this.#done;
+    }
+    if (!this.#input.write(piece)) {
+      await this.#drained();
+    }
   }
 
   async #drained(): Promise<void> {
@@ -100,8 +112,11 @@ class FileWriter {
       const settle = () => {
         this.#input.off('drain', settle);
         this.#input.off('close', settle);
-        if (this.#input.destroyed) this.#done.then(() => resolve(), reject);
-        else resolve();
+        if (this.#input.destroyed) {
+          this.#done.then(() => resolve(), reject);
+        } else {
+          resolve();
+        }
       };
       this.#input.once('drain', settle);
       this.#input.once('close', settle);

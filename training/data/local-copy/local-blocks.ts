@@ -92,11 +92,15 @@ export class LocalBlocks {
   /** Returns the block; null if it is absent or damaged. */
   async get(name: string, onNotice: (message: string) => void): Promise<Buffer | null> {
     const place = this.#places.get(name);
-    if (place === undefined) return null;
+    if (place === undefined) {
+      return null;
+    }
     try {
       const bytes = Buffer.allocUnsafeSlow(place.length);
       const { bytesRead } = await this.#blocks.read(bytes, 0, place.length, place.offset);
-      if (bytesRead === place.length && crc32c(bytes) === place.crc) return bytes;
+      if (bytesRead === place.length && crc32c(bytes) === place.crc) {
+        return bytes;
+      }
       onNotice(`a local copy of data in ${this.#folder} is damaged; it is read from storage again`);
     } catch (error) {
       onNotice(`a local copy of data in ${this.#folder} cannot be read, it is read from storage again: ${messageOf(error)}`);
@@ -108,7 +112,9 @@ export class LocalBlocks {
   /** Stores the bytes if there is space. They must not change until the promise has resolved; it never rejects. */
   put(name: string, bytes: Uint8Array, onNotice: (message: string) => void): Promise<void> {
     this.#writing = this.#writing.then(async () => {
-      if (this.#isFull || this.#places.has(name)) return;
+      if (this.#isFull || this.#places.has(name)) {
+        return;
+      }
       try {
         await this.#write(name, bytes);
       } catch (error) {
@@ -120,11 +126,14 @@ export class LocalBlocks {
   }
 
   async #write(name: string, bytes: Uint8Array): Promise<void> {
-    if (this.#bytes + bytes.length > this.#limit) throw new Error(`local copies may use at most ${this.#limit} bytes (maxBytes)`);
+    if (this.#bytes + bytes.length > this.#limit) {
+      throw new Error(`local copies may use at most ${this.#limit} bytes (maxBytes)`);
+    }
     if (this.#bytes >= this.#lookAt) {
       const { bavail, bsize } = await statfs(this.#folder);
-      if (bavail * bsize - LOOK_EVERY_BYTES < this.#keepFree)
+      if (bavail * bsize - LOOK_EVERY_BYTES < this.#keepFree) {
         throw new Error(`${bavail * bsize} bytes are left on the disk (keepFreeBytes)`);
+      }
       this.#lookAt = this.#bytes + LOOK_EVERY_BYTES;
     }
     const place: Place = { offset: this.#bytes, length: bytes.length, crc: crc32c(bytes) };
@@ -143,7 +152,9 @@ function placesOf(index: string, size: number): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const line of index.split('\n')) {
     const [name, offset, length, crc] = parsed(line) ?? ['', 0, 0, 0];
-    if (name !== '' && offset + length <= size) places.set(name, { offset, length, crc });
+    if (name !== '' && offset + length <= size) {
+      places.set(name, { offset, length, crc });
+    }
   }
   return places;
 }
@@ -170,15 +181,21 @@ function takeFolder(place: string | undefined): Promise<string> {
 
 async function inheritFolder(place: string | undefined): Promise<string> {
   const base = place ?? (await containerScratch());
-  if (base === null) return await createScratchFolder();
+  if (base === null) {
+    return await createScratchFolder();
+  }
   const folder = join(base, '.tony-ts-copies');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const owner = join(folder, 'owner');
   if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
     const former = Number(await readFile(owner, 'utf8').catch(() => ''));
-    if (former === process.pid || isAlive(former)) return await createScratchFolder(place);
+    if (former === process.pid || isAlive(former)) {
+      return await createScratchFolder(place);
+    }
     await rm(owner, { force: true });
-    if (!(await createWhole(owner, `${process.pid}`, 0o600))) return await createScratchFolder(place);
+    if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
+      return await createScratchFolder(place);
+    }
   }
   removeAtEnd(folder);
   return folder;

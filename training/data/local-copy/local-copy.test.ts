@@ -76,7 +76,9 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
         expect(second).not.toEqual(first);
         expect(second.toSorted()).toEqual(first.toSorted());
         expect(await read(0)).toEqual(first);
-        for (let epoch = 2; epoch < 6; epoch++) await read(epoch);
+        for (let epoch = 2; epoch < 6; epoch++) {
+          await read(epoch);
+        }
         // Reading parts also fetches the whole blocks at the borders of the parts; whole files have no such borders.
         const borders = kind === 'parts of text' ? 2 * 4 * BLOCK_BYTES : 0;
         expect(storage.bytes).toBeLessThan(first.length * 10_100 + borders);
@@ -93,7 +95,11 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
     const all = await open(folder, place).toArray({ storage, share: { index: 0, count: 2 } });
     const reader = open(folder, place).read({ storage, share: { index: 0, count: 2 } });
     const taken: string[] = [];
-    for await (const element of reader) if (taken.push(element) === 300) break;
+    for await (const element of reader) {
+      if (taken.push(element) === 300) {
+        break;
+      }
+    }
     const rest = await open(folder, place).toArray({ storage, state: JSON.parse(JSON.stringify(reader.state())) as Json });
     expect([...taken, ...rest]).toEqual(all);
     const shares = await Promise.all(numbers(3).map((index) => open(folder, place).toArray({ storage, share: { index, count: 3 } })));
@@ -211,12 +217,16 @@ describe('local copies', () => {
           for await (const piece of (await copying.open(uri, { offset, length })) as AsyncIterable<Buffer>) {
             pieces.push(piece);
             count += piece.length;
-            if (stopAfter !== null && count >= stopAfter) break;
+            if (stopAfter !== null && count >= stopAfter) {
+              break;
+            }
           }
           const expected = content.subarray(offset, offset + length);
           const found = Buffer.concat(pieces);
           expect(found.equals(stopAfter === null ? expected : expected.subarray(0, found.length))).toBe(true);
-          if (stopAfter === null) expect(found.length).toBe(expected.length);
+          if (stopAfter === null) {
+            expect(found.length).toBe(expected.length);
+          }
         }
       }),
       { numRuns: 30 },

@@ -30,7 +30,9 @@ export async function withLocalCopies(
     onNotice(`no data are copied to this machine's disk, they are read from storage each time: ${messageOf(error)}`);
     return null;
   });
-  if (blocks === null) return storage;
+  if (blocks === null) {
+    return storage;
+  }
   const all = files.flatMap((file) => [file, ...(file.companions ?? [])]);
   return new CopyingStorage(storage, blocks, new Map(all.map((file) => [file.uri, file])), onNotice);
 }
@@ -50,7 +52,9 @@ class CopyingStorage implements Storage {
 
   async open(uri: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
     const file = this.#files.get(uri);
-    if (file === undefined) return await this.#storage.open(uri, range);
+    if (file === undefined) {
+      return await this.#storage.open(uri, range);
+    }
     const from = range.offset ?? 0;
     const to = Math.min(file.size, from + (range.length ?? file.size));
     return Readable.from(this.#read(file, from, to), { objectMode: false });
@@ -67,7 +71,9 @@ class CopyingStorage implements Storage {
       } else {
         const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
         // The file has been truncated; the consumer knows its expected length.
-        if (count === 0) return;
+        if (count === 0) {
+          return;
+        }
         at += count;
       }
     }
@@ -98,18 +104,24 @@ class CopyingStorage implements Storage {
     try {
       while (at < end) {
         const { done, value } = await pieces.next();
-        if (done) break;
+        if (done) {
+          break;
+        }
         await keeper.add(value);
         const wanted = value.subarray(Math.max(0, from - at), Math.max(0, to - at));
         at += value.length;
-        if (wanted.length > 0) yield wanted;
+        if (wanted.length > 0) {
+          yield wanted;
+        }
       }
     } finally {
       // If the consumer stops within a block, reads the rest of the block to store it; otherwise the whole block would be fetched again
       // next time.
       while (keeper.isWithinBlock) {
         const { done, value } = await pieces.next().catch(() => ({ done: true as const, value: undefined }));
-        if (done) break;
+        if (done) {
+          break;
+        }
         await keeper.add(value);
       }
       stream.destroy();
@@ -121,7 +133,9 @@ class CopyingStorage implements Storage {
   /** The start of the first local block after the block of `from`. */
   #firstKept(file: DataFile, from: number, to: number): number {
     for (let block = Math.floor(from / BLOCK_BYTES) + 1; block * BLOCK_BYTES < to; block++) {
-      if (this.#blocks.has(nameOf(file, block))) return block * BLOCK_BYTES;
+      if (this.#blocks.has(nameOf(file, block))) {
+        return block * BLOCK_BYTES;
+      }
     }
     return to;
   }
@@ -191,7 +205,9 @@ class BlockKeeper {
       const copied = piece.copy(this.#block, this.#filled, used);
       used += copied;
       this.#filled += copied;
-      if (this.#filled < length) return;
+      if (this.#filled < length) {
+        return;
+      }
       // Fills the next block while this one is written, so that at most two blocks are in memory.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);

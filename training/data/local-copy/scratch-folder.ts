@@ -15,7 +15,9 @@ const folders = new Set<string>();
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
-  if (taskFile === '') return null;
+  if (taskFile === '') {
+    return null;
+  }
   const folder = join(dirname(taskFile), CONTAINER_LAYOUT.scratch);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   return folder;
@@ -27,7 +29,9 @@ export async function containerScratch(): Promise<string | null> {
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());
-  if (scratch !== null) await removeLeftOvers(scratch);
+  if (scratch !== null) {
+    await removeLeftOvers(scratch);
+  }
   const folder = await mkdtemp(join(scratch ?? tmpdir(), `${PREFIX}${process.pid}-`));
   removeAtEnd(folder);
   return folder;
@@ -41,7 +45,9 @@ async function removeLeftOvers(scratch: string): Promise<void> {
 }
 
 export function isAlive(pid: number): boolean {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
+  if (!Number.isInteger(pid) || pid <= 0) {
+    return false;
+  }
   try {
     process.kill(pid, 0);
     return true;
@@ -51,16 +57,22 @@ export function isAlive(pid: number): boolean {
 }
 
 export function removeAtEnd(folder: string): void {
-  if (folders.size === 0) process.on('exit', removeFolders);
+  if (folders.size === 0) {
+    process.on('exit', removeFolders);
+  }
   folders.add(folder);
 }
 
 export async function removeScratchFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   folders.delete(folder);
-  if (folders.size === 0) process.off('exit', removeFolders);
+  if (folders.size === 0) {
+    process.off('exit', removeFolders);
+  }
 }
 
 function removeFolders(): void {
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+  for (const folder of folders) {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

@@ -28,9 +28,12 @@ export async function* claimSplits({ fingerprint, splits }: SplitList, signal: A
   await ask(SPLITS_JOIN, { log });
   for (;;) {
     const answer = await ask(SPLITS_NEXT, { at: log.length, done: log });
-    if (answer === 'over') return;
-    if (answer === SPLITS_FORGOTTEN) await ask(SPLITS_JOIN, { log });
-    else if (answer !== 'wait') {
+    if (answer === 'over') {
+      return;
+    }
+    if (answer === SPLITS_FORGOTTEN) {
+      await ask(SPLITS_JOIN, { log });
+    } else if (answer !== 'wait') {
       const { split } = answer as { split: number };
       log.push(split);
       yield split;

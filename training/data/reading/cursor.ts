@@ -31,7 +31,9 @@ export class Cursor<T> {
       const all = this.#chunk.items;
       const to = Math.min(all.length, this.#used + count - items.length);
       bytes += (this.#chunk.bytes * (to - this.#used)) / all.length;
-      for (let index = this.#used; index < to; index++) items.push(all[index] as T);
+      for (let index = this.#used; index < to; index++) {
+        items.push(all[index] as T);
+      }
       this.#used = to;
     }
     return { items, bytes };
@@ -39,7 +41,9 @@ export class Cursor<T> {
 
   /** Returns the next element if it is in memory, as most are, without waiting. */
   poll(): { readonly value: T } | null {
-    if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) return null;
+    if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
+      return null;
+    }
     return { value: this.#chunk.items[this.#used++] as T };
   }
 
@@ -55,7 +59,9 @@ export class Cursor<T> {
   /** Also frees elements that were read and not taken. The position remains available. */
   async close(): Promise<void> {
     if (!this.#isClosed) {
-      for (let index = this.#used; index < this.#chunk.items.length; index++) disposeElement(this.#chunk.items[index]);
+      for (let index = this.#used; index < this.#chunk.items.length; index++) {
+        disposeElement(this.#chunk.items[index]);
+      }
     }
     this.#isClosed = true;
     await this.#stream.close();
@@ -63,12 +69,18 @@ export class Cursor<T> {
 
   /** Reads until the chunk has unused elements; false at the end of the stream. */
   async #fill(): Promise<boolean> {
-    if (this.#isClosed) return false;
+    if (this.#isClosed) {
+      return false;
+    }
     while (this.#used === this.#chunk.items.length || this.#toSkip > 0) {
       const chunk = await this.#stream.next();
-      if (chunk === null) return false;
+      if (chunk === null) {
+        return false;
+      }
       const skipped = Math.min(this.#toSkip, chunk.items.length);
-      for (let index = 0; index < skipped; index++) disposeElement(chunk.items[index]);
+      for (let index = 0; index < skipped; index++) {
+        disposeElement(chunk.items[index]);
+      }
       this.#chunk = chunk;
       this.#used = skipped;
       this.#toSkip -= skipped;

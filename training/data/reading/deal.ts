@@ -8,7 +8,9 @@ import type { Chunk, ChunkStream } from './stream.ts';
  * State: the position in the stream, and the number of elements before it.
  */
 export function deal<T>(open: (from: Json) => ChunkStream<T>, share: Share, from: Json): ChunkStream<T> {
-  if (share.count === 1) return open(from);
+  if (share.count === 1) {
+    return open(from);
+  }
   const [at, before] = (from ?? [null, 0]) as [Json, number];
   return new DealtStream(open(at), share, before);
 }
@@ -26,13 +28,18 @@ class DealtStream<T> implements ChunkStream<T> {
 
   async next(): Promise<Chunk<T> | null> {
     const chunk = await this.#stream.next();
-    if (chunk === null) return null;
+    if (chunk === null) {
+      return null;
+    }
     const before = this.#before;
     this.#before += chunk.items.length;
     const items: T[] = [];
     for (const [index, item] of chunk.items.entries()) {
-      if ((before + index) % this.#share.count === this.#share.index) items.push(item);
-      else disposeElement(item);
+      if ((before + index) % this.#share.count === this.#share.index) {
+        items.push(item);
+      } else {
+        disposeElement(item);
+      }
     }
     return { items, from: [chunk.from, before], bytes: (chunk.bytes * items.length) / Math.max(1, chunk.items.length) };
   }

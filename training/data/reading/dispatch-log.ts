@@ -70,9 +70,13 @@ export class DispatchLog {
     const others = all.map(parseState).filter((passes) => passes.length > 0);
     this.#first = firstNumber(own);
     this.#farthest = Math.max(0, ...others.map(firstNumber));
-    for (const pass of own) this.#add(pass, { log: pass.log, isRestored: true, isBegun: true });
+    for (const pass of own) {
+      this.#add(pass, { log: pass.log, isRestored: true, isBegun: true });
+    }
     for (const pass of others.flat()) {
-      if (pass.number >= this.#first && this.#find(pass) === undefined) this.#add(pass, { log: [], isRestored: true, isBegun: false });
+      if (pass.number >= this.#first && this.#find(pass) === undefined) {
+        this.#add(pass, { log: [], isRestored: true, isBegun: false });
+      }
     }
   }
 
@@ -94,7 +98,11 @@ export class DispatchLog {
 
   /** Registers the logs of all restored passes. Other readers, which may be ahead or behind, receive no splits before. */
   begin(signal: AbortSignal): void {
-    for (const each of this.#logs) if (each.isRestored && !each.isOver) this.#register(each, signal);
+    for (const each of this.#logs) {
+      if (each.isRestored && !each.isOver) {
+        this.#register(each, signal);
+      }
+    }
   }
 
   /**
@@ -116,7 +124,9 @@ export class DispatchLog {
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));
     let number = this.#first;
-    while (taken.has(number)) number++;
+    while (taken.has(number)) {
+      number++;
+    }
     return number;
   }
 
@@ -131,7 +141,9 @@ export class DispatchLog {
   }
 
   #register(each: PassLog, signal: AbortSignal): Registration {
-    if (each.registration !== null) return each.registration;
+    if (each.registration !== null) {
+      return each.registration;
+    }
     const giver = this.#giver ?? splitGiver(this.#share);
     const place: PassPlace = { ...each.pass, kind: 'shares', reading: giver.begin(each.pass, this.#share), share: this.#share };
     const done = giver.join(place, each.log, each.isRestored, signal);
@@ -159,14 +171,20 @@ export class OpenPass {
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;
     const known = log[at];
-    if (isOver) return known ?? null;
+    if (isOver) {
+      return known ?? null;
+    }
     // Also for a known split, because other readers may wait for this log.
     const { giver, place, done } = this.#register(signal);
     await done;
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      return known;
+    }
     const next = await giver.next(place, log, signal);
     // This is the only writer of the log: a reader has a pass open only once at a time.
-    if (next !== null) log.push(next);
+    if (next !== null) {
+      log.push(next);
+    }
     return next;
   }
 
@@ -177,7 +195,9 @@ export class OpenPass {
 
 function parseState(stored: Json): StoredPass[] {
   const parsed = z.array(storedPass).safeParse(stored ?? []);
-  if (!parsed.success) throw otherFiles();
+  if (!parsed.success) {
+    throw otherFiles();
+  }
   return parsed.data;
 }
 
@@ -193,9 +213,13 @@ export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null 
 
 /** The earliest pass that a reader's position contains; null if there is none. */
 function firstPassIn(at: Json): number | null {
-  if (typeof at !== 'object' || at === null) return null;
+  if (typeof at !== 'object' || at === null) {
+    return null;
+  }
   const place = dispatchedPlace(at);
-  if (place !== null) return place[0];
+  if (place !== null) {
+    return place[0];
+  }
   const inner = Object.values(at).flatMap((each: Json) => firstPassIn(each) ?? []);
   return inner.length === 0 ? null : Math.min(...inner);
 }

@@ -52,7 +52,9 @@ export class DispatchedStream<T> implements ChunkStream<T> {
       if (this.#chunks === null) {
         const index = await this.#pass.split(this.#number, this.#context.signal);
         if (index === null) {
-          if (this.#number === 0 && this.#splits.length > 0) this.#context.onPassedOver?.();
+          if (this.#number === 0 && this.#splits.length > 0) {
+            this.#context.onPassedOver?.();
+          }
           return null;
         }
         this.#chunks = this.#format.read(this.#splits[index] as Split, this.#at, this.#context);

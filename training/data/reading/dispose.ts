@@ -1,11 +1,17 @@
 /** Frees the tensors in an element that is no longer needed. */
 export function disposeElement(element: unknown): void {
-  if (typeof element !== 'object' || element === null || ArrayBuffer.isView(element)) return;
+  if (typeof element !== 'object' || element === null || ArrayBuffer.isView(element)) {
+    return;
+  }
   if ('dispose' in element && typeof element.dispose === 'function') {
     element.dispose();
     return;
   }
   // Skips arrays of numbers, which may be long and contain no tensors.
-  if (Array.isArray(element) && typeof element[0] !== 'object') return;
-  for (const part of Object.values(element)) disposeElement(part);
+  if (Array.isArray(element) && typeof element[0] !== 'object') {
+    return;
+  }
+  for (const part of Object.values(element)) {
+    disposeElement(part);
+  }
 }

@@ -28,8 +28,12 @@ export async function listFiles(storage: Storage, files: Files): Promise<DataFil
   const found = new Map<string, DataFile>();
   for (const pattern of typeof files === 'string' ? [files] : files) {
     const entries = await entriesOf(storage, uriOf(pattern));
-    if (entries.length === 0) throw new TonyError('NOT_FOUND', `no file matches ${pattern}`);
-    for (const { uri, size, modifiedAt } of entries) found.set(uri, { uri, size, modifiedAt });
+    if (entries.length === 0) {
+      throw new TonyError('NOT_FOUND', `no file matches ${pattern}`);
+    }
+    for (const { uri, size, modifiedAt } of entries) {
+      found.set(uri, { uri, size, modifiedAt });
+    }
   }
   return [...found.values()].sort((a, b) => (a.uri < b.uri ? -1 : 1));
 }
@@ -60,8 +64,9 @@ export function listerOfColumns(columns: readonly Files[]): FileLister {
 /** A hash that identifies a list of files and their content. */
 export function fingerprint(files: readonly DataFile[]): string {
   const hash = createHash('sha256');
-  for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])]))
+  for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])])) {
     hash.update(`${uri}\0${size}\0${modifiedAt}\n`);
+  }
   return hash.digest('hex').slice(0, 16);
 }
 
@@ -73,7 +78,9 @@ export function otherFiles(): TonyError {
 }
 
 function uriOf(place: string): string {
-  if (isUri(place)) return place;
+  if (isUri(place)) {
+    return place;
+  }
   const [folder = '', ...names] = segmentsOf(isAbsolute(place) ? place : resolve(place));
   return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
 }
@@ -90,13 +97,17 @@ async function entriesOf(storage: Storage, uri: string): Promise<Entry[]> {
   const isFile = /^file:/i.test(root);
   const names = path.split('/').map((name) => (isFile ? decoded(name) : name));
   const first = names.findIndex(isPattern);
-  if (first === -1) return await filesAt(storage, uri);
+  if (first === -1) {
+    return await filesAt(storage, uri);
+  }
   let folders: string[] = [joinUri(`${root}/`, ...names.slice(0, first))];
   for (const [depth, name] of names.slice(first).entries()) {
     const isLast = first + depth === names.length - 1;
     const matches = matcherOf(name);
     const entries = (await Promise.all(folders.map((folder) => storage.list(folder)))).flat().filter((entry) => matches(entry.name));
-    if (isLast) return (await Promise.all(entries.map((entry) => (entry.type === 'file' ? [entry] : filesIn(storage, entry.uri))))).flat();
+    if (isLast) {
+      return (await Promise.all(entries.map((entry) => (entry.type === 'file' ? [entry] : filesIn(storage, entry.uri))))).flat();
+    }
     folders = entries.filter(({ type }) => type === 'folder').map((entry) => entry.uri);
   }
   return [];
@@ -104,7 +115,9 @@ async function entriesOf(storage: Storage, uri: string): Promise<Entry[]> {
 
 async function filesAt(storage: Storage, uri: string): Promise<Entry[]> {
   const entry = await storage.stat(uri);
-  if (entry === null) return [];
+  if (entry === null) {
+    return [];
+  }
   return entry.type === 'file' ? [entry] : await filesIn(storage, uri);
 }
 

@@ -65,13 +65,17 @@ export function undispatchable(): TonyError {
  * @throws TonyError USAGE if the part is dispatched, directly or within.
  */
 export function undispatched(context: ReadContext): ReadContext {
-  if (context.dispatch === true) throw undispatchable();
+  if (context.dispatch === true) {
+    throw undispatchable();
+  }
   return { ...context, dispatchLog: undefined };
 }
 
 /** @throws TonyError DATA_INVALID when a dataset with `method` is read split by split. */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
-  if (context.split === undefined) return;
+  if (context.split === undefined) {
+    return;
+  }
   throw new TonyError('DATA_INVALID', `a dataset with ${method} cannot be read split by split: ${why}`, {
     hint: `Remove ${method} from the dataset.`,
   });

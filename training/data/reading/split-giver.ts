@@ -95,8 +95,11 @@ class ServedSplits implements SplitGiver {
   async next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null> {
     for (;;) {
       const { answer } = await this.#services.ask(SPLITS_NEXT, { ...place, share: { ...place.share }, at: log.length }, signal);
-      if (answer === SPLITS_FORGOTTEN) await this.join(place, log, true, signal);
-      else if (answer !== 'wait') return answer === 'over' ? null : (answer as { split: number }).split;
+      if (answer === SPLITS_FORGOTTEN) {
+        await this.join(place, log, true, signal);
+      } else if (answer !== 'wait') {
+        return answer === 'over' ? null : (answer as { split: number }).split;
+      }
     }
   }
 }
@@ -125,7 +128,9 @@ export class OwnSplits {
       const { kind, splits, fingerprint, share } = place;
       pass = new SplitPass({ kind, splits, fingerprint, awaited: restored ? share.count : 0 });
       this.#passes.set(key, pass);
-      for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) this.#passes.delete(old);
+      for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) {
+        this.#passes.delete(old);
+      }
     }
     pass.tell(String(place.share.index), log);
   }
@@ -134,10 +139,16 @@ export class OwnSplits {
     for (;;) {
       signal.throwIfAborted();
       const pass = this.#passes.get(keyOf(place));
-      if (pass === undefined) this.#join(place, log, true);
+      if (pass === undefined) {
+        this.#join(place, log, true);
+      }
       const next: NextSplit = pass?.next(String(place.share.index), log.length) ?? 'wait';
-      if (next === 'over') return null;
-      if (next !== 'wait') return next.split;
+      if (next === 'over') {
+        return null;
+      }
+      if (next !== 'wait') {
+        return next.split;
+      }
       await pause(PAUSE_MS, signal);
     }
   }

@@ -36,7 +36,9 @@ describe('shares', () => {
   it('rejects logs that contradict each other', () => {
     const pass = open(3, 2);
     pass.tell('0', [1]);
-    for (const log of [[1], [0, 0], [7], [-1], [0.5]]) expect(() => pass.tell('1', log)).toThrow(/do not match/);
+    for (const log of [[1], [0, 0], [7], [-1], [0.5]]) {
+      expect(() => pass.tell('1', log)).toThrow(/do not match/);
+    }
     expect(() => pass.tell('0', [2])).toThrow(/do not match/);
     expect(() => open(2_000_000)).toThrow(/the maximum is/);
   });
@@ -64,25 +66,33 @@ describe('shares', () => {
             told.add(share);
           }
           const event = turn > 2000 ? 5 : below(20);
-          if (event === 0) checkpoint = structuredClone(now);
-          else if (event === 1) {
+          if (event === 0) {
+            checkpoint = structuredClone(now);
+          } else if (event === 1) {
             now = structuredClone(checkpoint);
             const isFresh = now.every(({ log }) => log.length === 0);
             pass = open(splits, isFresh ? 0 : shares);
             told.clear();
             over = new Set();
-          } else if (event === 2) pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
-          else if (event === 3 && place.log.length > 0) {
+          } else if (event === 2) {
+            pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
+          } else if (event === 3 && place.log.length > 0) {
             // A second reader of the same share, or a repeated request.
             const at = below(place.log.length);
             expect(pass.next(String(share), at)).toEqual({ split: place.log[at] });
-          } else if (event < 9 && place.used < place.log.length) place.used++;
-          else {
+          } else if (event < 9 && place.used < place.log.length) {
+            place.used++;
+          } else {
             const next = pass.next(String(share), place.log.length);
-            if (next === 'over') over.add(share);
-            else if (next !== 'wait') place.log.push(next.split);
+            if (next === 'over') {
+              over.add(share);
+            } else if (next !== 'wait') {
+              place.log.push(next.split);
+            }
           }
-          if (turn > 100_000) throw new Error('does not end');
+          if (turn > 100_000) {
+            throw new Error('does not end');
+          }
         }
         const used = now.flatMap(({ log }) => log).sort((a, b) => a - b);
         expect(used).toEqual(Array.from({ length: splits }, (_, split) => split));
@@ -112,19 +122,29 @@ describe('workers', () => {
             pass.leave(reader);
             lives[worker] = (lives[worker] as number) + 1;
             held[worker] = { log: [], finished: 0, over: false };
-          } else if (event === 1) pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
-          else if (own.finished < own.log.length) {
+          } else if (event === 1) {
+            pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
+          } else if (own.finished < own.log.length) {
             const split = own.log[own.finished] as number;
-            if (pass.done(reader, split)) counted.push(split);
+            if (pass.done(reader, split)) {
+              counted.push(split);
+            }
             // The answer was lost, and the message is repeated.
-            if (event === 2) expect(pass.done(reader, split)).toBe(false);
+            if (event === 2) {
+              expect(pass.done(reader, split)).toBe(false);
+            }
             own.finished++;
           } else {
             const next = pass.next(reader, own.log.length);
-            if (next === 'over') own.over = true;
-            else if (next !== 'wait') own.log.push(next.split);
+            if (next === 'over') {
+              own.over = true;
+            } else if (next !== 'wait') {
+              own.log.push(next.split);
+            }
           }
-          if (turn > 100_000) throw new Error('does not end');
+          if (turn > 100_000) {
+            throw new Error('does not end');
+          }
         }
         expect([...counted].sort((a, b) => a - b)).toEqual(Array.from({ length: splits }, (_, split) => split));
       }),

@@ -52,7 +52,9 @@ export class SplitPass {
 
   static restore(stored: StoredPass): SplitPass {
     const pass = new SplitPass(stored);
-    for (const [reader, log] of Object.entries(stored.logs)) pass.tell(reader, log);
+    for (const [reader, log] of Object.entries(stored.logs)) {
+      pass.tell(reader, log);
+    }
     for (const split of stored.done) {
       pass.#done.add(split);
       pass.#taken.add(split);
@@ -80,7 +82,9 @@ export class SplitPass {
         hint: "Restore all readers' states from one checkpoint, and read the same number of datasets in the same order on each worker.",
       });
     }
-    for (const split of news) this.#taken.add(split);
+    for (const split of news) {
+      this.#taken.add(split);
+    }
     this.#logs.set(reader, [...mine, ...news]);
     return known === undefined || news.length > 0;
   }
@@ -88,13 +92,20 @@ export class SplitPass {
   /** Returns entry `at` of a reader's log, and assigns a split for a new entry. */
   next(reader: string, at: number): NextSplit {
     const log = this.#logs.get(reader);
-    if (log === undefined || at > log.length)
+    if (log === undefined || at > log.length) {
       throw new TonyError('INTERNAL', `reader ${reader} asks for split ${at} of its ${log?.length ?? 0}`);
+    }
     const known = log[at];
-    if (known !== undefined) return { split: known };
-    if (this.#logs.size < this.description.awaited) return 'wait';
+    if (known !== undefined) {
+      return { split: known };
+    }
+    if (this.#logs.size < this.description.awaited) {
+      return 'wait';
+    }
     const { splits, kind } = this.description;
-    while (this.#lowest < splits && this.#taken.has(this.#lowest)) this.#lowest++;
+    while (this.#lowest < splits && this.#taken.has(this.#lowest)) {
+      this.#lowest++;
+    }
     if (this.#lowest < splits) {
       log.push(this.#lowest);
       this.#taken.add(this.#lowest);
@@ -109,7 +120,9 @@ export class SplitPass {
    * to the worker.
    */
   done(reader: string, split: number): boolean {
-    if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) return false;
+    if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) {
+      return false;
+    }
     this.#done.add(split);
     return true;
   }
@@ -117,7 +130,9 @@ export class SplitPass {
   /** Releases the unfinished splits of a failed worker for other workers. */
   leave(reader: string): void {
     for (const split of this.#logs.get(reader) ?? []) {
-      if (this.#done.has(split)) continue;
+      if (this.#done.has(split)) {
+        continue;
+      }
       this.#taken.delete(split);
       this.#lowest = Math.min(this.#lowest, split);
     }

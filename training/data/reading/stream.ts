@@ -29,7 +29,9 @@ export class DeferredStream<T> implements ChunkStream<T> {
   }
 
   async next(): Promise<Chunk<T> | null> {
-    if (this.#isClosed) return null;
+    if (this.#isClosed) {
+      return null;
+    }
     this.#stream ??= this.#open();
     return await (await this.#stream).next();
   }

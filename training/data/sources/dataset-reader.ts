@@ -57,7 +57,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
   constructor(node: DatasetNode<T>, options: ReadOptions) {
     const stored = (options.state ?? null) as unknown as ReaderState | null;
     const [index, count] = stored?.share ?? [options.share?.index ?? 0, options.share?.count ?? 1];
-    if (!(index >= 0 && index < count)) throw new TonyError('DATA_INVALID', `there is no share ${index} of ${count}`);
+    if (!(index >= 0 && index < count)) {
+      throw new TonyError('DATA_INVALID', `there is no share ${index} of ${count}`);
+    }
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
     const all = (options.states ?? []).map((state) => (state as unknown as ReaderState | null)?.splits ?? null);
     this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, all, options.splits ?? null);
@@ -81,7 +83,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     };
     const open = async (at: Json) => {
       const storage = options.storage ?? (await openStorage());
-      if (options.storage === undefined) this.#ownStorage = storage;
+      if (options.storage === undefined) {
+        this.#ownStorage = storage;
+      }
       this.#dispatchLog.begin(signal);
       return node.open({ ...context, storage }, at);
     };
@@ -95,7 +99,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
 
   /** The position of the reader as JSON; small, regardless of read-ahead and shuffling. null if no reader can resume from it (feeds). */
   state(): Json {
-    if (!this.#isRepeatable) return null;
+    if (!this.#isRepeatable) {
+      return null;
+    }
     const at = this.#cursor.state() as unknown as Json;
     const splits = this.#dispatchLog.state(at);
     return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
@@ -112,9 +118,13 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
   }
 
   async #awaitNext(): Promise<IteratorResult<T, undefined>> {
-    if (this.#isClosed) return { done: true, value: undefined };
+    if (this.#isClosed) {
+      return { done: true, value: undefined };
+    }
     const { items } = await this.#closingOnError(() => this.#cursor.take(1));
-    if (items.length > 0) return { done: false, value: items[0] as T };
+    if (items.length > 0) {
+      return { done: false, value: items[0] as T };
+    }
     await this.return();
     return { done: true, value: undefined };
   }
@@ -158,11 +168,15 @@ export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOption
   };
   const stream = node.open(context, null);
   try {
-    while ((await stream.next()) !== null);
+    while ((await stream.next()) !== null) {}
   } finally {
     await stream.close();
-    if (options.storage === undefined) storage.close();
+    if (options.storage === undefined) {
+      storage.close();
+    }
   }
-  if (told === null) throw new TonyError('DATA_INVALID', 'the dataset has no splits, because it does not come from files');
+  if (told === null) {
+    throw new TonyError('DATA_INVALID', 'the dataset has no splits, because it does not come from files');
+  }
   return told;
 }

@@ -106,16 +106,26 @@ async function numberFiles(kind: Kind, counts: readonly number[]): Promise<strin
 }
 
 function fileOf(kind: Kind, values: readonly number[]): Record<string, string | Buffer> {
-  if (kind.startsWith('tfrecord')) return { part: tfRecordFile(values.map(String)) };
-  if (kind === 'jsonl') return { part: values.map((value) => `${JSON.stringify({ value })}\n`).join('') };
-  if (kind === 'csv') return { part: `name,value\n${values.map((value) => `a,${value}\n`).join('')}` };
-  if (kind === 'lines') return { part: values.map((value) => `${value}\n`).join('') };
+  if (kind.startsWith('tfrecord')) {
+    return { part: tfRecordFile(values.map(String)) };
+  }
+  if (kind === 'jsonl') {
+    return { part: values.map((value) => `${JSON.stringify({ value })}\n`).join('') };
+  }
+  if (kind === 'csv') {
+    return { part: `name,value\n${values.map((value) => `a,${value}\n`).join('')}` };
+  }
+  if (kind === 'lines') {
+    return { part: values.map((value) => `${value}\n`).join('') };
+  }
   const file = (width: number) => {
     const bytes = Buffer.alloc(4 + 8 + values.length * width * 4);
     bytes.set([0, 0, 12, 2]);
     bytes.writeUInt32BE(values.length, 4);
     bytes.writeUInt32BE(width, 8);
-    for (const [row, value] of values.entries()) bytes.fill(int32(value), 12 + row * width * 4, 12 + (row + 1) * width * 4);
+    for (const [row, value] of values.entries()) {
+      bytes.fill(int32(value), 12 + row * width * 4, 12 + (row + 1) * width * 4);
+    }
     return bytes;
   };
   return kind === 'idx pairs' ? { part: file(3), other: file(50) } : { part: file(3) };
@@ -199,7 +209,9 @@ describe('any pipeline', () => {
           const taken: number[] = [];
           while (taken.length < stop) {
             const { done, value } = await reader.next();
-            if (done) break;
+            if (done) {
+              break;
+            }
             taken.push(value);
           }
           const state = JSON.parse(JSON.stringify(reader.state())) as Json;
@@ -234,7 +246,9 @@ describe('shuffle', () => {
       read(1, 2),
     ]);
     expect(new Set(orders.map(String)).size).toBe(orders.length);
-    for (const order of orders) expect([...order].sort((a, b) => a - b)).toEqual(numbers(300));
+    for (const order of orders) {
+      expect([...order].sort((a, b) => a - b)).toEqual(numbers(300));
+    }
     // The first third of the shuffled elements contains all files.
     expect(new Set((orders[0] as number[]).slice(0, 100).map((value) => Math.floor(value / 100))).size).toBe(3);
     // With a buffer of one element, only the order of the files changes.
@@ -252,7 +266,9 @@ describe('shuffle', () => {
         row[place] = (row[place] as number) + 1;
       });
     }
-    for (const count of places.flat()) expect(Math.abs(count - 500)).toBeLessThan(120);
+    for (const count of places.flat()) {
+      expect(Math.abs(count - 500)).toBeLessThan(120);
+    }
   });
 
   test('repeats its order in each epoch without reshuffling, and in each run with a seed', async () => {
@@ -315,17 +331,23 @@ describe('map, filter, flatMap', () => {
     for (const parallelCalls of [1, 4]) {
       const failing = fromArray(numbers(40)).map(
         (value) => {
-          if (value === 7) throw new RangeError('seven');
+          if (value === 7) {
+            throw new RangeError('seven');
+          }
           return value;
         },
         { parallelCalls },
       );
       const seen: number[] = [];
       const loop = async () => {
-        for await (const value of failing.read({ storage })) seen.push(value);
+        for await (const value of failing.read({ storage })) {
+          seen.push(value);
+        }
       };
       await expect(loop()).rejects.toThrow(RangeError);
-      if (parallelCalls > 1) expect(seen).toEqual(numbers(7));
+      if (parallelCalls > 1) {
+        expect(seen).toEqual(numbers(7));
+      }
     }
   });
 });
@@ -370,7 +392,9 @@ describe('prefetch', () => {
   test('reads ahead up to its limit of elements', async () => {
     let made = 0;
     const source = fromGenerator(function* () {
-      for (;;) yield made++;
+      for (;;) {
+        yield made++;
+      }
     });
     const reader = source.batch(1).prefetch(5).read({ storage });
     await reader.next();
@@ -418,7 +442,9 @@ class TroubledStorage extends FileStorage {
       for await (const chunk of inner as AsyncIterable<Buffer>) {
         yield chunk.subarray(0, breakAfter - bytes);
         bytes += chunk.length;
-        if (bytes >= breakAfter) throw new TonyError('HDFS_UNREACHABLE', 'the connection broke');
+        if (bytes >= breakAfter) {
+          throw new TonyError('HDFS_UNREACHABLE', 'the connection broke');
+        }
       }
     };
     return Readable.from(broken(), { objectMode: false, highWaterMark: 1024 }).once('close', () => {
@@ -452,11 +478,15 @@ describe('storage', () => {
       dataset.cache(),
     ];
     for (const variant of variants) {
-      for await (const _ of variant.read({ storage: troubled })) break;
+      for await (const _ of variant.read({ storage: troubled })) {
+        break;
+      }
       await expect.poll(() => troubled.open_).toBe(0);
       const controller = new AbortController();
       const loop = async () => {
-        for await (const _ of variant.read({ storage: troubled, signal: controller.signal })) controller.abort(new Error('enough'));
+        for await (const _ of variant.read({ storage: troubled, signal: controller.signal })) {
+          controller.abort(new Error('enough'));
+        }
       };
       await expect(loop()).rejects.toThrow('enough');
       await expect.poll(() => troubled.open_).toBe(0);
@@ -526,7 +556,9 @@ describe('cache', () => {
     const folder = await folderWith();
     const { pid } = spawnSync('true');
     const [left, living] = [join(folder, `.tony-ts-dataset-${pid}-abcdef`), join(folder, `.tony-ts-dataset-${process.ppid}-abcdef`)];
-    for (const place of [left, living]) await mkdir(place);
+    for (const place of [left, living]) {
+      await mkdir(place);
+    }
     await fromArray([1, 2]).cache({ disk: true, folder }).toArray({ storage });
     const names = await readdir(folder);
     expect(names).toHaveLength(2);

@@ -55,7 +55,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   /** The elements of this dataset, followed by those of the others. */
   concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
     const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
-    if (misfit) throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be concatenated');
+    if (misfit) {
+      throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be concatenated');
+    }
     return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
   }
 
@@ -115,7 +117,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   /** Keeps every `shards`-th element of the whole dataset, starting with number `index`. */
   shard(shards: number, index: number): Dataset<T> {
     count('shards', shards, 1);
-    if (count('shard', index, 0) >= shards) throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
+    if (count('shard', index, 0) >= shards) {
+      throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
+    }
     return this.#with(new ShardNode(this.node, { index, count: shards }));
   }
 
@@ -180,7 +184,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   /** Reads all elements into memory; for small datasets. */
   async toArray(options: ReadOptions = {}): Promise<T[]> {
     const elements: T[] = [];
-    for await (const element of this.read(options)) elements.push(element);
+    for await (const element of this.read(options)) {
+      elements.push(element);
+    }
     return elements;
   }
 

@@ -29,10 +29,12 @@ let readings = 0;
  */
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const { producers = 1 } = options;
-  if (!/^[\w.-]{1,100}$/.test(name))
+  if (!/^[\w.-]{1,100}$/.test(name)) {
     throw new TonyError('DATA_INVALID', `"${name}" is not a valid name of a feed: use letters, digits, dots and dashes`);
-  if (!Number.isInteger(producers) || producers < 1)
+  }
+  if (!Number.isInteger(producers) || producers < 1) {
     throw new TonyError('DATA_INVALID', `producers is ${producers}; it must be at least 1`);
+  }
   return new Dataset(new FeedNode(name, producers));
 }
 
@@ -100,12 +102,15 @@ class FeedStream implements ChunkStream<Buffer> {
       this.#coming ??= this.#ask();
       const { answer, body } = await this.#coming;
       this.#coming = null;
-      if (answer === 'over') this.#isOver = true;
-      else if (answer !== 'wait') {
+      if (answer === 'over') {
+        this.#isOver = true;
+      } else if (answer !== 'wait') {
         this.#at++;
         this.#coming = this.#ask();
         const items = recordsIn(body, (answer as { lengths: readonly number[] }).lengths);
-        if (items.length > 0) return { items, from: null, bytes: body.length };
+        if (items.length > 0) {
+          return { items, from: null, bytes: body.length };
+        }
       }
     }
     return null;
@@ -113,7 +118,9 @@ class FeedStream implements ChunkStream<Buffer> {
 
   async close(): Promise<void> {
     this.#closing.abort();
-    if (this.#isOver || this.#coming === null) return;
+    if (this.#isOver || this.#coming === null) {
+      return;
+    }
     this.#isOver = true;
     const { feed, reader } = this.#question;
     await this.#services.ask(FEED_LEAVE, { feed, reader }, AbortSignal.timeout(LEAVE_MS)).catch(() => {});

@@ -32,7 +32,9 @@ export class FileSource<T> implements DatasetNode<T> {
       const { share, split, fileOrderSeed, passes } = outer;
       const files = await this.#list(outer.storage);
       const context = await this.#withLocalCopies(outer, files);
-      if (split !== undefined) return this.#openSplit(files, split, context, from);
+      if (split !== undefined) {
+        return this.#openSplit(files, split, context, from);
+      }
       const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
       const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
       const ordered = Array.from(order, (index) => splits[index] as Split);
@@ -44,7 +46,9 @@ export class FileSource<T> implements DatasetNode<T> {
         return new DispatchedStream(ordered, pass, this.#format, context, from);
       }
       const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
-      if (policy === 'off') return new SplitStream(ordered, known, this.#format, context, from);
+      if (policy === 'off') {
+        return new SplitStream(ordered, known, this.#format, context, from);
+      }
       if (byFile) {
         // With local copies, a reader must keep the same share in every epoch to benefit from them.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
@@ -57,7 +61,9 @@ export class FileSource<T> implements DatasetNode<T> {
 
   async #withLocalCopies(context: ReadContext, files: readonly DataFile[]): Promise<ReadContext> {
     const { localCopy = false } = this.#options;
-    if (localCopy === false) return context;
+    if (localCopy === false) {
+      return context;
+    }
     const options = localCopy === true ? {} : localCopy;
     return { ...context, storage: await withLocalCopies(context.storage, files, options, context.onNotice) };
   }
@@ -68,7 +74,9 @@ export class FileSource<T> implements DatasetNode<T> {
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
     const chosen = index === null ? [] : splits.slice(index, index + 1);
-    if (index !== null && chosen.length === 0) throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
+    if (index !== null && chosen.length === 0) {
+      throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
+    }
     return new SplitStream(chosen, `${known}:${index}`, this.#format, context, from);
   }
 }
@@ -95,13 +103,17 @@ export function cutIntoSplits(
  * preserved.
  */
 export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
-  if (readers === 1) return [...splits];
+  if (readers === 1) {
+    return [...splits];
+  }
   const bytes = new Array<number>(readers).fill(0);
   const mine = new Set<Split>();
   for (const split of [...splits].sort((a, b) => b.to - b.from - (a.to - a.from))) {
     const least = bytes.indexOf(Math.min(...bytes));
     bytes[least] = (bytes[least] as number) + split.to - split.from;
-    if (least === reader) mine.add(split);
+    if (least === reader) {
+      mine.add(split);
+    }
   }
   return splits.filter((split) => mine.has(split));
 }
@@ -131,11 +143,15 @@ class SplitStream<T> implements ChunkStream<T> {
   async next(): Promise<Chunk<T> | null> {
     for (;;) {
       const split = this.#splits[this.#split];
-      if (split === undefined) return null;
+      if (split === undefined) {
+        return null;
+      }
       this.#context.signal.throwIfAborted();
       this.#chunks ??= this.#format.read(split, this.#at, this.#context);
       const { done, value } = await this.#chunks.next();
-      if (!done) return { ...value, from: [this.#fingerprint, this.#split, value.from] };
+      if (!done) {
+        return { ...value, from: [this.#fingerprint, this.#split, value.from] };
+      }
       this.#chunks = null;
       this.#split++;
       this.#at = null;

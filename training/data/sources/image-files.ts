@@ -84,7 +84,9 @@ export class ImageNode implements DatasetNode<ImageElement> {
       return decodeImage(this.#tf, bytes, this.#options);
     } catch (error) {
       const damage = new TonyError('DATA_INVALID', `${uri}: ${messageOf(error)}`, { cause: error });
-      if (this.#options.skipDamaged !== true) throw damage;
+      if (this.#options.skipDamaged !== true) {
+        throw damage;
+      }
       onDamage(damage);
       return null;
     }

@@ -31,7 +31,9 @@ export class IterableNode<T> implements DatasetNode<T> {
       const items = all.slice(Math.max(0, skip - index));
       disposeElement(all.slice(0, all.length - items.length));
       index += all.length;
-      if (items.length > 0) yield { items, from: index - items.length, bytes: 0 };
+      if (items.length > 0) {
+        yield { items, from: index - items.length, bytes: 0 };
+      }
     }
   }
 }
@@ -41,7 +43,9 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
   let items: T[] = [];
   if (Symbol.iterator in elements) {
     for (const item of elements) {
-      if (items.push(item) < size) continue;
+      if (items.push(item) < size) {
+        continue;
+      }
       signal.throwIfAborted();
       yield items;
       items = [];
@@ -49,12 +53,16 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
   } else {
     for await (const item of elements) {
       signal.throwIfAborted();
-      if (items.push(item) < size) continue;
+      if (items.push(item) < size) {
+        continue;
+      }
       yield items;
       items = [];
     }
   }
-  if (items.length > 0) yield items;
+  if (items.length > 0) {
+    yield items;
+  }
 }
 
 /** The elements of a tf.data dataset in its own order; it must yield the same elements to every reader. */
@@ -62,7 +70,9 @@ export async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.Tenso
   const iterator = await dataset.iterator();
   for (;;) {
     const { done, value } = await iterator.next();
-    if (done) return;
+    if (done) {
+      return;
+    }
     yield value as T;
   }
 }

@@ -80,7 +80,9 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
     );
   }
   const names = Object.keys(files);
-  if (names.length === 0) throw new TonyError('DATA_INVALID', 'idx requires at least one file');
+  if (names.length === 0) {
+    throw new TonyError('DATA_INVALID', 'idx requires at least one file');
+  }
   const format = idxFormat(options, (values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
   return new Dataset(new FileSource(listerOfColumns(Object.values(files)), format, options));
 }
@@ -97,7 +99,9 @@ export function zip<const T extends Readonly<Record<string, Dataset<unknown>>>>(
 ): Dataset<{ -readonly [Name in keyof T]: T[Name] extends Dataset<infer Element> ? Element : never }>;
 export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<string, Dataset<unknown>>>): Dataset<unknown> {
   const parts: readonly Dataset<unknown>[] = Object.values(datasets);
-  if (parts.length === 0) throw new TonyError('DATA_INVALID', 'zip requires at least one dataset');
+  if (parts.length === 0) {
+    throw new TonyError('DATA_INVALID', 'zip requires at least one dataset');
+  }
   if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
     throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be zipped');
   }

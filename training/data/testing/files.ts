@@ -8,7 +8,9 @@ import { encodeTfRecord } from '../../encoding/tfrecord.ts';
 export async function folderWith(files: Readonly<Record<string, string | Uint8Array>> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'datasets-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(folder, name), content);
+  }
   return folder;
 }
 

@@ -51,7 +51,9 @@ function encodeBmp(height: number, width: number, rgb: Uint8Array): Buffer {
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const at = 54 + (height - 1 - y) * row + x * 3;
-      for (let channel = 0; channel < 3; channel++) file[at + channel] = rgb[(y * width + x) * 3 + 2 - channel] as number;
+      for (let channel = 0; channel < 3; channel++) {
+        file[at + channel] = rgb[(y * width + x) * 3 + 2 - channel] as number;
+      }
     }
   }
   return file;
@@ -127,7 +129,9 @@ try {
   const told: string[] = [];
   const rest = images(tf, `${folder}/flowers/*`, { skipDamaged: true }).read({ storage, onDamage: ({ message }) => told.push(message) });
   let count = 0;
-  for await (const _ of rest) count++;
+  for await (const _ of rest) {
+    count++;
+  }
   assert.deepEqual([count, told.length, rest.skippedRecords], [19, 1, 1]);
   await assert.rejects(images(tf, `${folder}/flowers/*/notes.txt`).toArray({ storage }), { code: 'NOT_FOUND' });
   checked('damaged images');

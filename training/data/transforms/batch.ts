@@ -24,7 +24,9 @@ export class BatchNode<T> implements DatasetNode<Batched<T>> {
       next: async () => {
         const from = cursor.state();
         const { items, bytes } = await cursor.take(this.#size);
-        if (items.length === 0 || (this.#dropRemainder && items.length < this.#size)) return null;
+        if (items.length === 0 || (this.#dropRemainder && items.length < this.#size)) {
+          return null;
+        }
         return { items: [collate(this.#prepare(items))], from, bytes };
       },
       close: () => cursor.close(),

@@ -45,7 +45,9 @@ export class CacheNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     // A split is read once, so a cache has no use.
-    if (context.split !== undefined) return this.#inner.open(context, from);
+    if (context.split !== undefined) {
+      return this.#inner.open(context, from);
+    }
     return streamOf(this.#read(context, (from as number | null) ?? 0));
   }
 
@@ -61,7 +63,9 @@ export class CacheNode<T> implements DatasetNode<T> {
         }
         return;
       } catch (error) {
-        if (!(error instanceof TonyError) || error.code !== 'DATA_INVALID') throw error;
+        if (!(error instanceof TonyError) || error.code !== 'DATA_INVALID') {
+          throw error;
+        }
         context.onNotice(`the cache of the dataset cannot be read, its source is: ${messageOf(error)}`);
         this.#kept.set(key, null);
         await kept.remove();
@@ -86,7 +90,9 @@ export class CacheNode<T> implements DatasetNode<T> {
         if (keeping !== null) {
           const failure = await keeping.add(chunk.items, chunk.bytes).catch((error: unknown) => ({ error }));
           if (failure) {
-            if (failure.error instanceof TonyError && failure.error.code === 'USAGE') throw failure.error;
+            if (failure.error instanceof TonyError && failure.error.code === 'USAGE') {
+              throw failure.error;
+            }
             context.onNotice(`the dataset is read from its source each time: ${messageOf(failure.error)}`);
             await keeping.remove();
             keeping = null;
@@ -95,14 +101,17 @@ export class CacheNode<T> implements DatasetNode<T> {
         const before = at;
         at += chunk.items.length;
         const unseen = before >= skip ? chunk.items : chunk.items.slice(skip - before);
-        if (unseen.length > 0) yield { items: unseen, from: at - unseen.length, bytes: chunk.bytes };
+        if (unseen.length > 0) {
+          yield { items: unseen, from: at - unseen.length, bytes: chunk.bytes };
+        }
       }
       isWhole = true;
     } finally {
       await stream.close();
       if (keeping !== null) {
-        if (isWhole) this.#kept.set(key, keeping);
-        else {
+        if (isWhole) {
+          this.#kept.set(key, keeping);
+        } else {
           this.#kept.delete(key);
           await keeping.remove();
         }
@@ -123,14 +132,18 @@ class KeptInMemory<T> implements Kept<T> {
   async add(items: readonly T[], bytes: number): Promise<void> {
     refuseTensors(items);
     this.#bytes += bytes;
-    if (this.#bytes > this.#limit) throw full(this.#limit);
+    if (this.#bytes > this.#limit) {
+      throw full(this.#limit);
+    }
     this.#chunks.push(items);
   }
 
   async *read(from: number): AsyncGenerator<readonly T[], void> {
     let before = 0;
     for (const items of this.#chunks) {
-      if (before + items.length > from) yield before >= from ? items : items.slice(from - before);
+      if (before + items.length > from) {
+        yield before >= from ? items : items.slice(from - before);
+      }
       before += items.length;
     }
   }
@@ -169,7 +182,9 @@ class KeptOnDisk<T> implements Kept<T> {
   async add(items: readonly T[]): Promise<void> {
     refuseTensors(items);
     const record = encodeTfRecord(serialize(items));
-    if (this.#bytes + record.length > this.#limit) throw full(this.#limit);
+    if (this.#bytes + record.length > this.#limit) {
+      throw full(this.#limit);
+    }
     await this.#file.write(record, 0, record.length, this.#bytes);
     this.#chunks.push({ count: items.length, offset: this.#bytes });
     this.#bytes += record.length;
@@ -178,7 +193,9 @@ class KeptOnDisk<T> implements Kept<T> {
   async *read(from: number): AsyncGenerator<readonly T[], void> {
     let skip = from;
     let chunk = 0;
-    for (; chunk < this.#chunks.length && skip >= (this.#chunks[chunk]?.count ?? 0); chunk++) skip -= this.#chunks[chunk]?.count ?? 0;
+    for (; chunk < this.#chunks.length && skip >= (this.#chunks[chunk]?.count ?? 0); chunk++) {
+      skip -= this.#chunks[chunk]?.count ?? 0;
+    }
     let at = this.#chunks[chunk]?.offset ?? this.#bytes;
     const parser = new TfRecordParser({
       where: join(this.#folder, 'elements'),
@@ -192,7 +209,9 @@ class KeptOnDisk<T> implements Kept<T> {
     while (at < this.#bytes) {
       const buffer = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, this.#bytes - at));
       const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at);
-      if (bytesRead === 0) throw new TonyError('DATA_INVALID', `${this.#folder}: the file was truncated`);
+      if (bytesRead === 0) {
+        throw new TonyError('DATA_INVALID', `${this.#folder}: the file was truncated`);
+      }
       at += bytesRead;
       for (const record of parser.push(buffer.subarray(0, bytesRead))) {
         const items = deserialize(record) as T[];
@@ -220,8 +239,14 @@ function refuseTensors(items: readonly unknown[]): void {
 }
 
 function holdsTensor(element: unknown): boolean {
-  if (typeof element !== 'object' || element === null || ArrayBuffer.isView(element)) return false;
-  if ('dispose' in element && typeof element.dispose === 'function') return true;
-  if (Array.isArray(element)) return typeof element[0] === 'object' && element.some(holdsTensor);
+  if (typeof element !== 'object' || element === null || ArrayBuffer.isView(element)) {
+    return false;
+  }
+  if ('dispose' in element && typeof element.dispose === 'function') {
+    return true;
+  }
+  if (Array.isArray(element)) {
+    return typeof element[0] === 'object' && element.some(holdsTensor);
+  }
   return Object.values(element).some(holdsTensor);
 }

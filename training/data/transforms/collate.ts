@@ -33,7 +33,9 @@ function collateField(values: readonly unknown[], field: string): unknown {
   const first = values[0];
   const kind = kindOf(first);
   const odd = values.find((value) => kindOf(value) !== kind);
-  if (odd !== undefined) throw misfit(field, `is ${kind} in one element and ${kindOf(odd)} in another`);
+  if (odd !== undefined) {
+    throw misfit(field, `is ${kind} in one element and ${kindOf(odd)} in another`);
+  }
   switch (kind) {
     case 'text':
     case 'bytes':
@@ -68,7 +70,9 @@ function collateFields(elements: readonly Readonly<Record<string, unknown>>[], f
     );
   }
   const other = elements.find((element) => Object.keys(element).length !== names.length);
-  if (other !== undefined) throw misfit(field, `has the fields ${names} in one element and ${Object.keys(other)} in another`);
+  if (other !== undefined) {
+    throw misfit(field, `has the fields ${names} in one element and ${Object.keys(other)} in another`);
+  }
   return result;
 }
 
@@ -83,12 +87,22 @@ function kindOf(value: unknown): Kind {
     case 'string':
       return 'text';
     case 'object':
-      if (value === null) return 'nothing';
+      if (value === null) {
+        return 'nothing';
+      }
       // Buffers are never stacked, even if they have equal lengths: the type of a batch must not depend on that.
-      if (Buffer.isBuffer(value)) return 'bytes';
-      if (ArrayBuffer.isView(value)) return value instanceof BigInt64Array || value instanceof BigUint64Array ? 'nothing' : 'numbers';
-      if (Array.isArray(value)) return 'array';
-      if ('dispose' in value && 'dataSync' in value) return 'tensor';
+      if (Buffer.isBuffer(value)) {
+        return 'bytes';
+      }
+      if (ArrayBuffer.isView(value)) {
+        return value instanceof BigInt64Array || value instanceof BigUint64Array ? 'nothing' : 'numbers';
+      }
+      if (Array.isArray(value)) {
+        return 'array';
+      }
+      if ('dispose' in value && 'dataSync' in value) {
+        return 'tensor';
+      }
       return isColumn(value) ? 'column' : 'fields';
     default:
       return 'nothing';
@@ -96,7 +110,9 @@ function kindOf(value: unknown): Kind {
 }
 
 export function isColumn(value: unknown): value is Column {
-  if (typeof value !== 'object' || value === null || !('values' in value) || !('shape' in value)) return false;
+  if (typeof value !== 'object' || value === null || !('values' in value) || !('shape' in value)) {
+    return false;
+  }
   return ArrayBuffer.isView(value.values) && Array.isArray(value.shape);
 }
 
@@ -140,17 +156,27 @@ function stack(columns: readonly Flat[], field: string): Column {
 
 /** The types of tensors, float32 and int32; smaller types keep their size until they become a tensor. */
 function emptyLike(values: Numbers, length: number): Column['values'] {
-  if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) return new Uint8Array(length);
-  if (values instanceof Int8Array) return new Int8Array(length);
-  if (values instanceof Int16Array) return new Int16Array(length);
-  if (values instanceof Float32Array || values instanceof Float64Array) return new Float32Array(length);
+  if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) {
+    return new Uint8Array(length);
+  }
+  if (values instanceof Int8Array) {
+    return new Int8Array(length);
+  }
+  if (values instanceof Int16Array) {
+    return new Int16Array(length);
+  }
+  if (values instanceof Float32Array || values instanceof Float64Array) {
+    return new Float32Array(length);
+  }
   return new Int32Array(length);
 }
 
 /** Converts numbers nested to any depth. */
 function columnOfArray(array: readonly unknown[], field: string): Column {
   const shape: number[] = [];
-  for (let level: unknown = array; Array.isArray(level); level = level[0]) shape.push(level.length);
+  for (let level: unknown = array; Array.isArray(level); level = level[0]) {
+    shape.push(level.length);
+  }
   const flat = array.flat(shape.length) as unknown[];
   if (flat.length !== shape.reduce((product, size) => product * size, 1) || flat.some((value) => typeof value !== 'number')) {
     throw misfit(field, 'is an array of other things than equally long rows of numbers');

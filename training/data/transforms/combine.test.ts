@@ -103,7 +103,9 @@ describe('interleave', () => {
           const stream = tfrecords(`${folder}/f${file}`).node.open(context, from);
           let isOpen = true;
           const close = async () => {
-            if (isOpen) open--;
+            if (isOpen) {
+              open--;
+            }
             isOpen = false;
             await stream.close();
           };
@@ -158,7 +160,9 @@ describe('sampleFrom', () => {
         expect(new Set(shares.flat().map(({ of, value }) => of + value)).size).toBe(many + 1000);
         const reader = mixed.read({ storage, share: { index: 0, count } });
         const taken: unknown[] = [];
-        for (let index = 0; index < stop && (await reader.hasNext()); index++) taken.push((await reader.next()).value);
+        for (let index = 0; index < stop && (await reader.hasNext()); index++) {
+          taken.push((await reader.next()).value);
+        }
         const state = JSON.parse(JSON.stringify(reader.state())) as Json;
         await reader.return();
         expect([...taken, ...(await mixed.toArray({ storage, state }))]).toEqual(shares[0]);

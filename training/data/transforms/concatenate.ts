@@ -34,9 +34,13 @@ class ConcatenatedStream<T> implements ChunkStream<T> {
   async next(): Promise<Chunk<T> | null> {
     while (!this.#isClosed) {
       this.#stream ??= this.#open(this.#which, this.#at);
-      if (this.#stream === null) return null;
+      if (this.#stream === null) {
+        return null;
+      }
       const chunk = await this.#stream.next();
-      if (chunk !== null) return { ...chunk, from: [this.#which, chunk.from] };
+      if (chunk !== null) {
+        return { ...chunk, from: [this.#which, chunk.from] };
+      }
       await this.#stream.close();
       this.#stream = null;
       this.#which++;

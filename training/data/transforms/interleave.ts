@@ -116,10 +116,14 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
         continue;
       }
       empty = 0;
-      for (const item of taken.items) items.push(item);
+      for (const item of taken.items) {
+        items.push(item);
+      }
       bytes += taken.bytes;
       this.#given += taken.items.length;
-      if (this.#given === this.#block) this.#pass();
+      if (this.#given === this.#block) {
+        this.#pass();
+      }
     }
     return items.length === 0 ? null : { items, from, bytes };
   }
@@ -141,13 +145,19 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
 
   /** Fills all places at once, so that each dataset is read ahead during the turns of the others. */
   async #begin(): Promise<void> {
-    if (this.#hasBegun) return;
+    if (this.#hasBegun) {
+      return;
+    }
     this.#hasBegun = true;
     if (this.#stored === null) {
-      for (let place = 0; place < this.#open.length && this.#hasMore; place++) this.#open[place] = await this.#openNext();
+      for (let place = 0; place < this.#open.length && this.#hasMore; place++) {
+        this.#open[place] = await this.#openNext();
+      }
     }
     for (const [place, each] of (this.#stored ?? []).entries()) {
-      if (each === null) continue;
+      if (each === null) {
+        continue;
+      }
       const [element, at] = each;
       const elements = this.#openElements(element);
       try {
@@ -160,18 +170,24 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   }
 
   async #openNext(): Promise<Open<U> | null> {
-    if (!this.#hasMore) return null;
+    if (!this.#hasMore) {
+      return null;
+    }
     const element = this.#elements.state();
     const { items } = await this.#elements.take(1);
     this.#hasMore = items.length > 0;
-    if (!this.#hasMore) return null;
+    if (!this.#hasMore) {
+      return null;
+    }
     return await this.#openAt(element, items[0] as T, null);
   }
 
   async #openAt(element: Json, value: T, at: Json): Promise<Open<U>> {
     const cursor = await this.#openDataset(value, at);
     disposeElement(value);
-    if (this.#isClosed) await cursor.close();
+    if (this.#isClosed) {
+      await cursor.close();
+    }
     return { element, cursor };
   }
 }

@@ -48,8 +48,11 @@ export function filterNode<T>(inner: DatasetNode<T>, keep: (element: T) => boole
     const results: T[] = [];
     for (const item of items) {
       const kept = keep(item);
-      if (isPromise(kept) ? await kept : kept) results.push(item);
-      else disposeElement(item);
+      if (isPromise(kept) ? await kept : kept) {
+        results.push(item);
+      } else {
+        disposeElement(item);
+      }
     }
     return results;
   });
@@ -60,7 +63,9 @@ export function flatMapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) =
     const results: U[] = [];
     for (const item of items) {
       const made = convert(item);
-      for (const result of isPromise(made) ? await made : made) results.push(result);
+      for (const result of isPromise(made) ? await made : made) {
+        results.push(result);
+      }
     }
     return results;
   });
@@ -115,7 +120,9 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
       this.#running.push({ from, bytes, result });
     }
     const first = this.#running[0];
-    if (first === undefined) return null;
+    if (first === undefined) {
+      return null;
+    }
     const item = await first.result;
     this.#running.shift();
     return { items: [item], from: first.from, bytes: first.bytes };
@@ -124,6 +131,8 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
   async close(): Promise<void> {
     this.#isOver = true;
     await this.#cursor.close();
-    for (const { result } of this.#running.splice(0)) result.then(disposeElement, () => {});
+    for (const { result } of this.#running.splice(0)) {
+      result.then(disposeElement, () => {});
+    }
   }
 }

@@ -23,8 +23,12 @@ export function pad<T>(elements: readonly T[], options: PaddedBatchOptions): rea
 
 function padField(values: readonly unknown[], field: string, options: PaddedBatchOptions): readonly unknown[] {
   const columns = values.map(columnOf);
-  if (columns.every((column) => column !== null)) return padColumns(columns, field, options);
-  if (!values.every(isFields)) return values;
+  if (columns.every((column) => column !== null)) {
+    return padColumns(columns, field, options);
+  }
+  if (!values.every(isFields)) {
+    return values;
+  }
   const results: Record<string, unknown>[] = values.map((value) => ({ ...value }));
   for (const name of Object.keys(results[0] ?? {})) {
     const padded = padField(
@@ -32,7 +36,9 @@ function padField(values: readonly unknown[], field: string, options: PaddedBatc
       field === '' ? name : `${field}.${name}`,
       options,
     );
-    for (const [index, result] of results.entries()) result[name] = padded[index];
+    for (const [index, result] of results.entries()) {
+      result[name] = padded[index];
+    }
   }
   return results;
 }
@@ -45,18 +51,22 @@ function padColumns(columns: readonly Column[], field: string, { value = 0, side
   const axes = columns[0]?.shape.length ?? 0;
   const where = field === '' ? 'an element of the dataset' : `field ${field} of the dataset`;
   const odd = columns.find(({ shape }) => shape.length !== axes);
-  if (odd !== undefined) throw new TonyError('DATA_INVALID', `${where} has ${axes} axes in one element and ${odd.shape.length} in another`);
+  if (odd !== undefined) {
+    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes in one element and ${odd.shape.length} in another`);
+  }
   const asked = shapes?.[field];
-  if (asked !== undefined && asked.length !== axes)
+  if (asked !== undefined && asked.length !== axes) {
     throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${asked}] has not`);
+  }
   const shape = Array.from(
     { length: axes },
     (_, axis) => asked?.[axis] ?? Math.max(...columns.map((column) => column.shape[axis] as number)),
   );
   return columns.map((column) => {
     const tooLong = column.shape.find((size, axis) => size > (shape[axis] as number));
-    if (tooLong !== undefined)
+    if (tooLong !== undefined) {
       throw new TonyError('DATA_INVALID', `${where} has the shape [${column.shape}], which does not fit into [${shape}]`);
+    }
     return column.shape.every((size, axis) => size === shape[axis]) ? column : padded(column, shape, value, side);
   });
 }
@@ -70,7 +80,9 @@ function padded(column: Column, shape: readonly number[], value: number, side: '
     let at = 0;
     let rest = index;
     let stride = shape.at(-1) ?? 1;
-    if (side === 'start') at += stride - row;
+    if (side === 'start') {
+      at += stride - row;
+    }
     for (let axis = shape.length - 2; axis >= 0; axis--) {
       const length = column.shape[axis] as number;
       const shift = side === 'start' ? (shape[axis] as number) - length : 0;

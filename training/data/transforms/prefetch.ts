@@ -57,7 +57,9 @@ export class PrefetchStream<T> implements ChunkStream<T> {
   }
 
   async next(): Promise<Chunk<T> | null> {
-    if (this.#abort.signal.aborted) return null;
+    if (this.#abort.signal.aborted) {
+      return null;
+    }
     this.begin();
     while (this.#queue.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {
@@ -71,7 +73,9 @@ export class PrefetchStream<T> implements ChunkStream<T> {
       this.#wakeReader?.();
       return chunk;
     }
-    if (this.#failure !== null) throw this.#failure.error;
+    if (this.#failure !== null) {
+      throw this.#failure.error;
+    }
     return null;
   }
 
@@ -79,7 +83,9 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#abort.abort();
     this.#wakeReader?.();
     await this.#work;
-    for (const { items } of this.#queue.splice(0)) disposeElement([...items]);
+    for (const { items } of this.#queue.splice(0)) {
+      disposeElement([...items]);
+    }
   }
 
   async #readAhead(): Promise<void> {
@@ -90,7 +96,9 @@ export class PrefetchStream<T> implements ChunkStream<T> {
       stream = this.#open(this.#signal, this.#from);
       while (!this.#signal.aborted) {
         const chunk = await stream.next();
-        if (chunk === null) break;
+        if (chunk === null) {
+          break;
+        }
         this.#queue.push(chunk);
         this.#items += chunk.items.length;
         this.#bytes += chunk.bytes;
@@ -100,7 +108,9 @@ export class PrefetchStream<T> implements ChunkStream<T> {
         }
       }
       // A waiting consumer must not mistake the abort for the end.
-      if (this.#signal.aborted && !this.#abort.signal.aborted) throw this.#signal.reason;
+      if (this.#signal.aborted && !this.#abort.signal.aborted) {
+        throw this.#signal.reason;
+      }
     } catch (error) {
       this.#failure = { error };
     } finally {

@@ -54,7 +54,9 @@ class RepeatedStream<T> implements ChunkStream<T> {
       await this.#stream.close();
       this.#stream = null;
       // Endless repetition of an empty dataset would never return.
-      if (this.#isEmpty && !this.#isPassedOver) return null;
+      if (this.#isEmpty && !this.#isPassedOver) {
+        return null;
+      }
       this.#isPassedOver = false;
       this.#pass++;
       this.#at = null;

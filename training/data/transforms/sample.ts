@@ -66,7 +66,9 @@ class SampledStream<T> implements ChunkStream<T> {
     let bytes = 0;
     while (items.length < CHUNK_ELEMENTS) {
       const part = this.#draw(random());
-      if (part === null) break;
+      if (part === null) {
+        break;
+      }
       const taken = await (part.cursor as Cursor<T>).take(1);
       if (taken.items.length === 0) {
         await part.cursor?.close();
@@ -86,7 +88,9 @@ class SampledStream<T> implements ChunkStream<T> {
     let rest = number * open.reduce((sum, { weight }) => sum + weight, 0);
     for (const part of open) {
       rest -= part.weight;
-      if (rest < 0) return part;
+      if (rest < 0) {
+        return part;
+      }
     }
     return open.at(-1) ?? null;
   }

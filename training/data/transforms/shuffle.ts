@@ -65,7 +65,9 @@ class BlockStream<T> implements ChunkStream<T> {
   async next(): Promise<Chunk<T> | null> {
     const random = this.#random(this.#block);
     const { items, from, bytes } = this.#block === 0 ? await this.#readFirst(random) : await this.#read();
-    if (items.length === 0) return null;
+    if (items.length === 0) {
+      return null;
+    }
     for (let index = items.length - 1; index > 0; index--) {
       const other = Math.floor(random() * (index + 1));
       const item = items[index] as T;

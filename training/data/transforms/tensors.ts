@@ -4,15 +4,26 @@ import { isColumn } from './collate.ts';
 
 /** Converts columns and arrays of numbers to tensors at any depth of an element, and lists of strings or bytes to string tensors. */
 export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContainer {
-  if (isColumn(element)) return tensorOfColumn(tf, element);
-  if (Buffer.isBuffer(element) || typeof element !== 'object' || element === null) return element as unknown as tfjs.TensorContainer;
-  if (element instanceof tf.Tensor) return element;
-  if (ArrayBuffer.isView(element))
+  if (isColumn(element)) {
+    return tensorOfColumn(tf, element);
+  }
+  if (Buffer.isBuffer(element) || typeof element !== 'object' || element === null) {
+    return element as unknown as tfjs.TensorContainer;
+  }
+  if (element instanceof tf.Tensor) {
+    return element;
+  }
+  if (ArrayBuffer.isView(element)) {
     return tensorOfColumn(tf, { values: element as Column['values'], shape: [(element as Column['values']).length] });
+  }
   if (Array.isArray(element)) {
     const isText = element.every((item) => typeof item === 'string' || Buffer.isBuffer(item));
-    if (isText) return tf.tensor1d(element as string[], 'string');
-    if (element.every((item) => typeof item === 'number')) return tf.tensor1d(element as number[]);
+    if (isText) {
+      return tf.tensor1d(element as string[], 'string');
+    }
+    if (element.every((item) => typeof item === 'number')) {
+      return tf.tensor1d(element as number[]);
+    }
     return element.map((item) => toTensors(tf, item));
   }
   return Object.fromEntries(Object.entries(element).map(([name, value]) => [name, toTensors(tf, value)]));
@@ -20,6 +31,8 @@ export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContain
 
 /** Converts a column to a tensor: int32 for Int32Array, float32 otherwise. */
 export function tensorOfColumn(tf: typeof tfjs, { values, shape }: Column): tfjs.Tensor {
-  if (values instanceof Int32Array) return tf.tensor(values, [...shape], 'int32');
+  if (values instanceof Int32Array) {
+    return tf.tensor(values, [...shape], 'int32');
+  }
   return tf.tensor(values instanceof Float32Array ? values : new Float32Array(values), [...shape], 'float32');
 }

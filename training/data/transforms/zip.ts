@@ -35,8 +35,12 @@ export class ZipNode<T> implements DatasetNode<T> {
         const from = cursors.map((cursor) => cursor.state());
         const taken = await Promise.all(cursors.map((cursor) => cursor.take(CHUNK_ELEMENTS)));
         const count = Math.min(...taken.map(({ items }) => items.length));
-        for (const { items } of taken) disposeElement(items.slice(count));
-        if (count === 0) return null;
+        for (const { items } of taken) {
+          disposeElement(items.slice(count));
+        }
+        if (count === 0) {
+          return null;
+        }
         const items = Array.from({ length: count }, (_, index) => this.#combine(taken.map((part) => part.items[index])));
         return { items, from, bytes: taken.reduce((sum, { bytes }) => sum + bytes, 0) };
       },

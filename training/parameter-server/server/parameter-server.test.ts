@@ -253,7 +253,9 @@ describe('several fits of one compiled model keep the state of its optimizer, as
       const world = await start({ workers: 1, servers: 2 });
       const worker = world.worker(0);
       for (const trainable of [true, false, true]) {
-        for (const each of [alone, remote]) (each.layers[0] as tf.layers.Layer).trainable = trainable;
+        for (const each of [alone, remote]) {
+          (each.layers[0] as tf.layers.Layer).trainable = trainable;
+        }
         await trainPlainly(alone, 1);
         await fitModel(worker, remote, data, { batchSize: 16, shuffle: false });
         expectClose(weightsOf(remote), weightsOf(alone));
@@ -280,7 +282,9 @@ describe('several fits of one compiled model keep the state of its optimizer, as
     await trainPlainly(alone, 2);
     await fitModel(world.worker(0), remote, data, { batchSize: 16, shuffle: false });
     const [replacement, worker] = [model(tf.train.adam(0.01), 99), world.worker(0)];
-    for (const _ of [1, 2]) await fitModel(worker, replacement, data, { batchSize: 16, shuffle: false });
+    for (const _ of [1, 2]) {
+      await fitModel(worker, replacement, data, { batchSize: 16, shuffle: false });
+    }
     expectClose(weightsOf(replacement), weightsOf(alone));
     expectClose(slotsOf(replacement), slotsOf(alone));
   });
@@ -309,7 +313,9 @@ describe('a server applies each update at the learning rate of fit', () => {
           callbacks: {
             onBatchBegin: async (batch) => {
               // The other worker's first updates arrive before the chief's.
-              if (rank === 0 && batch === 0) await expect.poll(() => steps[1]).toBeGreaterThanOrEqual(staleness === null ? 5 : staleness);
+              if (rank === 0 && batch === 0) {
+                await expect.poll(() => steps[1]).toBeGreaterThanOrEqual(staleness === null ? 5 : staleness);
+              }
             },
             onBatchEnd: () => {
               steps[rank] = (steps[rank] as number) + 1;
@@ -318,7 +324,9 @@ describe('a server applies each update at the learning rate of fit', () => {
         }),
       ),
     );
-    for (const each of models) expect(flat(each)[0]).toBeCloseTo(0.02, 6);
+    for (const each of models) {
+      expect(flat(each)[0]).toBeCloseTo(0.02, 6);
+    }
   });
 
   test('by the schedule and step of the worker that pushes it', async () => {
@@ -433,7 +441,9 @@ test('a worker that stops ends the training of all within a few steps', async ()
         ...{ epochs: 20, batchSize: 10 },
         callbacks: {
           onBatchEnd: (_batch, logs) => {
-            if (rank === 1 && (logs as { step?: number }).step === 9) each.stopTraining = true;
+            if (rank === 1 && (logs as { step?: number }).step === 9) {
+              each.stopTraining = true;
+            }
           },
         },
       }),
@@ -636,7 +646,9 @@ describe('when a process fails', () => {
     const tensors: number[] = [];
     const callbacks: FitOptions['callbacks'] = { onEpochEnd: () => void tensors.push(tf.memory().numTensors) };
     await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, data, { ...options, callbacks })));
-    for (const each of models) each.optimizer.dispose();
+    for (const each of models) {
+      each.optimizer.dispose();
+    }
     // Freed once all workers have ended: the workers' powers of beta, and the servers' powers and slots, two for each of four weights.
     await expect.poll(() => tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 4 - 4 - 8);
     for (const rank of [1, 0]) {
@@ -666,7 +678,9 @@ describe('when a process fails', () => {
       ...{ epochs: 3, batchSize: 10 },
       callbacks: {
         onBatchEnd: (_batch, logs) => {
-          if ((logs as { step?: number }).step === 4) world.servers[1]?.close();
+          if ((logs as { step?: number }).step === 4) {
+            world.servers[1]?.close();
+          }
         },
       },
     });
@@ -726,7 +740,9 @@ describe('when a process fails', () => {
                 return false;
               },
             );
-            if (over) return flat(trained);
+            if (over) {
+              return flat(trained);
+            }
           }
         };
         const ends = await Promise.all(Array.from({ length: workers }, (_, rank) => live(rank)));
@@ -752,7 +768,9 @@ describe('when a process fails', () => {
           ...options,
           callbacks: {
             onBatchEnd: (_batch, logs) => {
-              if ((logs as { step?: number }).step === step) first.servers[server]?.close();
+              if ((logs as { step?: number }).step === step) {
+                first.servers[server]?.close();
+              }
             },
           },
         });

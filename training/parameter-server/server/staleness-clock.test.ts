@@ -63,12 +63,22 @@ test('at least one worker may begin after the clock has given up lost workers', 
       const clock = new StalenessClock(workers, staleness);
       const ranks = Array.from({ length: workers }, (_, rank) => rank);
       for (const { what, rank } of each) {
-        if (what === 'return' && clock.stateOf(rank) !== 'finished') clock.join(rank);
-        if (what === 'lose') clock.lose(rank);
-        if (what === 'finish' && clock.stateOf(rank) === 'live') clock.finish(rank);
-        if (what === 'step' && clock.stateOf(rank) === 'live' && clock.mayBegin(rank)) clock.finishStep(rank);
+        if (what === 'return' && clock.stateOf(rank) !== 'finished') {
+          clock.join(rank);
+        }
+        if (what === 'lose') {
+          clock.lose(rank);
+        }
+        if (what === 'finish' && clock.stateOf(rank) === 'live') {
+          clock.finish(rank);
+        }
+        if (what === 'step' && clock.stateOf(rank) === 'live' && clock.mayBegin(rank)) {
+          clock.finishStep(rank);
+        }
       }
-      for (const rank of ranks) clock.giveUp(rank);
+      for (const rank of ranks) {
+        clock.giveUp(rank);
+      }
       const live = ranks.filter((rank) => clock.stateOf(rank) === 'live');
       expect(live.length === 0 ? clock.over : live.some((rank) => clock.mayBegin(rank))).toBe(true);
     }),

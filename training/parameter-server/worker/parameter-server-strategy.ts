@@ -136,7 +136,9 @@ class ParameterServerStrategy implements TrainingStrategy {
       await this.#fixed.put(servers, 'current');
       await remote.prepare(entry, null, null);
     }
-    if (this.#ended === null) await checkpoints?.store.marks.clearEnd();
+    if (this.#ended === null) {
+      await checkpoints?.store.marks.clearEnd();
+    }
     await remote.open();
   }
 
@@ -154,7 +156,9 @@ class ParameterServerStrategy implements TrainingStrategy {
       await remote.prepare(entry, { ...checkpoint.position, final: phase.isOver(checkpoint) }, { dir: store.dir, checkpoint });
     };
     const found = await phase.newest(store, prepare, onNotice);
-    if (found === null) return false;
+    if (found === null) {
+      return false;
+    }
     this.#ended = found.position.final ? found.position.step : null;
     onNotice(phase.noticeOf(found));
     return true;

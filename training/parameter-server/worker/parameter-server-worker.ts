@@ -98,7 +98,9 @@ export class ParameterServerWorker implements StrategyFactory {
   /** Ends the connections to the servers. Synchronous, so that it works in an exit handler. */
   close(): void {
     this.#loop?.close();
-    for (const loop of this.#checkpointed) loop.close();
+    for (const loop of this.#checkpointed) {
+      loop.close();
+    }
     this.#mail?.close(true);
   }
 

@@ -159,7 +159,9 @@ describe('a loop of one worker with servers equals plain TensorFlow.js', () => {
       const ends: number[][] = [];
       for (let trial = 0; trial < 3; trial++) {
         const passing = variable(trial, 1);
-        for (let step = 0; step < 3; step++) await trainer.step(to(2, stays, passing), optimizer, [stays, passing]);
+        for (let step = 0; step < 3; step++) {
+          await trainer.step(to(2, stays, passing), optimizer, [stays, passing]);
+        }
         ends.push(...valuesOf(passing));
         passing.dispose();
       }
@@ -210,7 +212,9 @@ test('one optimizer may alternate between step and fit', async () => {
   const step = async (model: tf.LayersModel, trainer: Trainer) => {
     const variables = model.trainableWeights.map((weight) => weight.read() as tf.Variable);
     const loss = () => tf.losses.meanSquaredError(y, model.apply(x) as tf.Tensor) as tf.Scalar;
-    for (const _ of [1, 2, 3]) await trainer.step(loss, model.optimizer, variables);
+    for (const _ of [1, 2, 3]) {
+      await trainer.step(loss, model.optimizer, variables);
+    }
   };
   const phases = new Phases('');
   const environment: Omit<FitEnvironment, 'phase'> = {
@@ -279,7 +283,9 @@ describe('several workers', () => {
         const optimizer = tf.train.sgd(0.01);
         const variables = [variable(rank, 2), variable(3)];
         for (let step = 0; step < 8; step++) {
-          if (step === 4) variables.push(variable(rank + 10, 20, 30));
+          if (step === 4) {
+            variables.push(variable(rank + 10, 20, 30));
+          }
           const loss = () => {
             seen[rank]?.push(valuesOf(...variables).flat());
             return to(5, ...variables)();
@@ -301,7 +307,9 @@ describe('several workers', () => {
         const worker = make(rank);
         const optimizer = tf.train.adam(0.01);
         const variables = [variable(1, 2), variable(3)];
-        for (let step = 0; step < 4 + rank * 5; step++) await worker.step(tf, to(5, ...variables), optimizer, () => variables);
+        for (let step = 0; step < 4 + rank * 5; step++) {
+          await worker.step(tf, to(5, ...variables), optimizer, () => variables);
+        }
         await worker.settle();
         return [...valuesOf(...variables), ...slotsOf(optimizer, ...variables), [optimizer.iterations]];
       }),
@@ -347,7 +355,9 @@ describe('several workers', () => {
     const make = await start(1, 2);
     const [first, optimizer] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
     const dying = make();
-    for (let step = 0; step < 3; step++) await dying.step(tf, to(5, first), optimizer, () => [first]);
+    for (let step = 0; step < 3; step++) {
+      await dying.step(tf, to(5, first), optimizer, () => [first]);
+    }
     const replacement = make();
     const [second, fresh] = [variable(77, 88), tf.train.momentum(0.05, 0.9)];
     const seen: number[][] = [];
@@ -359,7 +369,9 @@ describe('several workers', () => {
     expect(seen[0]).toEqual(valuesOf(first)[0]);
     // The existing slots contribute as well.
     const [alone, its] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
-    for (let step = 0; step < 4; step++) await plain.step(to(5, alone), its, [alone]);
+    for (let step = 0; step < 4; step++) {
+      await plain.step(to(5, alone), its, [alone]);
+    }
     expectClose(valuesOf(second), valuesOf(alone));
   });
 });
@@ -383,7 +395,9 @@ test('servers free the variables and optimizers that a program disposes', async 
   const forever = tf.train.sgd(0.1);
   const trial = async () => {
     const [passing, optimizer] = [variable(1, 2, 3), tf.train.adam(0.1)];
-    for (let step = 0; step < 3; step++) await worker.step(tf, to(3, stays, passing), optimizer, () => [stays, passing]);
+    for (let step = 0; step < 3; step++) {
+      await worker.step(tf, to(3, stays, passing), optimizer, () => [stays, passing]);
+    }
     passing.dispose();
     optimizer.dispose();
     // Reports the disposal to the servers.
@@ -391,6 +405,8 @@ test('servers free the variables and optimizers that a program disposes', async 
   };
   await trial();
   const before = tf.memory().numTensors;
-  for (let round = 0; round < 100; round++) await trial();
+  for (let round = 0; round < 100; round++) {
+    await trial();
+  }
   expect(tf.memory().numTensors).toBe(before);
 });

@@ -110,7 +110,9 @@ async function byServers<R>(job: Job, program: Program<R>): Promise<R[]> {
   const process = await start(job);
   const outcomes = await Promise.allSettled(Array.from({ length: job.workers ?? 1 }, (_, rank) => program(process(rank))));
   return outcomes.map((outcome) => {
-    if (outcome.status === 'rejected') throw outcome.reason;
+    if (outcome.status === 'rejected') {
+      throw outcome.reason;
+    }
     return outcome.value;
   });
 }
@@ -123,7 +125,9 @@ async function byRing<R>({ workers = 1, dir = null, generation = 1 }: Job, progr
       return program(worldOf({ rank, worldSize: workers, dir, generation }, (context) => new RingLoop(ring, steps, context)));
     }),
   );
-  for (const ring of rings) ring.close();
+  for (const ring of rings) {
+    ring.close();
+  }
   return ends;
 }
 
@@ -167,7 +171,9 @@ const gan =
         throw new Killed();
       }
       const generatorLoss = () => tf.mean(tf.softplus(tf.neg(judge(invent(BATCH))))) as tf.Scalar;
-      if (step % 2 === 0) await loop.step(generatorLoss, forGenerator, { variables: generator });
+      if (step % 2 === 0) {
+        await loop.step(generatorLoss, forGenerator, { variables: generator });
+      }
       loop.state.losses.push(loss);
     }
     const { iterations } = forGenerator;
@@ -182,7 +188,9 @@ const gan =
 
 function expectClose(one: readonly number[], other: readonly number[], digits = 5): void {
   expect(one).toHaveLength(other.length);
-  for (const [index, value] of one.entries()) expect(value).toBeCloseTo(other[index] as number, digits);
+  for (const [index, value] of one.entries()) {
+    expect(value).toBeCloseTo(other[index] as number, digits);
+  }
 }
 
 describe('a GAN of one worker', () => {
@@ -254,7 +262,9 @@ const inStep =
     for await (const { step } of loop) {
       taken.push(step);
       if (step === killedIn) {
-        if (rank === 0) await expect.poll(() => isSaved(reports, step - (step % 3))).toBe(true);
+        if (rank === 0) {
+          await expect.poll(() => isSaved(reports, step - (step % 3))).toBe(true);
+        }
         throw new Killed();
       }
       await loop.step(({ number }) => tf.sum(tf.square(tf.sub(variable, tf.mean(number)))) as tf.Scalar, optimizer);
@@ -286,7 +296,9 @@ test('stop() on one worker ends all workers, and the loop stays ended after a re
       const loop = await open({ variables: { variable }, optimizers: optimizer, steps: 1_000_000 });
       for await (const { step } of loop) {
         await loop.step(() => tf.square(variable) as tf.Scalar, optimizer);
-        if (stops && step === 4 && rank === 1) loop.stop('the loss is small enough');
+        if (stops && step === 4 && rank === 1) {
+          loop.stop('the loss is small enough');
+        }
       }
       return { steps: loop.steps, endedEarly: loop.endedEarly, value: variable.dataSync()[0], reports };
     };
@@ -334,7 +346,9 @@ describe('a worker that is replaced alone', () => {
       const [first, second] = [tf.train.momentum(0.01, 0.9), tf.train.adam(0.01)];
       const loop = await open({ variables: { body, one, other }, optimizers: { first, second }, steps: 25 });
       for await (const { step } of loop) {
-        if (step === dies) throw new Killed();
+        if (step === dies) {
+          throw new Killed();
+        }
         taken.push(step);
         const [head, optimizer] = step % 2 === 0 ? [one, first] : [other, second];
         await loop.step(() => tf.sum(tf.square(tf.mul(body, head))) as tf.Scalar, optimizer);
@@ -379,7 +393,9 @@ test('steps before the loop are settled, and two loops run in sequence', async (
       const variable = tf.variable(tf.tensor1d([1 + rank, 2]));
       const optimizer = tf.train.adam(0.1);
       const loss = () => tf.sum(tf.square(variable)) as tf.Scalar;
-      for (let step = 0; step < 2 + rank; step++) await worker.step(tf, loss, optimizer, () => [variable]);
+      for (let step = 0; step < 2 + rank; step++) {
+        await worker.step(tf, loss, optimizer, () => [variable]);
+      }
       const steps: number[] = [];
       for (const _ of [1, 2]) {
         const loop = await open({ variables: { variable }, optimizers: optimizer, steps: 4 });

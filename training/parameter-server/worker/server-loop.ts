@@ -267,7 +267,9 @@ function restoreFixed(tf: typeof tfjs, fixed: readonly tfjs.Variable[], tensors:
     throw misfit('what the chief trains', `its variables that are not trained are ${there || 'none'}; here they are ${here || 'none'}`);
   }
   tf.tidy(() => {
-    for (const [index, variable] of fixed.entries()) variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
+    for (const [index, variable] of fixed.entries()) {
+      variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
+    }
   });
 }
 

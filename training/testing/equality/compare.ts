@@ -19,13 +19,19 @@ const FLOAT16 = 8 * 2 ** -11;
 
 /** Returns null if all sides agree, and the reason to skip a program that TensorFlow.js rejects or that amplifies rounding. */
 export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
-  if ('error' in plain) return { skipped: plain.error };
+  if ('error' in plain) {
+    return { skipped: plain.error };
+  }
   const expected = plain.outcome;
   const sizes = Object.values(expected.weights).flatMap((values) => values.map(Math.abs));
-  if (!sizes.every((size) => size < LARGEST_WEIGHT)) return { skipped: 'the weights grow without bound' };
+  if (!sizes.every((size) => size < LARGEST_WEIGHT)) {
+    return { skipped: 'the weights grow without bound' };
+  }
   const outcomes: Outcome[] = [];
   for (const answer of ranks) {
-    if ('error' in answer) return { what: answer.error, by: Number.POSITIVE_INFINITY };
+    if ('error' in answer) {
+      return { what: answer.error, by: Number.POSITIVE_INFINITY };
+    }
     outcomes.push(answer.outcome);
   }
   const [first] = outcomes as [Outcome];
@@ -60,8 +66,12 @@ function largest(actual: Values, expected: Values, tolerance: number, initial: (
     for (let index = 0; index < length; index++) {
       const [one, other] = [actual[name]?.[index] ?? initial(name), expected[name]?.[index] ?? initial(name)];
       const by = Math.abs(one - other) / Math.max(1, Math.abs(other));
-      if (!(by <= tolerance) && by > (worst?.by ?? 0)) worst = { what: `${name}[${index}] is ${one} instead of ${other}`, by };
-      if (Number.isNaN(by)) return { what: `${name}[${index}] is ${one} instead of ${other}`, by };
+      if (!(by <= tolerance) && by > (worst?.by ?? 0)) {
+        worst = { what: `${name}[${index}] is ${one} instead of ${other}`, by };
+      }
+      if (Number.isNaN(by)) {
+        return { what: `${name}[${index}] is ${one} instead of ${other}`, by };
+      }
     }
   }
   return worst;
@@ -71,7 +81,9 @@ function largest(actual: Values, expected: Values, tolerance: number, initial: (
 function betweenRanks([first, ...others]: readonly Outcome[]): Difference | null {
   for (const [index, other] of others.entries()) {
     const difference = largest(other.weights, first?.weights ?? {}, 0, () => 0);
-    if (difference !== null) return { ...difference, what: `rank ${index + 1} against rank 0: ${difference.what}` };
+    if (difference !== null) {
+      return { ...difference, what: `rank ${index + 1} against rank 0: ${difference.what}` };
+    }
   }
   return null;
 }

@@ -74,7 +74,9 @@ class Side {
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = null;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) {
+      return;
+    }
     const exited = once(child, 'exit');
     child.kill('SIGKILL');
     await exited;
@@ -113,7 +115,9 @@ export class Lane {
 
   async close(): Promise<void> {
     await Promise.all([this.#plain, ...this.#ranks, ...this.#servers].map((side) => side.kill()));
-    for (const port of this.#ports) port.close();
+    for (const port of this.#ports) {
+      port.close();
+    }
     await rm(this.#folder, { recursive: true, force: true });
   }
 
@@ -141,7 +145,9 @@ export class Lane {
       );
       const answers = running.map(async (rank, index) => {
         const answer = await rank.ask<Answer>({ program, taskFile: tasks[index] as string } satisfies RankMessage);
-        if ('error' in answer) throw new Error(`rank ${index}: ${answer.error}`);
+        if ('error' in answer) {
+          throw new Error(`rank ${index}: ${answer.error}`);
+        }
         return answer;
       });
       const all = await Promise.all(answers);
@@ -203,7 +209,9 @@ export class Lane {
       `${folder}-output`,
     ];
     const dispose = async () => {
-      for (const leaving of leavings) await rm(leaving, { recursive: true, force: true });
+      for (const leaving of leavings) {
+        await rm(leaving, { recursive: true, force: true });
+      }
     };
     return { tasks, dispose };
   }

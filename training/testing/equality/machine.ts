@@ -52,10 +52,14 @@ export class Machine {
     this.#layers = [];
     const apply = (layer: tfjs.layers.Layer) => {
       tensor = layer.apply(tensor) as tfjs.SymbolicTensor;
-      if (layer.weights.length > 0) this.#layers.push(layer);
+      if (layer.weights.length > 0) {
+        this.#layers.push(layer);
+      }
     };
     for (const [index, description] of program.trunk.entries()) {
-      for (const layer of this.#layersOf(description, tensor.shape[1] as number, index)) apply(layer);
+      for (const layer of this.#layersOf(description, tensor.shape[1] as number, index)) {
+        apply(layer);
+      }
     }
     this.models = Array.from({ length: program.heads }, (_, head) => {
       const layer = tf.layers.dense({ units: OUTPUTS, ...this.#initializers(100 + head) });
@@ -169,7 +173,9 @@ export class Machine {
       const model = this.models[head] as tfjs.LayersModel;
       let output = model.apply(x, { training: true }) as tfjs.Tensor;
       if (action.late) {
-        for (const variable of this.#late) output = tf.add(output, variable);
+        for (const variable of this.#late) {
+          output = tf.add(output, variable);
+        }
       }
       return tf.mean(tf.square(tf.sub(output, y))) as tfjs.Scalar;
     });
@@ -178,7 +184,9 @@ export class Machine {
 
   /** The variables of an action; undefined for the default. */
   variablesOf(action: StepAction): tfjs.Variable[] | undefined {
-    if (action.variables === 'default') return undefined;
+    if (action.variables === 'default') {
+      return undefined;
+    }
     return action.variables === 'late' ? [...this.#late] : this.layerWeightsOf(action).map(variableOf);
   }
 
@@ -202,9 +210,13 @@ export class Machine {
 
   *#named(): Generator<[string, tfjs.Variable]> {
     for (const [at, layer] of this.#layers.entries()) {
-      for (const weight of layer.weights) yield [`layer ${at} ${weight.originalName.split('/').at(-1)}`, variableOf(weight)];
+      for (const weight of layer.weights) {
+        yield [`layer ${at} ${weight.originalName.split('/').at(-1)}`, variableOf(weight)];
+      }
     }
-    for (const [at, variable] of this.#late.entries()) yield [`late ${at}`, variable];
+    for (const [at, variable] of this.#late.entries()) {
+      yield [`late ${at}`, variable];
+    }
   }
 
   /** The state of all optimizers. */
@@ -214,9 +226,13 @@ export class Machine {
     for (const [at, optimizer] of this.#optimizers.entries()) {
       const prefix = `optimizer ${at}.${this.#renewals[at]}`;
       for (const [property, value] of Object.entries(optimizer)) {
-        if (value instanceof this.#tf.Variable) found[`${prefix} ${property}`] = [...value.dataSync()];
+        if (value instanceof this.#tf.Variable) {
+          found[`${prefix} ${property}`] = [...value.dataSync()];
+        }
         for (const slot of Array.isArray(value) ? (value as (OptimizerSlot | undefined)[]) : []) {
-          if (slot === undefined) continue;
+          if (slot === undefined) {
+            continue;
+          }
           const [real, name] = names.find(([each]) => slot.originalName.startsWith(`${each}/`)) ?? ['', slot.originalName];
           found[`${prefix} ${name}${slot.originalName.slice(real.length)}`] = [...slot.variable.dataSync()];
         }
@@ -260,7 +276,9 @@ function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice)
 export function distance(one: Readonly<Record<string, readonly number[]>>, other: Readonly<Record<string, readonly number[]>>): number {
   let most = 0;
   for (const [name, values] of Object.entries(one)) {
-    for (const [index, value] of values.entries()) most = Math.max(most, Math.abs(value - (other[name]?.[index] ?? value)));
+    for (const [index, value] of values.entries()) {
+      most = Math.max(most, Math.abs(value - (other[name]?.[index] ?? value)));
+    }
   }
   return most;
 }

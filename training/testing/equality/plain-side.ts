@@ -6,7 +6,9 @@ import type { Answer, FitAction, Outcome, Program, StepAction } from './program.
 type Gradients = Record<string, tfjs.Tensor>;
 
 const { default: tf } = (await import(process.env.PLAIN_TFJS ?? '@tensorflow/tfjs')) as { default: typeof tfjs };
-if (process.env.PLAIN_TFJS === undefined) await tf.setBackend('cpu');
+if (process.env.PLAIN_TFJS === undefined) {
+  await tf.setBackend('cpu');
+}
 await tf.ready();
 
 /**
@@ -21,7 +23,9 @@ function keepPlaces(optimizer: tfjs.Optimizer): void {
       Array.isArray(gradients) ? gradients.map(({ name, tensor }) => [name, tensor] as const) : Object.entries(gradients),
     );
     for (const name of given.keys()) {
-      if (!places.includes(name)) places.push(name);
+      if (!places.includes(name)) {
+        places.push(name);
+      }
     }
     const registered = tf.engine().registeredVariables;
     apply(places.filter((name) => registered[name] !== undefined).map((name) => ({ name, tensor: given.get(name) as tfjs.Tensor })));
@@ -39,7 +43,9 @@ function optimizerOf(machine: Machine, index: number): tfjs.Optimizer {
 }
 
 function clipped(gradients: Gradients, clip: FitAction['clip']): Gradients {
-  if (clip === null) return gradients;
+  if (clip === null) {
+    return gradients;
+  }
   const present = Object.entries(gradients).filter(([, tensor]) => tensor !== undefined && tensor !== null);
   if ('value' in clip) {
     return {
@@ -64,7 +70,9 @@ function minimizeSum(
     const sum: Gradients = {};
     for (const { grads } of each) {
       for (const [name, tensor] of Object.entries(clipped(grads, clip))) {
-        if (tensor !== undefined && tensor !== null) sum[name] = sum[name] === undefined ? tensor : tf.add(sum[name], tensor);
+        if (tensor !== undefined && tensor !== null) {
+          sum[name] = sum[name] === undefined ? tensor : tf.add(sum[name], tensor);
+        }
       }
     }
     optimizer.applyGradients(variables === undefined ? sum : variables.map(({ name }) => ({ name, tensor: sum[name] as tfjs.Tensor })));
@@ -158,10 +166,16 @@ async function run(program: Program): Promise<Outcome> {
   const losses: Loss[] = [];
   let path = 0;
   for (const [at, action] of program.actions.entries()) {
-    if (machine.prepare(action)) continue;
+    if (machine.prepare(action)) {
+      continue;
+    }
     const before = machine.weights();
-    if (action.do === 'fit') losses.push(...(await runFit(machine, program, action, at)));
-    if (action.do === 'step') losses.push(...runStep(machine, program, action, at));
+    if (action.do === 'fit') {
+      losses.push(...(await runFit(machine, program, action, at)));
+    }
+    if (action.do === 'step') {
+      losses.push(...runStep(machine, program, action, at));
+    }
     path += distance(machine.weights(), before);
   }
   return { weights: machine.weights(), slots: machine.slots(), losses, path };

@@ -138,10 +138,14 @@ export function promised(program: Program): Program {
       // Workers that step independently need examples.
       const least = isServed ? 1 : 0;
       const examples = action.examples.map((count, rank) => Math.max(count, rank === 0 && workers === 1 ? 1 : least));
-      if (examples.slice(0, workers).every((count) => count === 0)) examples[0] = 1;
+      if (examples.slice(0, workers).every((count) => count === 0)) {
+        examples[0] = 1;
+      }
       return { ...action, heads, late, examples, variables: isEmpty ? 'default' : action.variables };
     }
-    if (action.do !== 'fit') return action;
+    if (action.do !== 'fit') {
+      return action;
+    }
     const fit = { ...action, head: action.head % program.heads };
     const whole = fit.batchSize * workers;
     return {

@@ -35,8 +35,12 @@ function dataOf(machine: Machine, action: FitAction): { data: FitData; batchSize
   }
   const [xs, ys, weights] = [rows.x.arraySync(), rows.y.arraySync(), rows.weights.arraySync()];
   const elements = xs.map((each, index) => ({ xs: each, ys: ys[index] as number[], ...weight(weights[index] as number) }));
-  if (kind === 'dataset') return { data: fromArray(elements), batchSize: { batchSize }, dispose };
-  if (kind === 'batches') return { data: fromArray(elements).batch(batchSize), batchSize: {}, dispose };
+  if (kind === 'dataset') {
+    return { data: fromArray(elements), batchSize: { batchSize }, dispose };
+  }
+  if (kind === 'batches') {
+    return { data: fromArray(elements).batch(batchSize), batchSize: {}, dispose };
+  }
   return { data: tf.data.array(elements as unknown as tfjs.TensorContainer[]).batch(batchSize), batchSize: {}, dispose };
 }
 
@@ -51,7 +55,9 @@ async function runFit(cluster: Cluster, machine: Machine, program: Program, acti
     ...(action.checkpoint ? {} : { checkpoint: false }),
   });
   dispose();
-  if (sampleWeight || (program.strategy === 'parameter-server' && program.workers > 1)) return [];
+  if (sampleWeight || (program.strategy === 'parameter-server' && program.workers > 1)) {
+    return [];
+  }
   return ['loss', 'mae'].flatMap((name) =>
     (history[name] as readonly number[]).map((loss, epoch): Loss => [`action ${at}, epoch ${epoch}, ${name}`, loss]),
   );
@@ -60,9 +66,12 @@ async function runFit(cluster: Cluster, machine: Machine, program: Program, acti
 /** The option `variables` of a step, in the form that the action requires. */
 function namedBy(machine: Machine, action: StepAction): Pick<CustomStepOptions, 'variables'> {
   const variables = machine.variablesOf(action);
-  if (variables === undefined) return {};
-  if (action.named === 'models' && action.variables === 'both')
+  if (variables === undefined) {
+    return {};
+  }
+  if (action.named === 'models' && action.variables === 'both') {
     return { variables: action.heads.map((head) => machine.models[head] as tfjs.LayersModel) };
+  }
   return { variables: action.named === 'layer weights' && action.variables !== 'late' ? machine.layerWeightsOf(action) : variables };
 }
 
@@ -79,7 +88,9 @@ async function runStep(cluster: Cluster, machine: Machine, program: Program, act
   const total = counts.reduce((sum, count) => sum + count, 0);
   const before = counts.slice(0, cluster.rank).reduce((sum, count) => sum + count, 0);
   const examples = counts[cluster.rank] as number;
-  if (program.unequalStart && dependsOnMore(program, action)) await cluster.broadcast(machine.variables);
+  if (program.unequalStart && dependsOnMore(program, action)) {
+    await cluster.broadcast(machine.variables);
+  }
   // If all ranks have the same number of examples, the option can be omitted.
   const options = { ...namedBy(machine, action), ...(new Set(counts).size === 1 ? {} : { examples }) };
   const losses: Loss[] = [];
@@ -98,9 +109,15 @@ async function run(program: Program, taskFile: string): Promise<Outcome> {
   const machine = new Machine(tf, program, cluster.rank);
   const losses: Loss[] = [];
   for (const [at, action] of program.actions.entries()) {
-    if (machine.prepare(action)) continue;
-    if (action.do === 'fit') losses.push(...(await runFit(cluster, machine, program, action, at)));
-    if (action.do === 'step') losses.push(...(await runStep(cluster, machine, program, action, at)));
+    if (machine.prepare(action)) {
+      continue;
+    }
+    if (action.do === 'fit') {
+      losses.push(...(await runFit(cluster, machine, program, action, at)));
+    }
+    if (action.do === 'step') {
+      losses.push(...(await runStep(cluster, machine, program, action, at)));
+    }
   }
   const outcome = { weights: machine.weights(), slots: machine.slots(), losses, path: 0 };
   await cluster.end();
@@ -137,7 +154,9 @@ async function obey(message: RankMessage): Promise<Answer | 'serving' | 'stopped
     const { code = '', hint = '' } = error as { code?: string; hint?: string };
     return { error: `${code} ${error instanceof Error ? (error.stack ?? error.message) : String(error)} ${hint}` };
   } finally {
-    if ('taskFile' in message) tf.disposeVariables();
+    if ('taskFile' in message) {
+      tf.disposeVariables();
+    }
   }
 }
 

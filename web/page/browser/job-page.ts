@@ -26,7 +26,9 @@ export function JobPage(): Content {
   const route = useRoute(FIRST);
   const status = reading.data;
   useEffect(() => {
-    if (status !== null) document.title = `${status.state.toLowerCase()} · ${status.name}`;
+    if (status !== null) {
+      document.title = `${status.state.toLowerCase()} · ${status.name}`;
+    }
   }, [status?.state, status?.name]);
   if (status === null) {
     return html`<main class="wide"><p class="loading" role="status">${

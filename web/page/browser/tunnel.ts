@@ -46,9 +46,13 @@ function tunnelledPath(method: string, address: string | URL): string | null {
   } catch {
     return null;
   }
-  if (url.origin !== ROOT.origin || !url.pathname.startsWith(ROOT.pathname)) return null;
+  if (url.origin !== ROOT.origin || !url.pathname.startsWith(ROOT.pathname)) {
+    return null;
+  }
   const path = `/${url.pathname.slice(ROOT.pathname.length)}${url.search}`;
-  if (/^\/(?:\/|tony\/)/.test(path) || method === 'HEAD') return null;
+  if (/^\/(?:\/|tony\/)/.test(path) || method === 'HEAD') {
+    return null;
+  }
   return method === 'GET' && passesAsItIs(path) ? null : path;
 }
 
@@ -64,7 +68,9 @@ function passesAsItIs(path: string): boolean {
 function base64Url(bytes: Uint8Array): string {
   let letters = '';
   // In chunks, because the number of arguments of a call is limited.
-  for (let at = 0; at < bytes.length; at += 0x8000) letters += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  for (let at = 0; at < bytes.length; at += 0x8000) {
+    letters += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  }
   return btoa(letters).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
@@ -92,7 +98,9 @@ function tunnelAddress(suffix: string, parameters: Readonly<Record<string, strin
 /** For GET: the URLs of the parts, to request first, and the URL that returns the response. */
 function addressesOf(envelope: string): { readonly parts: readonly string[]; readonly last: string } {
   const whole = tunnelAddress('', { e: envelope });
-  if (whole.length <= MAX_ADDRESS) return { parts: [], last: whole };
+  if (whole.length <= MAX_ADDRESS) {
+    return { parts: [], last: whole };
+  }
   const id = randomName();
   const room = MAX_ADDRESS - tunnelAddress('/part', { t: token, id, i: 99999, d: '' }).length;
   const count = Math.ceil(envelope.length / room);
@@ -123,7 +131,9 @@ let finding: Promise<Transport> | null = null;
 function transport(): Promise<Transport> {
   finding ??= probe().then((result) => {
     found = result;
-    if (result === null) finding = null;
+    if (result === null) {
+      finding = null;
+    }
     return result ?? 'put';
   });
   return finding;
@@ -137,7 +147,9 @@ async function probe(): Promise<Transport | null> {
       const answer = await nativeFetch(address, { ...options, cache: 'no-store', signal: AbortSignal.timeout(PROBE_MS) });
       const text = await answer.text();
       // A gateway may answer 200 without having passed the request on.
-      if (answer.ok && text.trim() === word) return way;
+      if (answer.ok && text.trim() === word) {
+        return way;
+      }
       await renewIfOutdated(answer.status, text);
     } catch {
       // No connection, or a gateway that closes it on PUT: try the other method.
@@ -148,13 +160,17 @@ async function probe(): Promise<Transport | null> {
 
 function probeBy(way: Transport, word: string): [address: string, options: RequestInit] {
   const envelope = `${token}.${word}`;
-  if (way === 'get') return [tunnelAddress('/probe', { e: envelope }), {}];
+  if (way === 'get') {
+    return [tunnelAddress('/probe', { e: envelope }), {}];
+  }
   return [`${TUNNEL}/probe`, { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: envelope }];
 }
 
 /** The same for synchronous requests, which cannot await a promise. */
 function transportNow(): Transport {
-  if (found !== null) return found;
+  if (found !== null) {
+    return found;
+  }
   const word = randomName().replaceAll('-', '_');
   for (const way of ['put', 'get'] as const) {
     const [address, { method = 'GET', body = null }] = probeBy(way, word);
@@ -174,7 +190,9 @@ function transportNow(): Transport {
 function requestNow(method: string, address: string, body: string | null): XMLHttpRequest {
   const request = new PlainRequest();
   native.open.call(request, method, address, false);
-  if (body !== null) native.setRequestHeader.call(request, 'Content-Type', 'text/plain');
+  if (body !== null) {
+    native.setRequestHeader.call(request, 'Content-Type', 'text/plain');
+  }
   native.send.call(request, body);
   return request;
 }
@@ -185,7 +203,9 @@ let renewing: Promise<void> | null = null;
 
 /** Each attempt of the ApplicationMaster has its own token. If the token is outdated, reads the new one from the site's root page. */
 async function renewIfOutdated(status: number, text: string): Promise<boolean> {
-  if (status !== 403 || !text.startsWith(OUTDATED)) return false;
+  if (status !== 403 || !text.startsWith(OUTDATED)) {
+    return false;
+  }
   const before = token;
   renewing ??= nativeFetch(ROOT, { cache: 'no-store' })
     .then((answer) => answer.text())
@@ -205,7 +225,9 @@ async function renewIfOutdated(status: number, text: string): Promise<boolean> {
 async function fetchByTunnel(request: Request, path: string): Promise<Response> {
   const envelope = envelopeOf(request.method, path, [...request.headers], new Uint8Array(await request.arrayBuffer()));
   let answer = await sendByFetch(envelope, request);
-  if (answer.status === 403 && (await renewIfOutdated(403, await answer.clone().text()))) answer = await sendByFetch(envelope, request);
+  if (answer.status === 403 && (await renewIfOutdated(403, await answer.clone().text()))) {
+    answer = await sendByFetch(envelope, request);
+  }
   Object.defineProperty(answer, 'url', { value: request.url });
   return answer;
 }
@@ -254,13 +276,27 @@ const responseUrl = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, 'r
 
 /** A body whose bytes are available synchronously; null for one that must be read asynchronously. */
 function packedNow(body: Document | XMLHttpRequestBodyInit | null | undefined): Packed | null {
-  if (body === null || body === undefined) return { bytes: new Uint8Array(), type: null };
-  if (typeof body === 'string') return { bytes: utf8(body), type: 'text/plain;charset=UTF-8' };
-  if (body instanceof URLSearchParams) return { bytes: utf8(String(body)), type: 'application/x-www-form-urlencoded;charset=UTF-8' };
-  if (body instanceof ArrayBuffer) return { bytes: new Uint8Array(body), type: null };
-  if (ArrayBuffer.isView(body)) return { bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength), type: null };
-  if (body instanceof Document) return { bytes: utf8(new XMLSerializer().serializeToString(body)), type: 'application/xml;charset=UTF-8' };
-  if (body instanceof FormData) return formNow(body);
+  if (body === null || body === undefined) {
+    return { bytes: new Uint8Array(), type: null };
+  }
+  if (typeof body === 'string') {
+    return { bytes: utf8(body), type: 'text/plain;charset=UTF-8' };
+  }
+  if (body instanceof URLSearchParams) {
+    return { bytes: utf8(String(body)), type: 'application/x-www-form-urlencoded;charset=UTF-8' };
+  }
+  if (body instanceof ArrayBuffer) {
+    return { bytes: new Uint8Array(body), type: null };
+  }
+  if (ArrayBuffer.isView(body)) {
+    return { bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength), type: null };
+  }
+  if (body instanceof Document) {
+    return { bytes: utf8(new XMLSerializer().serializeToString(body)), type: 'application/xml;charset=UTF-8' };
+  }
+  if (body instanceof FormData) {
+    return formNow(body);
+  }
   return null;
 }
 
@@ -268,7 +304,9 @@ function formNow(form: FormData): Packed | null {
   const boundary = `----tony${randomName()}`;
   let text = '';
   for (const [name, value] of form) {
-    if (typeof value !== 'string') return null;
+    if (typeof value !== 'string') {
+      return null;
+    }
     const quoted = name.replace(/\r\n|\r|\n/g, '%0D%0A').replaceAll('"', '%22');
     text += `--${boundary}\r\nContent-Disposition: form-data; name="${quoted}"\r\n\r\n${value.replace(/\r\n|\r|\n/g, '\r\n')}\r\n`;
   }
@@ -277,7 +315,9 @@ function formNow(form: FormData): Packed | null {
 
 async function packed(body: Document | XMLHttpRequestBodyInit | null | undefined): Promise<Packed> {
   const now = packedNow(body);
-  if (now !== null) return now;
+  if (now !== null) {
+    return now;
+  }
   const answer = new Response(body as BodyInit);
   return { bytes: new Uint8Array(await answer.arrayBuffer()), type: answer.headers.get('content-type') };
 }
@@ -307,7 +347,9 @@ function endUnsent(request: XMLHttpRequest, event: 'abort' | 'error', stateAfter
   request.dispatchEvent(new ProgressEvent(event));
   request.dispatchEvent(new ProgressEvent('loadend'));
   // A listener may have reopened the request.
-  if (Object.hasOwn(request, 'readyState')) Object.defineProperty(request, 'readyState', { value: stateAfter, configurable: true });
+  if (Object.hasOwn(request, 'readyState')) {
+    Object.defineProperty(request, 'readyState', { value: stateAfter, configurable: true });
+  }
 }
 
 XMLHttpRequest.prototype.open = function open(
@@ -320,7 +362,9 @@ XMLHttpRequest.prototype.open = function open(
 ): void {
   const asynchronous = wait ?? true;
   const before = calls.get(this);
-  if (before?.state === 'packing') before.state = 'dropped';
+  if (before?.state === 'packing') {
+    before.state = 'dropped';
+  }
   calls.delete(this);
   Reflect.deleteProperty(this, 'readyState');
   Reflect.deleteProperty(this, 'responseURL');
@@ -346,7 +390,9 @@ XMLHttpRequest.prototype.setRequestHeader = function setRequestHeader(this: XMLH
     native.setRequestHeader.call(this, name, value);
     return;
   }
-  if (call.state !== 'opened') throw new DOMException('The request has been sent.', 'InvalidStateError');
+  if (call.state !== 'opened') {
+    throw new DOMException('The request has been sent.', 'InvalidStateError');
+  }
   call.headers.push([String(name), String(value)]);
 };
 
@@ -356,7 +402,9 @@ XMLHttpRequest.prototype.send = function send(this: XMLHttpRequest, body?: Docum
     native.send.call(this, body);
     return;
   }
-  if (call.state !== 'opened') throw new DOMException('The request has been sent.', 'InvalidStateError');
+  if (call.state !== 'opened') {
+    throw new DOMException('The request has been sent.', 'InvalidStateError');
+  }
   if (!call.asynchronous) {
     sendNow(this, call, body);
     return;
@@ -372,7 +420,9 @@ XMLHttpRequest.prototype.send = function send(this: XMLHttpRequest, body?: Docum
   prepare(call, ready ?? body).then(
     ([way, content]) => call.state === 'packing' && sendByRequest(this, call, way, content),
     () => {
-      if (call.state !== 'packing') return;
+      if (call.state !== 'packing') {
+        return;
+      }
       call.state = 'dropped';
       endUnsent(this, 'error', XMLHttpRequest.DONE);
     },
@@ -384,16 +434,22 @@ async function prepare(call: Call, given: Packed | Document | XMLHttpRequestBody
     given !== null && typeof given === 'object' && 'bytes' in given && !(given instanceof Blob) ? (given as Packed) : await packed(given);
   const way = await transport();
   const content = sealed(envelopeFor(call, ready));
-  if (way === 'put') return [way, content];
+  if (way === 'put') {
+    return [way, content];
+  }
   const { parts, last } = addressesOf(content);
   // A lost part is reported by the response to the last request.
-  if (parts.length > 0 && call.state === 'packing') await sendParts(parts, null).catch(() => {});
+  if (parts.length > 0 && call.state === 'packing') {
+    await sendParts(parts, null).catch(() => {});
+  }
   return [way, last];
 }
 
 function sendNow(request: XMLHttpRequest, call: Call, body: Document | XMLHttpRequestBodyInit | null | undefined): void {
   const ready = packedNow(body);
-  if (ready === null) throw new DOMException('A synchronous request cannot carry a file here.', 'NetworkError');
+  if (ready === null) {
+    throw new DOMException('A synchronous request cannot carry a file here.', 'NetworkError');
+  }
   const way = transportNow();
   const content = sealed(envelopeFor(call, ready));
   if (way === 'put') {
@@ -401,7 +457,9 @@ function sendNow(request: XMLHttpRequest, call: Call, body: Document | XMLHttpRe
     return;
   }
   const { parts, last } = addressesOf(content);
-  for (const part of parts) requestNow('GET', part, null);
+  for (const part of parts) {
+    requestNow('GET', part, null);
+  }
   sendByRequest(request, call, way, last);
 }
 
@@ -446,6 +504,8 @@ function addLink(): void {
   document.body.append(strip);
 }
 
-if ('job' in script.dataset && window === window.top) document.addEventListener('DOMContentLoaded', addLink);
+if ('job' in script.dataset && window === window.top) {
+  document.addEventListener('DOMContentLoaded', addLink);
+}
 // Starts the probe while the page loads.
 void transport();

@@ -37,19 +37,27 @@ export async function getJson<T>(
   deadlineMs: number = DEADLINE_MS,
 ): Promise<T> {
   const url = new URL(`api/${resource}`, TONY);
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
+  for (const [name, value] of Object.entries(query)) {
+    url.searchParams.set(name, String(value));
+  }
   const response = await answerOf(url, deadlineMs);
-  if (response.type === 'opaqueredirect') throw new ApiError('moved', 'The address leads elsewhere by now.');
+  if (response.type === 'opaqueredirect') {
+    throw new ApiError('moved', 'The address leads elsewhere by now.');
+  }
   if (response.status === 401 || response.status === 403) {
     throw new ApiError('refused', (await sentenceOf(response)) ?? 'You may not view this job.');
   }
   if (!response.ok) {
     const sentence = await sentenceOf(response);
     // A response without the API's error text comes from a gateway.
-    if (sentence === null) throw new ApiError('unreachable', `The answer was ${response.status} ${response.statusText}`.trim());
+    if (sentence === null) {
+      throw new ApiError('unreachable', `The answer was ${response.status} ${response.statusText}`.trim());
+    }
     throw new ApiError(response.status === 404 ? 'missing' : 'failed', sentence);
   }
-  if (!isJson(response)) throw new ApiError('unreachable', 'Something else answered.');
+  if (!isJson(response)) {
+    throw new ApiError('unreachable', 'Something else answered.');
+  }
   learnClock(response);
   try {
     return (await response.json()) as T;
@@ -74,7 +82,9 @@ function isJson(response: Response): boolean {
 /** Returns the error text of the job's own server; null if it has none. */
 async function sentenceOf(response: Response): Promise<string | null> {
   try {
-    if (isJson(response)) return ((await response.json()) as { error?: string }).error ?? null;
+    if (isJson(response)) {
+      return ((await response.json()) as { error?: string }).error ?? null;
+    }
     const isText = (response.headers.get('content-type') ?? '').startsWith('text/plain');
     return isText ? (await response.text()).trim().slice(0, 500) || null : null;
   } catch {
@@ -85,7 +95,9 @@ async function sentenceOf(response: Response): Promise<string | null> {
 /** The Date header has whole seconds: differences below two seconds are ignored. */
 function learnClock(response: Response): void {
   const date = Date.parse(response.headers.get('date') ?? '');
-  if (!Number.isFinite(date)) return;
+  if (!Number.isFinite(date)) {
+    return;
+  }
   const offset = date + 500 - Date.now();
   clockOffset = Math.abs(offset) < 2_000 ? 0 : offset;
 }

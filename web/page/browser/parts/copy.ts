@@ -5,7 +5,9 @@ import { type Content, html } from './html.ts';
 export function Copy({ text, what, label = 'Copy' }: { text: string; what: string; label?: string }): Content {
   const [outcome, setOutcome] = useState<'' | 'Copied' | 'Not copied'>('');
   useEffect(() => {
-    if (outcome === '') return;
+    if (outcome === '') {
+      return;
+    }
     const timer = setTimeout(() => setOutcome(''), 2_000);
     return () => clearTimeout(timer);
   }, [outcome]);
@@ -37,6 +39,8 @@ function copyBySelection(text: string): boolean {
     return document.execCommand('copy');
   } finally {
     area.remove();
-    if (focused instanceof HTMLElement) focused.focus();
+    if (focused instanceof HTMLElement) {
+      focused.focus();
+    }
   }
 }

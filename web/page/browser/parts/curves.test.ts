@@ -17,7 +17,9 @@ describe('smoothing', () => {
         const known = given.filter((value) => value !== null);
         expect(result.map((value) => value === null)).toEqual(given.map((value) => value === null));
         for (const value of result) {
-          if (value === null) continue;
+          if (value === null) {
+            continue;
+          }
           expect(value).toBeGreaterThanOrEqual(Math.min(...known) - 1e-3);
           expect(value).toBeLessThanOrEqual(Math.max(...known) + 1e-3);
         }

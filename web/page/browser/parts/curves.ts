@@ -37,17 +37,25 @@ export function isThroughput(tag: string): boolean {
 }
 
 function importance(tag: string): number {
-  if (isLoss(tag)) return 0;
-  if (isThroughput(tag)) return 1;
+  if (isLoss(tag)) {
+    return 0;
+  }
+  if (isThroughput(tag)) {
+    return 1;
+  }
   return /(^|[^a-z])(acc(uracy)?|auc|f1|precision|recall|error|perplexity)([^a-z]|$)/i.test(tag) ? 2 : 3;
 }
 
 /** Training that resumed from a checkpoint writes steps again: the newer values replace the older ones, as in TensorBoard. */
 function withoutOverwritten(curve: Curve): Curve {
-  if (curve.steps.every((step, index) => index === 0 || step > (curve.steps[index - 1] ?? 0))) return curve;
+  if (curve.steps.every((step, index) => index === 0 || step > (curve.steps[index - 1] ?? 0))) {
+    return curve;
+  }
   const kept: number[] = [];
   for (const [index, step] of curve.steps.entries()) {
-    while (kept.length > 0 && (curve.steps[kept.at(-1) ?? 0] ?? 0) >= step) kept.pop();
+    while (kept.length > 0 && (curve.steps[kept.at(-1) ?? 0] ?? 0) >= step) {
+      kept.pop();
+    }
     kept.push(index);
   }
   return {
@@ -63,11 +71,15 @@ function withoutOverwritten(curve: Curve): Curve {
  * only the trend remains. Matches TensorBoard's slider: the same position shows the same line.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
-  if (weight <= 0) return [...values];
+  if (weight <= 0) {
+    return [...values];
+  }
   let last = 0;
   let count = 0;
   return values.map((value) => {
-    if (value === null) return null;
+    if (value === null) {
+      return null;
+    }
     last = last * weight + (1 - weight) * value;
     count++;
     return last / (1 - weight ** count);
@@ -85,11 +97,16 @@ export function nearest(xs: readonly number[], x: number): number {
   let high = xs.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((xs[middle] ?? 0) < x) low = middle + 1;
-    else high = middle;
+    if ((xs[middle] ?? 0) < x) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
   }
   const after = xs[low];
   const before = xs[low - 1];
-  if (before === undefined) return after === undefined ? -1 : 0;
+  if (before === undefined) {
+    return after === undefined ? -1 : 0;
+  }
   return after === undefined || x - before <= after - x ? low - 1 : low;
 }

@@ -6,7 +6,9 @@ import { parseRoute, type Route } from './route.ts';
 export function useNow(everyMs: number | null): number {
   const [, setTurn] = useState(0);
   useEffect(() => {
-    if (everyMs === null) return;
+    if (everyMs === null) {
+      return;
+    }
     const timer = setInterval(() => document.hidden || setTurn((turn) => turn + 1), everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);

@@ -49,7 +49,9 @@ export function formatMoment(at: number): string {
  * more.
  */
 export function formatMark(at: number, step: number): string {
-  if (step >= 86_400) return formatMoment(at).slice(5, 10);
+  if (step >= 86_400) {
+    return formatMoment(at).slice(5, 10);
+  }
   return step >= 60 ? formatClock(at).slice(0, 5) : formatClock(at);
 }
 
@@ -66,7 +68,9 @@ export function spoken(tag: string): string {
  */
 export function formatMetric(name: string, value: number | null, step?: number): string {
   // JSON has no NaN.
-  if (value === null) return 'NaN';
+  if (value === null) {
+    return 'NaN';
+  }
   if (/(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1) {
     return `${step === undefined ? (value * 100).toFixed(2) : Number((value * 100).toFixed(4))} %`;
   }

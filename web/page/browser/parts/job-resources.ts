@@ -71,7 +71,9 @@ export class JobResources {
         try {
           return await getJson<LogTail>('log', { task, file, tail });
         } catch (error) {
-          if (error instanceof ApiError && error.kind === 'missing') return 'none';
+          if (error instanceof ApiError && error.kind === 'missing') {
+            return 'none';
+          }
           throw error;
         }
       },

@@ -55,7 +55,9 @@ export class PolledResource<T> {
     }
     return () => {
       this.#listeners.delete(listener);
-      if (this.#listeners.size > 0) return;
+      if (this.#listeners.size > 0) {
+        return;
+      }
       document.removeEventListener('visibilitychange', this.#onVisibility);
       clearTimeout(this.#timer);
     };
@@ -64,12 +66,16 @@ export class PolledResource<T> {
   /** Requests the resource now instead of at the scheduled time. */
   refresh(): void {
     clearTimeout(this.#timer);
-    if (!this.#loading && !this.#complete) void this.#ask();
+    if (!this.#loading && !this.#complete) {
+      void this.#ask();
+    }
   }
 
   /** Refreshes the data when the page becomes visible again. */
   readonly #onVisibility = (): void => {
-    if (!document.hidden) this.refresh();
+    if (!document.hidden) {
+      this.refresh();
+    }
   };
 
   async #ask(): Promise<void> {
@@ -89,8 +95,12 @@ export class PolledResource<T> {
       this.#complete = kind === 'refused' || (last && this.#failures >= LAST_TRIES);
     }
     this.#loading = false;
-    for (const listener of [...this.#listeners]) listener();
-    if (this.#complete || this.#listeners.size === 0) return;
+    for (const listener of [...this.#listeners]) {
+      listener();
+    }
+    if (this.#complete || this.#listeners.size === 0) {
+      return;
+    }
     const delay = nextDelay({ everyMs, hidden: document.hidden, failures: this.#failures });
     this.#timer = setTimeout(() => this.refresh(), delay);
   }

@@ -13,7 +13,9 @@ export type Section = (typeof SECTIONS)[number];
 export function parseRoute(hash: string): Route | null {
   const [first = '', ...rest] = hash.replace(/^#/, '').split('/');
   const section = SECTIONS.find((each) => each === first);
-  if (section === undefined) return null;
+  if (section === undefined) {
+    return null;
+  }
   return { section, rest: rest.filter((part) => part !== '').map(decoded) };
 }
 

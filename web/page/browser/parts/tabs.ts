@@ -22,7 +22,9 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
   useEffect(() => {
     const tab = list.current?.querySelector<HTMLElement>('[aria-selected="true"]');
     // Scrolls only the row of tabs, which overflows on a narrow screen.
-    if (tab && list.current) list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
+    if (tab && list.current) {
+      list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
+    }
     if (first.current) {
       first.current = false;
       return;
@@ -42,7 +44,9 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
     const at = SECTIONS.indexOf(section);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: SECTIONS.length - 1 }[event.key];
     const next = to === undefined ? undefined : SECTIONS[(to + SECTIONS.length) % SECTIONS.length];
-    if (next === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (next === undefined || event.altKey || event.ctrlKey || event.metaKey) {
+      return;
+    }
     event.preventDefault();
     open(next);
   };

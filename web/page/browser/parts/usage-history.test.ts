@@ -39,7 +39,9 @@ test('duplicate samples are dropped, and old samples are thinned while the newes
   const known = withSamples([], [sample(1, {}), sample(2, {})]);
   expect(withSamples(known, [sample(2, {})])).toBe(known);
   let samples: readonly UsageSample[] = [];
-  for (let at = 0; at < 5_000; at++) samples = withSamples(samples, [sample(at, {})]);
+  for (let at = 0; at < 5_000; at++) {
+    samples = withSamples(samples, [sample(at, {})]);
+  }
   expect(samples.length).toBeLessThanOrEqual(1_200);
   expect(samples.slice(-100).map(({ at }) => at)).toEqual(Array.from({ length: 100 }, (_, index) => 4_900 + index));
   expect(samples[0]?.at).toBe(0);

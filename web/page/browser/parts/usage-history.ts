@@ -7,9 +7,13 @@ const MOST_SAMPLES = 1_200;
 export function withSamples(known: readonly UsageSample[], added: readonly UsageSample[]): readonly UsageSample[] {
   const last = known.at(-1)?.at ?? Number.NEGATIVE_INFINITY;
   const fresh = added.filter(({ at }) => at > last);
-  if (fresh.length === 0) return known;
+  if (fresh.length === 0) {
+    return known;
+  }
   const all = [...known, ...fresh];
-  if (all.length <= MOST_SAMPLES) return all;
+  if (all.length <= MOST_SAMPLES) {
+    return all;
+  }
   const half = Math.ceil(all.length / 2);
   return all.filter((_, index) => index >= half || index % 2 === 0);
 }
@@ -41,9 +45,13 @@ export function usageLines(samples: readonly UsageSample[], resource: ResourceNa
     counts.clear();
     for (const task of tasks) {
       const role = roleOf(task.task);
-      if (only !== '' && only !== task.task && only !== role) continue;
+      if (only !== '' && only !== task.task && only !== role) {
+        continue;
+      }
       const value = VALUE[resource](task);
-      if (value === null) continue;
+      if (value === null) {
+        continue;
+      }
       const name = grouping === 'tasks' || only === task.task ? task.task : role;
       let line = lines.get(name);
       if (line === undefined) {
@@ -54,11 +62,15 @@ export function usageLines(samples: readonly UsageSample[], resource: ResourceNa
       line[at] = before === null ? value : grouping === 'highest' ? Math.max(before, value) : before + value;
       counts.set(name, (counts.get(name) ?? 0) + 1);
     }
-    if (grouping !== 'mean') return;
+    if (grouping !== 'mean') {
+      return;
+    }
     for (const [name, count] of counts) {
       const line = lines.get(name);
       const total = line?.[at];
-      if (line !== undefined && total !== undefined && total !== null) line[at] = total / count;
+      if (line !== undefined && total !== undefined && total !== null) {
+        line[at] = total / count;
+      }
     }
   });
   return [...lines].map(([name, values]) => ({ name, values })).sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));

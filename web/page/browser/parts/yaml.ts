@@ -5,12 +5,16 @@ export function toYaml(value: unknown): string {
 
 function block(value: unknown, depth: number): string {
   if (Array.isArray(value)) {
-    if (value.length === 0) return '[]';
+    if (value.length === 0) {
+      return '[]';
+    }
     return value.map((item: unknown) => `${pad(depth)}- ${block(item, depth + 1).trimStart()}`).join('\n');
   }
   if (typeof value === 'object' && value !== null) {
     const entries = Object.entries(value).filter(([, item]) => item !== undefined);
-    if (entries.length === 0) return '{}';
+    if (entries.length === 0) {
+      return '{}';
+    }
     return entries
       .map(([key, item]) => `${pad(depth)}${scalar(key)}:${isBlock(item) ? `\n${block(item, depth + 1)}` : ` ${inline(item, depth)}`}`)
       .join('\n');
@@ -23,9 +27,15 @@ function isBlock(value: unknown): boolean {
 }
 
 function inline(value: unknown, depth: number): string {
-  if (typeof value === 'string') return isLiteral(value) ? literal(value, depth + 1) : scalar(value);
-  if (Array.isArray(value)) return '[]';
-  if (typeof value === 'object' && value !== null) return '{}';
+  if (typeof value === 'string') {
+    return isLiteral(value) ? literal(value, depth + 1) : scalar(value);
+  }
+  if (Array.isArray(value)) {
+    return '[]';
+  }
+  if (typeof value === 'object' && value !== null) {
+    return '{}';
+  }
   return String(value);
 }
 

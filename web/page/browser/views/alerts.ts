@@ -12,7 +12,9 @@ import { nameOf } from './task-table.ts';
 /** The messages at the top of the page: the job's failure and its final message. */
 export function alerts(status: JobStatus): Content {
   const { failure, message } = status;
-  if (failure === null) return message !== '' && messageCard(status);
+  if (failure === null) {
+    return message !== '' && messageCard(status);
+  }
   const sentence = describeFailure(failure, failure.role);
   const [head = ''] = message.split('\n');
   // The message may be about the same failure, with the ApplicationMaster's consequence added: then one card shows both.
@@ -65,7 +67,9 @@ function messageCard(status: JobStatus): Content {
 
 /** Reports that the job does not answer: since when, possible causes, and what to do. */
 export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Content {
-  if (problem === null || data === null) return null;
+  if (problem === null || data === null) {
+    return null;
+  }
   const seen = at === null ? '' : ` It was last seen ${formatAgo(Date.now() - at)}.`;
   const show = html`<code>tony-ts history show ${data.applicationId}</code>`;
   switch (problem.kind) {

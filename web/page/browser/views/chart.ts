@@ -60,7 +60,9 @@ export function Chart(props: ChartProps): Content {
 
   useEffect(() => {
     const element = box.current;
-    if (element === null) return;
+    if (element === null) {
+      return;
+    }
     const kept = place.current;
     const onPoint = (at: number | null) => {
       place.current = at === null ? null : { axis: together, at };
@@ -83,12 +85,16 @@ export function Chart(props: ChartProps): Content {
   }, [shape]);
 
   useEffect(() => {
-    if (plot.current !== null && plot.current.data !== data) plot.current.setData(data);
+    if (plot.current !== null && plot.current.data !== data) {
+      plot.current.setData(data);
+    }
   }, [data]);
 
   const onKeyDown = (event: KeyboardEvent) => {
     const direction = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (plot.current === null || direction === undefined) return;
+    if (plot.current === null || direction === undefined) {
+      return;
+    }
     event.preventDefault();
     movePoint(plot.current, direction);
   };
@@ -173,7 +179,9 @@ function movePoint(plot: UPlot, direction: number): void {
   const { left = -1 } = plot.cursor;
   const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], plot.posToVal(left, 'x')) + direction;
   const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
-  if (to !== undefined) point(plot, to);
+  if (to !== undefined) {
+    point(plot, to);
+  }
 }
 
 /** Moves the cursor to an x value. */
@@ -196,10 +204,14 @@ function legend(lines: readonly Line[], pointed: number | null, formatY: (y: num
 
 /** The value nearest to the cursor; the newest if there is no cursor. */
 function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
-  if (pointed !== null) return ys[nearest(xs, pointed)] ?? null;
+  if (pointed !== null) {
+    return ys[nearest(xs, pointed)] ?? null;
+  }
   for (let index = ys.length - 1; index >= 0; index--) {
     const value = ys[index];
-    if (value !== null && value !== undefined) return value;
+    if (value !== null && value !== undefined) {
+      return value;
+    }
   }
   return null;
 }
@@ -209,7 +221,9 @@ function described({ title, lines, formatX, formatY }: ChartProps): string {
   const parts = lines.slice(0, MOST_NAMES).map((line) => {
     const known = line.ys.filter((value) => value !== null);
     const last = valueAt(line, null);
-    if (last === null) return `${line.name} has no values`;
+    if (last === null) {
+      return `${line.name} has no values`;
+    }
     const [low, high] = known.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [last, last] as [
       number,
       number,
@@ -221,10 +235,14 @@ function described({ title, lines, formatX, formatY }: ChartProps): string {
 
 /** uPlot needs a common x axis: undefined marks an x without a point of this line, null a gap. */
 function aligned(lines: readonly Line[]): UPlot.AlignedData {
-  if (lines.length === 0) return [[]];
+  if (lines.length === 0) {
+    return [[]];
+  }
   const [first] = lines;
   const columns = (line: Line) => (line.raw === null ? [line.ys] : [line.raw, line.ys]) as (number | null)[][];
-  if (lines.every(({ xs }) => xs === first?.xs)) return [[...(first?.xs ?? [])], ...lines.flatMap(columns)] as UPlot.AlignedData;
+  if (lines.every(({ xs }) => xs === first?.xs)) {
+    return [[...(first?.xs ?? [])], ...lines.flatMap(columns)] as UPlot.AlignedData;
+  }
   return UPlot.join(lines.map((line) => [line.xs as number[], ...columns(line)] as UPlot.AlignedData));
 }
 
@@ -238,7 +256,9 @@ function nearestPoint(plot: UPlot, series: number, at: number): number {
   const values = plot.data[series] ?? [];
   for (let distance = 0; distance < values.length; distance++) {
     for (const index of [at - distance, at + distance]) {
-      if (values[index] !== null && values[index] !== undefined) return index;
+      if (values[index] !== null && values[index] !== undefined) {
+        return index;
+      }
     }
   }
   return at;

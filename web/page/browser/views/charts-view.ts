@@ -29,7 +29,9 @@ export function HeadlineCharts({ feeds }: { feeds: JobResources }): Content {
   const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))];
   // If a job logs only one of them, other tags fill the free place.
   const shown = [...new Set([...headlines, ...tags])].filter((tag) => tag !== undefined).slice(0, 2);
-  if (shown.length === 0) return null;
+  if (shown.length === 0) {
+    return null;
+  }
   return html`<div class="charts">
     ${shown.map((tag) => h(TagChart, { key: tag.tag, tag, colors, look: { smoothing: 0, logarithmic: false, axis: 'step' }, together: 'overview' }))}
   </div>`;
@@ -43,8 +45,9 @@ export function Charts({ feeds }: { feeds: JobResources }): Content {
   const [filter, setFilter] = useState('');
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);
   const colors = useMemo(() => colorsOf(data), [data]);
-  if (data === null)
+  if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the summaries …' : `The summaries cannot be read: ${problem.text}`}</p>`;
+  }
   const shown = tags.filter(({ tag }) => tag.toLowerCase().includes(filter.trim().toLowerCase()));
   const look: Look = { smoothing, logarithmic: scale === 'log', axis: axis === 'relative' || axis === 'wall' ? axis : 'step' };
   return html`

@@ -12,8 +12,9 @@ export function Configuration({ feeds }: { feeds: JobResources }): Content {
   const { data, problem } = usePolledResource(feeds.configuration);
   const [format, setFormat] = usePreference<string>('configuration.format', 'yaml');
   const text = useMemo(() => (format === 'json' ? `${JSON.stringify(data, null, 2)}\n` : toYaml(data)), [data, format]);
-  if (data === null)
+  if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the configuration …' : `The configuration cannot be read: ${problem.text}`}</p>`;
+  }
   return html`
     <div class="controls">
       ${choice('As', format, setFormat, { yaml: 'YAML', json: 'JSON' })}

@@ -15,8 +15,9 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
   const { data, problem } = usePolledResource(feeds.events);
   const [filter, setFilter] = useState('');
   const [most, setMost] = useState(PAGE);
-  if (data === null)
+  if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the events …' : `The events cannot be read: ${problem.text}`}</p>`;
+  }
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const found = data.entries.filter((entry) => words.every((word) => textOf(entry).includes(word)));
   const shown = found.slice(-most).reverse();

@@ -74,17 +74,21 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   useLayoutEffect(() => {
     const element = box.current;
     // Does not scroll while the user has scrolled back.
-    if (element !== null && atEnd.current) element.scrollTop = element.scrollHeight;
+    if (element !== null && atEnd.current) {
+      element.scrollTop = element.scrollHeight;
+    }
   }, [lines, wrap]);
   const onScroll = (event: Event) => {
     const element = event.target as HTMLElement;
     atEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
   };
   const elsewhere = html`<code>tony-ts logs ${status.applicationId} ${task === MASTER ? '' : task}</code>`;
-  if (data === null)
+  if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the log …' : html`The log cannot be read here: ${problem.text} ${elsewhere} may have it.`}</p>`;
-  if (data === 'none')
+  }
+  if (data === 'none') {
     return html`<p class="empty">${task} has no ${file} here${isOver(status) ? html`; ${elsewhere} may have it` : ' yet'}.</p>`;
+  }
   return html`
     <div class="log card">
       <div class="log-head">
@@ -102,7 +106,9 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
 
 function withWords(text: string, words: string): string {
   const wanted = words.trim().toLowerCase();
-  if (wanted === '') return text;
+  if (wanted === '') {
+    return text;
+  }
   return text
     .split('\n')
     .filter((line) => line.toLowerCase().includes(wanted))
@@ -112,7 +118,9 @@ function withWords(text: string, words: string): string {
 /** A link to the container logs on the NodeManager's web server, which browsers cannot always reach. */
 function nodeLink({ tasks, user }: JobStatus, name: string): Content {
   const task = tasks.find((each) => nameOf(each) === name);
-  if (!task?.nodeHttp || task.containerId === null) return null;
+  if (!task?.nodeHttp || task.containerId === null) {
+    return null;
+  }
   const href = `http://${encodeURI(task.nodeHttp)}/node/containerlogs/${encodeURIComponent(task.containerId)}/${encodeURIComponent(user)}`;
   return html`<a class="aside" href=${href} rel="noreferrer">on its node</a>`;
 }

@@ -57,8 +57,9 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobReso
       })),
     }));
   }, [samples, grouping, only]);
-  if (data === null)
+  if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading what the tasks use …' : `What the tasks use cannot be read: ${problem.text}`}</p>`;
+  }
   const names = {
     '': 'all tasks',
     ...Object.fromEntries(

@@ -44,7 +44,9 @@ export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort):
   return [...tasks].sort((a, b) => {
     const left = value(a);
     const right = value(b);
-    if (left === null || right === null) return Number(left === null) - Number(right === null) || a.index - b.index;
+    if (left === null || right === null) {
+      return Number(left === null) - Number(right === null) || a.index - b.index;
+    }
     const order =
       typeof left === 'string' || typeof right === 'string'
         ? String(left).localeCompare(String(right), 'en', { numeric: true })
@@ -56,7 +58,9 @@ export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort):
 /** Whether each word of the filter occurs in the row. */
 export function matches(task: TaskStatus, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return true;
+  if (words.length === 0) {
+    return true;
+  }
   const text = [
     nameOf(task),
     task.state,
@@ -79,8 +83,11 @@ export function byRole(tasks: readonly TaskStatus[]): RoleTasks[] {
   const roles = new Map<string, TaskStatus[]>();
   for (const task of tasks) {
     const of = roles.get(task.role);
-    if (of === undefined) roles.set(task.role, [task]);
-    else of.push(task);
+    if (of === undefined) {
+      roles.set(task.role, [task]);
+    } else {
+      of.push(task);
+    }
   }
   return [...roles].map(([role, of]) => ({ role, tasks: of }));
 }

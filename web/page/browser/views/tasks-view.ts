@@ -46,7 +46,9 @@ export function Tasks({ status, first }: { status: JobStatus; first: string }): 
   const toggle = (role: string) =>
     setClosed((before) => {
       const after = new Set(before);
-      if (!after.delete(role)) after.add(role);
+      if (!after.delete(role)) {
+        after.add(role);
+      }
       return after;
     });
   return html`

@@ -33,8 +33,9 @@ export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobR
   const narrow = useMedia('(max-width: 760px)');
   const now = useNow(isOver(status) ? null : 5_000);
   const timeline = useMemo(() => timelineOf(data?.entries ?? [], status, now), [data, status, now]);
-  if (data === null)
+  if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the events …' : `The events cannot be read: ${problem.text}`}</p>`;
+  }
   const shown = windowOf(timeline, window);
   const lanes = timeline.tasks.filter(({ task }) => task.includes(filter.trim()));
   return html`
@@ -58,8 +59,12 @@ export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobR
 }
 
 function windowOf({ from, to, tasks }: Timeline, window: Window): { from: number; to: number } {
-  if (window === 'recent') return { from: Math.max(from, to - RECENT_MS), to };
-  if (window === 'all') return { from, to };
+  if (window === 'recent') {
+    return { from: Math.max(from, to - RECENT_MS), to };
+  }
+  if (window === 'all') {
+    return { from, to };
+  }
   const firstRuns = tasks.flatMap(({ spans }) => spans.find(({ phase }) => phase === 'running')?.from ?? []);
   const started = Math.max(from + 1_000, ...firstRuns);
   return { from, to: Math.min(to, from + (started - from) * 1.15) };
@@ -113,7 +118,9 @@ function describe({ phase, generation, from, to, open, node, attempt }: Span): s
 function summary({ spans, ends }: TaskTimeline): string {
   const last = spans.at(-1);
   const end = ends.at(-1);
-  if (last?.open) return `${PHASES[last.phase]} for ${formatElapsed(last.to - last.from)}`;
+  if (last?.open) {
+    return `${PHASES[last.phase]} for ${formatElapsed(last.to - last.from)}`;
+  }
   return end === undefined ? 'no events' : `${end.outcome} at ${formatClock(end.at)}`;
 }
 

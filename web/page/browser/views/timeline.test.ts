@@ -18,7 +18,9 @@ const START: readonly HistoryEntry[] = [
 
 function worker(entries: readonly HistoryEntry[], status: Partial<JobStatus> = {}, now = 1_000): TaskTimeline {
   const [first] = timelineOf(entries, jobStatus({ startedAt: 50, ...status }), now).tasks;
-  if (first === undefined) throw new Error('there is no task');
+  if (first === undefined) {
+    throw new Error('there is no task');
+  }
   return first;
 }
 

@@ -77,9 +77,13 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
       moments.push({ at, text: `node ${entry.node ?? '?'} lost` });
     } else if (event === 'job-finished') {
       moments.push({ at, text: 'job ended' });
-      for (const lane of lanes.values()) stop(lane, at);
+      for (const lane of lanes.values()) {
+        stop(lane, at);
+      }
     }
-    if (entry.role === undefined || entry.index === undefined) continue;
+    if (entry.role === undefined || entry.index === undefined) {
+      continue;
+    }
     const task = `${entry.role}:${entry.index}`;
     const lane = lanes.get(task) ?? newLane();
     lanes.set(task, lane);
@@ -107,7 +111,9 @@ function follow(lane: Lane, entry: HistoryEntry): void {
   switch (event) {
     case 'task-requested':
       // Another request while the task is waiting does not restart the wait.
-      if (lane.current === null) enter(lane, 'requested', entry);
+      if (lane.current === null) {
+        enter(lane, 'requested', entry);
+      }
       return;
     case 'container-allocated':
       lane.attempt = entry.attempt ?? lane.attempt + 1;
@@ -115,7 +121,9 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       return;
     case 'executor-registered':
       // A task that re-registers with a new ApplicationMaster reports its program's state; the task itself has not changed.
-      if (lane.current?.phase !== 'running') enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
+      if (lane.current?.phase !== 'running') {
+        enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
+      }
       return;
     case 'program-started':
       enter(lane, 'running', entry);
@@ -125,7 +133,9 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       return;
     case 'program-ended':
       leave(lane, at);
-      if (entry.exit?.code === 0) lane.steps.push({ at, outcome: 'succeeded', text: describeEntry(entry) });
+      if (entry.exit?.code === 0) {
+        lane.steps.push({ at, outcome: 'succeeded', text: describeEntry(entry) });
+      }
       return;
     case 'task-failed':
       leave(lane, at);
@@ -133,7 +143,9 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       return;
     case 'container-ended':
       // The container of a failed task often ends after the next one has been allocated.
-      if (lane.current?.containerId === entry.containerId) leave(lane, at);
+      if (lane.current?.containerId === entry.containerId) {
+        leave(lane, at);
+      }
       return;
   }
 }
@@ -154,7 +166,9 @@ function enter(lane: Lane, phase: Phase, { at, generation, node, containerId }: 
 
 function leave(lane: Lane, at: number, open = false): void {
   const { current } = lane;
-  if (current === null) return;
+  if (current === null) {
+    return;
+  }
   lane.steps.push({ ...current, to: Math.max(at, current.from), open });
   lane.current = null;
 }
@@ -163,7 +177,9 @@ function leave(lane: Lane, at: number, open = false): void {
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
-  if (current !== null && current.phase !== 'requested') lane.steps.push({ at, outcome: 'stopped', text: 'the job was over' });
+  if (current !== null && current.phase !== 'requested') {
+    lane.steps.push({ at, outcome: 'stopped', text: 'the job was over' });
+  }
 }
 
 function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {
