@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { types } from 'node:util';
 import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { type FeedAddress, type FeedMessage, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+import type { FeedAddress, FeedMessage } from '../../protos/feed-protocol.ts';
 import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
+import { ChunkQueue, type FeedRecord, toRecordBytes } from './chunk-queue.ts';
 import { FeedConnection } from './feed-connection.ts';
 import { type FeedPlace, openFeedPlace } from './feed-place.ts';
 
@@ -32,27 +32,14 @@ export interface FeedOptions extends ConnectOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A string is sent as UTF-8, a typed array or buffer as the bytes it covers. Readers receive bytes. */
-export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
-
 const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: true, onProgress: true, signal: true };
 
-const CHUNK_BYTES = 256 * 1024;
-const CHUNK_RECORDS = 256;
 /** The buffer limit until the job has announced its window. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
-/** The overhead of a record in addition to its bytes. */
-const RECORD_COST = 64;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 /** How often to check whether an unreachable job has ended. */
 const LOOK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
-
-interface Chunk {
-  readonly sequence: number;
-  readonly records: readonly Uint8Array[];
-  readonly bytes: number;
-}
 
 /**
  * Writes records to a feed of a running job, which reads it with `fromFeed(name)`. While the job's buffers are full, `write` waits, without
@@ -96,17 +83,8 @@ export class FeedWriter {
   readonly #options: FeedOptions;
   readonly #closing = new AbortController();
   readonly #work: Promise<void>;
-  /** Chunks that no worker has acknowledged yet. */
-  readonly #chunks: Chunk[] = [];
-  #bytes = 0;
-  /** The records of the next chunk. */
-  #records: Uint8Array[] = [];
-  #recordBytes = 0;
-  #nextSequence = 1;
-  /** Whether the chunks have sequence numbers. A named producer may have run before, so its numbering continues where the job reports. */
-  #isNumbered: boolean;
+  readonly #queue: ChunkQueue;
   #isEnded = false;
-  #last: number | null = null;
   #endSent = false;
   #window = FIRST_WINDOW_BYTES;
   #connection: FeedConnection | null = null;
@@ -128,7 +106,7 @@ export class FeedWriter {
     this.#feed = feed;
     this.producer = producer;
     this.#options = options;
-    this.#isNumbered = options.producer === undefined;
+    this.#queue = new ChunkQueue(options.producer === undefined);
     const abort = (): void => this.#fail(options.signal?.reason);
     if (options.signal?.aborted === true) {
       abort();
@@ -145,31 +123,20 @@ export class FeedWriter {
    * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`; other records are not affected
    */
   async write(record: FeedRecord): Promise<void> {
-    const bytes = bytesOf(record);
-    if (bytes.length > MAXIMUM_RECORD_BYTES) {
-      throw new TonyError(
-        'USAGE',
-        `a record of ${bytes.length} bytes is too large for a feed; the limit is ${MAXIMUM_RECORD_BYTES} bytes.`,
-      );
-    }
+    const bytes = toRecordBytes(record);
     if (this.#isEnded) {
       throw new TonyError('USAGE', 'the feed has ended and accepts no more records.');
     }
     this.#throwFailure();
-    if (this.#recordBytes + bytes.length > CHUNK_BYTES) {
-      this.#cut();
-    }
-    this.#records.push(bytes);
-    this.#recordBytes += bytes.length + RECORD_COST;
     this.#written++;
-    if (this.#records.length >= CHUNK_RECORDS || this.#recordBytes >= CHUNK_BYTES) {
+    const state = this.#queue.add(bytes);
+    if (state === 'full') {
       this.#cut();
-    }
-    // Records written in the same tick share a chunk; the chunk is not delayed further.
-    else if (this.#records.length === 1) {
+    } else if (state === 'begun') {
+      // Records written in the same tick share a chunk; the chunk is not delayed further.
       setImmediate(() => this.#cut());
     }
-    while (this.#bytes + this.#recordBytes > this.#window && this.#failure === null) {
+    while (this.#queue.bytes > this.#window && this.#failure === null) {
       await this.#changed();
     }
     this.#throwFailure();
@@ -179,10 +146,6 @@ export class FeedWriter {
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#cut();
-    if (this.#isNumbered) {
-      this.#last ??= this.#nextSequence - 1;
-    }
-    this.#pump();
     while (!this.#isOver && this.#failure === null) {
       await this.#changed();
     }
@@ -257,7 +220,7 @@ export class FeedWriter {
 
   /** Uses one connection until it is lost. @returns whether the job has sent a message */
   #connect(address: FeedAddress): Promise<boolean> {
-    const opening = { feed: this.#feed, producer: this.producer, first: this.#chunks[0]?.sequence ?? this.#nextSequence };
+    const opening = { feed: this.#feed, producer: this.producer, first: this.#queue.first };
     return new Promise((resolve, reject) => {
       let hasSpoken = false;
       const stop = (): void => resolve(hasSpoken);
@@ -286,22 +249,11 @@ export class FeedWriter {
   #hear({ expected = 0, taken, windowBytes, over = false, readers = 0 }: FeedMessage): void {
     this.#readers = readers;
     this.#window = windowBytes;
-    while ((this.#chunks[0]?.sequence ?? Number.POSITIVE_INFINITY) <= taken) {
-      const { bytes, records } = this.#chunks.shift() as Chunk;
-      this.#bytes -= bytes;
-      this.#taken += records.length;
-    }
+    this.#taken += this.#queue.acknowledge(taken);
     if (this.#sendFrom === null) {
       this.#sendFrom = Math.max(1, expected);
       this.#endSent = false;
-      if (!this.#isNumbered) {
-        this.#isNumbered = true;
-        this.#nextSequence = this.#sendFrom;
-        this.#cut();
-        if (this.#isEnded) {
-          this.#last = this.#nextSequence - 1;
-        }
-      }
+      this.#queue.numberFrom(this.#sendFrom);
     }
     this.#isOver ||= over && this.#last !== null;
     if (this.#isOver) {
@@ -313,32 +265,13 @@ export class FeedWriter {
   }
 
   #cut(): void {
-    if (!this.#isNumbered) {
-      return;
-    }
-    let records: Uint8Array[] = [];
-    let bytes = 0;
-    const push = (): void => {
-      if (records.length === 0) {
-        return;
-      }
-      this.#chunks.push({ sequence: this.#nextSequence++, records, bytes });
-      this.#bytes += bytes;
-      [records, bytes] = [[], 0];
-    };
-    // The records of an unnumbered producer may exceed one message.
-    for (const record of this.#records) {
-      const cost = record.length + RECORD_COST;
-      if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
-        push();
-      }
-      records.push(record);
-      bytes += cost;
-    }
-    push();
-    this.#records = [];
-    this.#recordBytes = 0;
+    this.#queue.cut();
     this.#pump();
+  }
+
+  /** The sequence number of the feed's last chunk; null until it is known. */
+  get #last(): number | null {
+    return this.#isEnded ? this.#queue.last : null;
   }
 
   /** Sends as many chunks as the job's window and the connection allow. */
@@ -347,27 +280,18 @@ export class FeedWriter {
     if (connection === null || this.#sendFrom === null) {
       return;
     }
-    let under = 0;
-    for (const chunk of this.#chunks) {
-      under += chunk.bytes;
-      if (chunk.sequence < this.#sendFrom) {
-        continue;
-      }
-      // A single chunk may exceed the window, but not while the window is 0.
-      if (under > this.#window && (under > chunk.bytes || this.#window === 0)) {
-        return;
-      }
+    for (const { sequence, records } of this.#queue.within(this.#window, this.#sendFrom)) {
       if (connection.isFull) {
         return;
       }
-      this.#sendFrom = chunk.sequence + 1;
-      connection.send({ chunk: { sequence: chunk.sequence, records: chunk.records } });
+      this.#sendFrom = sequence + 1;
+      connection.send({ chunk: { sequence, records } });
     }
-    if (this.#last === null || this.#endSent || this.#sendFrom <= this.#last) {
-      return;
+    const last = this.#last;
+    if (last !== null && !this.#endSent && this.#sendFrom > last) {
+      this.#endSent = true;
+      connection.send({ ending: { last } });
     }
-    this.#endSent = true;
-    connection.send({ ending: { last: this.#last } });
   }
 
   #throwFailure(): void {
@@ -410,7 +334,7 @@ export class FeedWriter {
   #tellNow(): void {
     this.#toldAt = performance.now();
     const isConnected = this.#connection !== null && this.#sendFrom !== null;
-    const isFull = this.#bytes + this.#recordBytes > this.#window;
+    const isFull = this.#queue.bytes > this.#window;
     const unread = this.#readers === 0 ? `no worker reads the feed ${this.#feed} yet` : '';
     this.#options.onProgress?.({
       state: this.#isOver ? 'over' : !isConnected ? 'waiting' : isFull ? 'full' : 'connected',
@@ -420,30 +344,4 @@ export class FeedWriter {
       readers: this.#readers,
     });
   }
-}
-
-function bytesOf(record: FeedRecord): Uint8Array {
-  if (typeof record === 'string') {
-    return Buffer.from(record);
-  }
-  // Copied, because the caller may reuse its buffer while the record waits to be sent.
-  if (ArrayBuffer.isView(record)) {
-    return Uint8Array.from(new Uint8Array(record.buffer, record.byteOffset, record.byteLength));
-  }
-  if (types.isAnyArrayBuffer(record)) {
-    return Uint8Array.from(new Uint8Array(record));
-  }
-  throw new TonyError('USAGE', `A feed accepts strings and bytes, not ${kindOf(record)}.`, {
-    hint: 'Write JSON.stringify(value), or the bytes that your program decodes.',
-  });
-}
-
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) {
-    return String(value);
-  }
-  if (typeof value !== 'object') {
-    return `a ${typeof value}`;
-  }
-  return Array.isArray(value) ? 'an array' : 'an object';
 }

@@ -6,25 +6,27 @@ import { parseContainerId } from '../rpc/application-id.ts';
 import { type Token, tokenOfMessage } from '../rpc/credentials.ts';
 import {
   type AllocatedContainer,
-  type CompletedContainer,
-  type ContainerIdMessage,
-  type ContainerMessage,
-  type ContainerStatusMessage,
-  completedOfMessage,
-  containerIdOfMessage,
   containerOfMessage,
-  MEMORY,
-  messageOfContainerId,
-  messageOfResources,
-  type NodeIdMessage,
   type NodeTokenMessage,
   nodeOfMessage,
-  type ResourceMessage,
   type Resources,
   resourcesOfMessage,
-  VCORES,
 } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
+import {
+  type AllocateResponse,
+  type AllocateResult,
+  allocateMessage,
+  allocateResultOf,
+  EMPTY_RESULT,
+  extrasOf,
+  type FinalStatus,
+  lacksResources,
+  type MasterAddress,
+  mergeResults,
+  type RegisterResponse,
+  type Registration,
+} from './allocate-messages.ts';
 import {
   type Ask,
   type AskLedger,
@@ -46,72 +48,8 @@ import {
 import { SchedulerConnection, type SchedulerOptions } from './scheduler-connection.ts';
 
 export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/records.ts';
+export type { AllocateResult, FinalStatus, MasterAddress, Registration } from './allocate-messages.ts';
 export type { Ask } from './ask-ledger.ts';
-
-/** The address of the ApplicationMaster, as it registers it with the ResourceManager. */
-export interface MasterAddress {
-  readonly host: string;
-  readonly rpcPort: number;
-  readonly trackingUrl: string;
-}
-
-export interface Registration {
-  /** The largest container that the cluster allocates. */
-  readonly maximum: Resources;
-  /** Names of all resource types. Empty when the response was lost; the client then checks only the allocated containers. */
-  readonly resourceTypes: readonly string[];
-  readonly queue: string;
-  /** Containers of the previous attempt that still run. */
-  readonly previousContainers: readonly AllocatedContainer[];
-}
-
-export interface AllocateResult {
-  readonly allocated: readonly AllocatedContainer[];
-  readonly completed: readonly CompletedContainer[];
-  /** Containers of the previous attempt that the ResourceManager reports late. */
-  readonly previousContainers: readonly AllocatedContainer[];
-  readonly updatedNodes: readonly { readonly node: string; readonly state: string; readonly usable: boolean }[];
-  /** What the queue and the user may still allocate. */
-  readonly headroom: Resources;
-  readonly nodes: number;
-  /** Containers that YARN will preempt. Each is reported once. */
-  readonly preempting: readonly string[];
-  /** Asks that the ResourceManager rejected, or for which it allocated containers without the resources. The client drops them. */
-  readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
-  /** The ResourceManager restarted, and the client registered again. */
-  readonly reregistered: boolean;
-}
-
-export interface FinalStatus {
-  readonly status: 'SUCCEEDED' | 'FAILED' | 'KILLED';
-  readonly diagnostics: string;
-  readonly trackingUrl: string;
-}
-
-interface RegisterResponse {
-  readonly maximumCapability?: ResourceMessage;
-  readonly containers_from_previous_attempts: readonly ContainerMessage[];
-  readonly queue?: string;
-  readonly nm_tokens_from_previous_attempts: readonly NodeTokenMessage[];
-  readonly resource_types: readonly { readonly name: string; readonly units?: string }[];
-}
-
-interface AllocateResponse {
-  readonly a_m_command?: 'AM_RESYNC' | 'AM_SHUTDOWN';
-  readonly response_id?: number;
-  readonly allocated_containers: readonly ContainerMessage[];
-  readonly completed_container_statuses: readonly ContainerStatusMessage[];
-  readonly limit?: ResourceMessage;
-  readonly updated_nodes: readonly { nodeId?: NodeIdMessage; node_state?: string; node_update_type?: string }[];
-  readonly num_cluster_nodes?: number;
-  readonly preempt?: {
-    readonly strictContract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
-    readonly contract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
-  };
-  readonly nm_tokens: readonly NodeTokenMessage[];
-  readonly am_rm_token?: Parameters<typeof tokenOfMessage>[0];
-  readonly containers_from_previous_attempts: readonly ContainerMessage[];
-}
 
 /** A heartbeat tolerates this number of rejections by the ResourceManager before it fails. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
@@ -289,7 +227,7 @@ export class ApplicationMasterClient {
       const taken = takeRequest(this.#ledger);
       try {
         await this.#allocate(taken, progress);
-        return merge(this.#undelivered.splice(0));
+        return mergeResults(this.#undelivered.splice(0));
       } catch (error) {
         if (!(error instanceof RemoteError)) {
           throw error;
@@ -313,14 +251,7 @@ export class ApplicationMasterClient {
 
   async #allocate({ ledger, request }: ReturnType<typeof takeRequest>, progress: number): Promise<void> {
     this.#ledger = ledger;
-    const blacklist = request.avoid.length + request.readmit.length > 0;
-    const message = {
-      ask: request.asks.map((item) => this.#messageOfAsk(item)),
-      release: request.releases.map(messageOfContainerId),
-      ...(blacklist ? { blacklist_request: { blacklist_additions: request.avoid, blacklist_removals: request.readmit } } : {}),
-      response_id: request.responseId,
-      progress,
-    };
+    const message = allocateMessage(request, progress, this.#units);
     let response: AllocateResponse;
     try {
       response = await this.#connection.call<AllocateResponse>('allocate', 'AllocateRequestProto', message, 'AllocateResponseProto');
@@ -342,31 +273,18 @@ export class ApplicationMasterClient {
       this.#connection.replaceToken(tokenOfMessage(response.am_rm_token));
     }
     this.#keepTokens(response.nm_tokens);
-    const allocated = response.allocated_containers.map(containerOfMessage);
-    const completed = response.completed_container_statuses.map(completedOfMessage);
+    const result = allocateResultOf(response);
     const asked = this.#ledger.asks;
-    const lacking = allocated.filter((container) => lacksOf(asked.get(askKey(container)), container));
+    const lacking = result.allocated.filter((container) => lacksResources(asked.get(askKey(container)), container));
     this.#ledger = requestAnswered(this.#ledger, request, {
       responseId: response.response_id ?? request.responseId + 1,
-      allocated,
-      completed: completed.map(({ id }) => id),
+      allocated: result.allocated,
+      completed: result.completed.map(({ id }) => id),
     });
     this.#undelivered.push({
-      allocated: allocated.filter((container) => !lacking.includes(container)),
-      completed,
-      previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
-      updatedNodes: response.updated_nodes.map((node) => ({
-        node: nodeOfMessage(node.nodeId),
-        state: node.node_state?.replace(/^NS_/, '') ?? 'UNKNOWN',
-        usable: node.node_update_type === undefined ? node.node_state === 'NS_RUNNING' : node.node_update_type === 'NODE_USABLE',
-      })),
-      headroom: resourcesOfMessage(response.limit),
-      nodes: response.num_cluster_nodes ?? 0,
-      preempting: [...(response.preempt?.strictContract?.container ?? []), ...(response.preempt?.contract?.container ?? [])].map(({ id }) =>
-        containerIdOfMessage(id),
-      ),
+      ...result,
+      allocated: result.allocated.filter((container) => !lacking.includes(container)),
       refusedAsks: this.#giveBack(lacking, asked),
-      reregistered: false,
     });
   }
 
@@ -465,18 +383,6 @@ export class ApplicationMasterClient {
     return true;
   }
 
-  #messageOfAsk(item: Ask): object {
-    return {
-      priority: { priority: item.priority },
-      resource_name: '*',
-      capability: messageOfResources(item.resources, this.#units),
-      num_containers: item.count,
-      relax_locality: true,
-      ...(item.nodeLabel === null ? {} : { node_label_expression: item.nodeLabel }),
-      allocation_request_id: item.allocationRequestId,
-    };
-  }
-
   #keepTokens(tokens: readonly NodeTokenMessage[]): void {
     for (const { nodeId, token } of tokens) {
       if (token !== undefined) {
@@ -492,43 +398,4 @@ function fenced(cause: RemoteError): TonyError {
 
 function isAskRefused(error: RemoteError): boolean {
   return error.is('InvalidResourceRequestException', 'InvalidLabelResourceRequestException');
-}
-
-function extrasOf(resources: Resources): Resources {
-  return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
-}
-
-/** The last check against training without a GPU: apart from memory and vcores, a container must have at least the resources of its ask. */
-function lacksOf(wanted: Ask | undefined, container: AllocatedContainer): boolean {
-  return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
-}
-
-const EMPTY_RESULT: AllocateResult = {
-  allocated: [],
-  completed: [],
-  previousContainers: [],
-  updatedNodes: [],
-  headroom: {},
-  nodes: 0,
-  preempting: [],
-  refusedAsks: [],
-  reregistered: false,
-};
-
-/** Merges several results in order. For fields that describe the current state, the latest result counts. */
-function merge(results: readonly AllocateResult[]): AllocateResult {
-  return results.reduce(
-    (sum, next) => ({
-      allocated: [...sum.allocated, ...next.allocated],
-      completed: [...sum.completed, ...next.completed],
-      previousContainers: [...sum.previousContainers, ...next.previousContainers],
-      updatedNodes: [...sum.updatedNodes, ...next.updatedNodes],
-      headroom: Object.keys(next.headroom).length > 0 ? next.headroom : sum.headroom,
-      nodes: next.nodes > 0 ? next.nodes : sum.nodes,
-      preempting: [...sum.preempting, ...next.preempting],
-      refusedAsks: [...sum.refusedAsks, ...next.refusedAsks],
-      reregistered: sum.reregistered || next.reregistered,
-    }),
-    EMPTY_RESULT,
-  );
 }

@@ -1,0 +1,161 @@
+import { types } from 'node:util';
+import { TonyError } from '../../platform/errors.ts';
+import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+
+/** A string is sent as UTF-8, a typed array or buffer as the bytes it covers. Readers receive bytes. */
+export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
+
+const CHUNK_BYTES = 256 * 1024;
+const CHUNK_RECORDS = 256;
+/** Bytes that a buffered record occupies in addition to its content. */
+const RECORD_COST = 64;
+
+/** Records that travel in one message. Sequence numbers start at 1 and have no gaps. */
+export interface Chunk {
+  readonly sequence: number;
+  readonly records: readonly Uint8Array[];
+  readonly bytes: number;
+}
+
+/**
+ * The records of one producer that no worker has acknowledged yet. A named producer may have run before: its queue numbers no chunk until
+ * the job has reported the next number with `numberFrom`.
+ */
+export class ChunkQueue {
+  readonly #chunks: Chunk[] = [];
+  #chunkBytes = 0;
+  /** Records that belong to no chunk yet. */
+  #records: Uint8Array[] = [];
+  #recordBytes = 0;
+  #nextSequence = 1;
+  #isNumbered: boolean;
+
+  constructor(isNumbered: boolean) {
+    this.#isNumbered = isNumbered;
+  }
+
+  get bytes(): number {
+    return this.#chunkBytes + this.#recordBytes;
+  }
+
+  /** The sequence number of the oldest chunk, or of the next one if there is none. */
+  get first(): number {
+    return this.#chunks[0]?.sequence ?? this.#nextSequence;
+  }
+
+  /** The sequence number of the newest chunk, 0 if there has been none; null while chunks have no numbers. */
+  get last(): number | null {
+    return this.#isNumbered ? this.#nextSequence - 1 : null;
+  }
+
+  /** Adds a record of `toRecordBytes`. @returns whether the pending records fill a chunk, or just began one */
+  add(record: Uint8Array): 'full' | 'begun' | 'pending' {
+    if (this.#recordBytes + record.length > CHUNK_BYTES) {
+      this.cut();
+    }
+    this.#records.push(record);
+    this.#recordBytes += record.length + RECORD_COST;
+    if (this.#records.length >= CHUNK_RECORDS || this.#recordBytes >= CHUNK_BYTES) {
+      return 'full';
+    }
+    return this.#records.length === 1 ? 'begun' : 'pending';
+  }
+
+  /** Makes chunks of the pending records, if chunks have numbers. */
+  cut(): void {
+    if (!this.#isNumbered) {
+      return;
+    }
+    let records: Uint8Array[] = [];
+    let bytes = 0;
+    const push = (): void => {
+      if (records.length === 0) {
+        return;
+      }
+      this.#chunks.push({ sequence: this.#nextSequence++, records, bytes });
+      this.#chunkBytes += bytes;
+      [records, bytes] = [[], 0];
+    };
+    // While chunks had no numbers, more records than one message holds may have accumulated.
+    for (const record of this.#records) {
+      const cost = record.length + RECORD_COST;
+      if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
+        push();
+      }
+      records.push(record);
+      bytes += cost;
+    }
+    push();
+    this.#records = [];
+    this.#recordBytes = 0;
+  }
+
+  /** Numbers the chunks from `sequence`. Later calls have no effect, because numbers never change. */
+  numberFrom(sequence: number): void {
+    if (!this.#isNumbered) {
+      this.#isNumbered = true;
+      this.#nextSequence = sequence;
+      this.cut();
+    }
+  }
+
+  /** Removes the chunks up to the sequence number `taken`. @returns the number of their records */
+  acknowledge(taken: number): number {
+    let count = 0;
+    for (let chunk = this.#chunks[0]; chunk !== undefined && chunk.sequence <= taken; chunk = this.#chunks[0]) {
+      this.#chunks.shift();
+      this.#chunkBytes -= chunk.bytes;
+      count += chunk.records.length;
+    }
+    return count;
+  }
+
+  /** Yields the chunks from the sequence number `from` that fit into a window of `windowBytes`, which earlier chunks share. */
+  *within(windowBytes: number, from: number): Generator<Chunk> {
+    let bytes = 0;
+    for (const chunk of this.#chunks) {
+      bytes += chunk.bytes;
+      // A single chunk may exceed the window, but not while the window is 0.
+      if (bytes > windowBytes && (bytes > chunk.bytes || windowBytes === 0)) {
+        return;
+      }
+      if (chunk.sequence >= from) {
+        yield chunk;
+      }
+    }
+  }
+}
+
+/** Copies the record's bytes, because the caller may reuse its buffer. Throws USAGE for an unsupported or too large value. */
+export function toRecordBytes(record: FeedRecord): Uint8Array {
+  const bytes = bytesOf(record);
+  if (bytes.length > MAXIMUM_RECORD_BYTES) {
+    throw new TonyError('USAGE', `a record of ${bytes.length} bytes is too large for a feed; the limit is ${MAXIMUM_RECORD_BYTES} bytes.`);
+  }
+  return bytes;
+}
+
+function bytesOf(record: FeedRecord): Uint8Array {
+  if (typeof record === 'string') {
+    return Buffer.from(record);
+  }
+  if (ArrayBuffer.isView(record)) {
+    return Uint8Array.from(new Uint8Array(record.buffer, record.byteOffset, record.byteLength));
+  }
+  if (types.isAnyArrayBuffer(record)) {
+    return Uint8Array.from(new Uint8Array(record));
+  }
+  throw new TonyError('USAGE', `A feed accepts strings and bytes, not ${kindOf(record)}.`, {
+    hint: 'Write JSON.stringify(value), or the bytes that your program decodes.',
+  });
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) {
+    return String(value);
+  }
+  if (typeof value !== 'object') {
+    return `a ${typeof value}`;
+  }
+  return Array.isArray(value) ? 'an array' : 'an object';
+}

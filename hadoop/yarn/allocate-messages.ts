@@ -1,0 +1,173 @@
+import type { tokenOfMessage } from '../rpc/credentials.ts';
+import {
+  type AllocatedContainer,
+  type CompletedContainer,
+  type ContainerIdMessage,
+  type ContainerMessage,
+  type ContainerStatusMessage,
+  completedOfMessage,
+  containerIdOfMessage,
+  containerOfMessage,
+  MEMORY,
+  messageOfContainerId,
+  messageOfResources,
+  type NodeIdMessage,
+  type NodeTokenMessage,
+  nodeOfMessage,
+  type ResourceMessage,
+  type Resources,
+  resourcesOfMessage,
+  VCORES,
+} from '../rpc/records.ts';
+import type { Ask, AskRequest } from './ask-ledger.ts';
+
+/** The address of the ApplicationMaster, as it registers it with the ResourceManager. */
+export interface MasterAddress {
+  readonly host: string;
+  readonly rpcPort: number;
+  readonly trackingUrl: string;
+}
+
+export interface Registration {
+  /** The largest container that the cluster allocates. */
+  readonly maximum: Resources;
+  /** Names of all resource types. Empty when the response was lost; the client then checks only the allocated containers. */
+  readonly resourceTypes: readonly string[];
+  readonly queue: string;
+  /** Containers of the previous attempt that still run. */
+  readonly previousContainers: readonly AllocatedContainer[];
+}
+
+export interface AllocateResult {
+  readonly allocated: readonly AllocatedContainer[];
+  readonly completed: readonly CompletedContainer[];
+  /** Containers of the previous attempt that the ResourceManager reports late. */
+  readonly previousContainers: readonly AllocatedContainer[];
+  readonly updatedNodes: readonly { readonly node: string; readonly state: string; readonly usable: boolean }[];
+  /** What the queue and the user may still allocate. */
+  readonly headroom: Resources;
+  readonly nodes: number;
+  /** Containers that YARN will preempt. Each is reported once. */
+  readonly preempting: readonly string[];
+  /** Asks that the ResourceManager rejected, or for which it allocated containers without the resources. The client drops them. */
+  readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
+  /** The ResourceManager restarted, and the client registered again. */
+  readonly reregistered: boolean;
+}
+
+export interface FinalStatus {
+  readonly status: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  readonly diagnostics: string;
+  readonly trackingUrl: string;
+}
+
+/** RegisterApplicationMasterResponseProto of yarn_service_protos.proto. */
+export interface RegisterResponse {
+  readonly maximumCapability?: ResourceMessage;
+  readonly containers_from_previous_attempts: readonly ContainerMessage[];
+  readonly queue?: string;
+  readonly nm_tokens_from_previous_attempts: readonly NodeTokenMessage[];
+  readonly resource_types: readonly { readonly name: string; readonly units?: string }[];
+}
+
+/** AllocateResponseProto of yarn_service_protos.proto. */
+export interface AllocateResponse {
+  readonly a_m_command?: 'AM_RESYNC' | 'AM_SHUTDOWN';
+  readonly response_id?: number;
+  readonly allocated_containers: readonly ContainerMessage[];
+  readonly completed_container_statuses: readonly ContainerStatusMessage[];
+  readonly limit?: ResourceMessage;
+  readonly updated_nodes: readonly { nodeId?: NodeIdMessage; node_state?: string; node_update_type?: string }[];
+  readonly num_cluster_nodes?: number;
+  readonly preempt?: {
+    readonly strictContract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
+    readonly contract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
+  };
+  readonly nm_tokens: readonly NodeTokenMessage[];
+  readonly am_rm_token?: Parameters<typeof tokenOfMessage>[0];
+  readonly containers_from_previous_attempts: readonly ContainerMessage[];
+}
+
+/** Builds an AllocateRequestProto. @param units the unit of each resource type that has one */
+export function allocateMessage(request: AskRequest, progress: number, units: ReadonlyMap<string, string>): object {
+  const { asks, releases, avoid, readmit, responseId } = request;
+  return {
+    ask: asks.map((ask) => messageOfAsk(ask, units)),
+    release: releases.map(messageOfContainerId),
+    ...(avoid.length + readmit.length > 0 ? { blacklist_request: { blacklist_additions: avoid, blacklist_removals: readmit } } : {}),
+    response_id: responseId,
+    progress,
+  };
+}
+
+function messageOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object {
+  return {
+    priority: { priority: ask.priority },
+    resource_name: '*',
+    capability: messageOfResources(ask.resources, units),
+    num_containers: ask.count,
+    relax_locality: true,
+    ...(ask.nodeLabel === null ? {} : { node_label_expression: ask.nodeLabel }),
+    allocation_request_id: ask.allocationRequestId,
+  };
+}
+
+/** Reads an AllocateResponseProto. The response itself refuses no asks. */
+export function allocateResultOf(response: AllocateResponse): AllocateResult {
+  const { strictContract, contract } = response.preempt ?? {};
+  return {
+    allocated: response.allocated_containers.map(containerOfMessage),
+    completed: response.completed_container_statuses.map(completedOfMessage),
+    previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
+    updatedNodes: response.updated_nodes.map((node) => ({
+      node: nodeOfMessage(node.nodeId),
+      state: node.node_state?.replace(/^NS_/, '') ?? 'UNKNOWN',
+      usable: node.node_update_type === undefined ? node.node_state === 'NS_RUNNING' : node.node_update_type === 'NODE_USABLE',
+    })),
+    headroom: resourcesOfMessage(response.limit),
+    nodes: response.num_cluster_nodes ?? 0,
+    preempting: [...(strictContract?.container ?? []), ...(contract?.container ?? [])].map(({ id }) => containerIdOfMessage(id)),
+    refusedAsks: [],
+    reregistered: false,
+  };
+}
+
+export const EMPTY_RESULT: AllocateResult = {
+  allocated: [],
+  completed: [],
+  previousContainers: [],
+  updatedNodes: [],
+  headroom: {},
+  nodes: 0,
+  preempting: [],
+  refusedAsks: [],
+  reregistered: false,
+};
+
+/** Merges several results in order. For fields that describe the current state, the latest result counts. */
+export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
+  return results.reduce(
+    (sum, next) => ({
+      allocated: [...sum.allocated, ...next.allocated],
+      completed: [...sum.completed, ...next.completed],
+      previousContainers: [...sum.previousContainers, ...next.previousContainers],
+      updatedNodes: [...sum.updatedNodes, ...next.updatedNodes],
+      headroom: Object.keys(next.headroom).length > 0 ? next.headroom : sum.headroom,
+      nodes: next.nodes > 0 ? next.nodes : sum.nodes,
+      preempting: [...sum.preempting, ...next.preempting],
+      refusedAsks: [...sum.refusedAsks, ...next.refusedAsks],
+      reregistered: sum.reregistered || next.reregistered,
+    }),
+    EMPTY_RESULT,
+  );
+}
+
+/** The resources other than memory and vcores. */
+export function extrasOf(resources: Resources): Resources {
+  return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
+}
+
+/** The last check against training without a GPU: apart from memory and vcores, a container must have at least the resources of its ask. */
+export function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
+  return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
+}
