@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { describeStorage } from '../storage/storage-behaviour.ts';
+import { describeStorage } from '../storage/testing/storage-behavior.ts';
 import { joinUri } from '../storage/uri.ts';
 import { USER, useCluster } from './harness.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createStorage } from './create-storage.ts';
-import { describeStorage } from './storage-behaviour.ts';
+import { describeStorage } from './testing/storage-behavior.ts';
 import { fileUri, joinUri } from './uri.ts';
 
 describeStorage('file://', async () => {

@@ -4,7 +4,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Secret } from '../../platform/secret.ts';
 import { listening } from '../testing/http-server.ts';
 import { NOBODYS_URL } from '../testing/nobody.ts';
-import { WebHdfs, type WebHdfsOptions } from './web-hdfs.ts';
+import { WebHdfs } from './web-hdfs.ts';
+import type { WebHdfsOptions } from './web-hdfs-transport.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams, path: string) => void;
 

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Storage } from './storage.ts';
-import { temporaryName } from './temporary-name.ts';
-import { joinUri, nameOf, parentUri } from './uri.ts';
+import type { Storage } from '../storage.ts';
+import { temporaryName } from '../temporary-name.ts';
+import { joinUri, nameOf, parentUri } from '../uri.ts';
 
 /** The tests that every storage must pass. `open` returns the storage and the URI of an empty folder in it. */
 export function describeStorage(kind: string, open: () => Promise<{ storage: Storage; root: string; close: () => Promise<void> }>): void {

@@ -1,0 +1,187 @@
+import type { IncomingMessage } from 'node:http';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Secret } from '../../platform/secret.ts';
+import { HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
+import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
+import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { jsonOf, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
+
+export interface WebHdfsOptions {
+  /** How long an operation may search for an active NameNode. */
+  readonly patienceMs?: number;
+  /** The same limit until a NameNode has responded once; default `patienceMs`. */
+  readonly firstPatienceMs?: number;
+  /** Maximum idle time of a connection. */
+  readonly idleTimeoutMs?: number;
+  /** The URL form of a delegation token, which replaces the user name. */
+  readonly delegation?: Secret;
+}
+
+const PATIENCE_MS = 15_000;
+const IDLE_TIMEOUT_MS = 60_000;
+/** Enough for about 300,000 files in one folder. */
+const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
+const MAXIMUM_ERROR_BYTES = 256 * 1024;
+
+/** What a caller does at the DataNode. `result` counts only if the response has a status of success. */
+export interface Transfer<T> {
+  readonly method: 'GET' | 'PUT';
+  readonly operation: 'OPEN' | 'CREATE';
+  readonly path: string;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly successes: readonly number[];
+  /** Sends the request to the DataNode's URL, which may contain a token and must never be printed. */
+  readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
+  /** Called before a failed transfer is repeated; throws to prevent that. */
+  readonly beforeRepeat?: (reason: string) => void;
+}
+
+/**
+ * Sends WebHDFS requests. The NameNode serves metadata itself and names the DataNode that serves the data, either as 307 with `Location`
+ * or, with `noredirect=true`, as 200 `{"Location": ...}`. NameNodes are tried in turn.
+ */
+export class WebHdfsTransport {
+  readonly #round: AddressRound;
+  readonly #http = new HttpClient();
+  readonly #identity: Readonly<Record<string, string>>;
+  readonly #idleTimeoutMs: number;
+
+  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly user: string | null }) {
+    this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS, { firstPatienceMs: options.firstPatienceMs });
+    this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
+    if (options.delegation !== undefined) {
+      this.#identity = { delegation: Buffer.from(options.delegation.reveal()).toString('latin1') };
+    } else {
+      this.#identity = options.user === null ? {} : { 'user.name': options.user };
+    }
+  }
+
+  /** Runs an operation that the NameNode serves itself. */
+  async call(
+    method: 'GET' | 'PUT' | 'DELETE',
+    operation: string,
+    path: string,
+    parameters: Readonly<Record<string, string>> = {},
+  ): Promise<
+    | { readonly json: Record<string, unknown>; readonly mayHaveHappened: boolean }
+    | { readonly remote: RemoteException; readonly mayHaveHappened: boolean }
+  > {
+    let mayHaveHappened = false;
+    const ended = await this.#round.run<{ json: Record<string, unknown> } | { remote: RemoteException }>(async (address) => {
+      let answer: { status: number; body: Buffer };
+      try {
+        const request: HttpRequest = { method, url: this.#url(address, path, operation, parameters), idleTimeoutMs: this.#idleTimeoutMs };
+        answer = await this.#http.fetch(request, { maximumBytes: MAXIMUM_ANSWER_BYTES });
+      } catch (error) {
+        if (!isConnectionFailure(error)) {
+          throw notWebHdfs(messageOf(error));
+        }
+        mayHaveHappened = true;
+        return { again: messageOf(error) };
+      }
+      const text = answer.body.toString('utf8');
+      if (answer.status === 200) {
+        return { result: { json: jsonOf(text, operation) } };
+      }
+      const remote = parseRemoteException(text);
+      if (remote === null) {
+        return refusal(answer.status, path);
+      }
+      return isTransient(remote) ? { again: `${remote.message} (${remote.exception})` } : { result: { remote } };
+    });
+    if ('reason' in ended) {
+      throw unreachable(`${operation} ${path}`, ended.reason);
+    }
+    return { ...ended.result, mayHaveHappened };
+  }
+
+  /** Reads or writes data at the DataNode that the NameNode names. */
+  async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
+    const ended = await this.#round.run<T>(async (address) => {
+      const found = await this.#locate(method, this.#url(address, path, operation, { ...parameters, noredirect: 'true' }), path);
+      if ('again' in found) {
+        return found;
+      }
+      const outcome = await this.#interpret(path, successes, () => send(this.#http, found.result, this.#idleTimeoutMs));
+      if ('again' in outcome) {
+        beforeRepeat?.(outcome.again);
+      }
+      return outcome;
+    });
+    if ('reason' in ended) {
+      throw unreachable(what, ended.reason);
+    }
+    return ended.result;
+  }
+
+  close(): void {
+    this.#round.close();
+    this.#http.close();
+  }
+
+  /** Requests the DataNode's URL from the NameNode. The URL may contain a token and must never be printed. */
+  async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
+    let location: string | undefined;
+    const outcome = await this.#interpret(path, [200, 307], async () => {
+      const response = await this.#http.send({ method, url, idleTimeoutMs: this.#idleTimeoutMs });
+      if (response.statusCode === 200) {
+        const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true');
+        location = typeof answer.Location === 'string' ? answer.Location : undefined;
+      } else if (response.statusCode === 307) {
+        response.resume();
+        location = response.headers.location;
+      }
+      return { response, result: true };
+    });
+    if ('again' in outcome) {
+      return outcome;
+    }
+    if (location === undefined || !URL.canParse(location)) {
+      throw notWebHdfs('there is no Location in a redirect');
+    }
+    return { result: new URL(location) };
+  }
+
+  /** Distinguishes success, a reason to try again, and a rejection (thrown). */
+  async #interpret<T>(
+    path: string,
+    successes: readonly number[],
+    attempt: () => Promise<{ response: IncomingMessage; result: T }>,
+  ): Promise<Outcome<T>> {
+    let refused: { status: number; text: string };
+    try {
+      const { response, result } = await attempt();
+      const status = response.statusCode ?? 0;
+      if (successes.includes(status)) {
+        return { result };
+      }
+      refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
+      // The server no longer reads the rest of a rejected upload.
+      response.destroy();
+    } catch (error) {
+      if (error instanceof TonyError || !isConnectionFailure(error)) {
+        throw error;
+      }
+      return { again: messageOf(error) };
+    }
+    const remote = parseRemoteException(refused.text);
+    if (remote === null) {
+      return refusal(refused.status, path);
+    }
+    if (isTransient(remote)) {
+      return { again: `${remote.message} (${remote.exception})` };
+    }
+    throw storageError(remote, path);
+  }
+
+  #url(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
+    const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
+    url.search = new URLSearchParams({ op: operation, ...this.#identity, ...parameters }).toString();
+    return url;
+  }
+}
+
+/** Socket errors and errors of Node's HTTP parser have a code; programming errors do not. */
+function isConnectionFailure(error: unknown): boolean {
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && !(error instanceof TypeError);
+}
