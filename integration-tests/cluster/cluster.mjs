@@ -323,7 +323,12 @@ export class Cluster {
     } finally {
       await log.close();
     }
-    await rename(copy, formatted);
+    await rename(copy, formatted).catch((error) => {
+      // Another cluster that was started at the same time has put its directory there.
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
+        throw error;
+      }
+    });
     return this.format(jars, java);
   }
 
