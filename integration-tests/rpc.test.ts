@@ -48,6 +48,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
     nodeLabel: null,
     maxAttempts: 1,
     keepContainers: false,
+    tokens: [],
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
     environment: {},
     resources: [],

@@ -6,6 +6,7 @@ import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts'
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
 import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
+import type { Login } from '../../hadoop/security/login.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -241,6 +242,7 @@ type Settings = ReadonlyMap<string, string>;
 
 /** Judges the settings of the first daemon that shows them. `unknown` receives the failure of the last one, or `none` if there is none. */
 async function judgeSettings(
+  login: Login,
   addresses: readonly string[],
   none: string,
   judge: (settings: Settings, address: string) => Verdict,
@@ -249,7 +251,7 @@ async function judgeSettings(
   let failure = none;
   for (const address of addresses) {
     try {
-      return judge(new Map((await propertiesOfDaemon(new URL(address))).map(({ name, value }) => [name, value])), address);
+      return judge(new Map((await propertiesOfDaemon(new URL(address), { login })).map(({ name, value }) => [name, value])), address);
     } catch (error) {
       failure = `${address}: ${messageOf(error)}`;
     }
@@ -259,8 +261,8 @@ async function judgeSettings(
 
 const NO_RESOURCE_MANAGER = 'no ResourceManager is known';
 
-async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
+async function clusterSettings({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
     doubtful(`the ResourceManager does not show them (${failure})`, "Check its /conf page, or ask the cluster's admin."),
   );
 }
@@ -271,7 +273,7 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
   );
-  return judgeSettings(addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
+  return judgeSettings(cluster.login, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
       `the nodes do not report them (${failure})`,
       "To see them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
@@ -280,8 +282,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
 }
 
 /** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
-async function lossOfMaster({ configuration }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
+async function lossOfMaster({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
       `the ResourceManager does not report it (${failure})`,
       'To see it, give this user access to the web page /conf. Jobs do not need it.',
