@@ -6,7 +6,7 @@ import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts'
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
 import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
-import type { Login } from '../../hadoop/security/login.ts';
+import { type Login, sendAs } from '../../hadoop/security/login.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -27,6 +27,8 @@ const SKEW_MS = 5_000;
 /** The memory for Node, TensorFlow and a small model. */
 const LEAST_CONTAINER_MB = 1024;
 const CLOCK_TIMEOUT_MS = 5_000;
+/** A login that ends within this time may end during the first command. */
+const SOON_MS = 30 * 60_000;
 /** The number of nodes to try: the nodes of a cluster usually have the same settings. */
 const NODES_TO_ASK = 3;
 /** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
@@ -79,11 +81,12 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   };
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
+    { name: 'login', needs: ['configuration'], look: async () => login(there().cluster) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
     { name: 'who am I', needs: ['NameNode'], look: async () => identity(there().cluster) },
-    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster.configuration.resourceManagers) },
+    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster) },
     { name: 'submission by REST', needs: ['ResourceManager'], look: async () => submission(there().resourceManager) },
     { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(there().cluster) },
     { name: 'queue', needs: ['ResourceManager'], look: async () => queue(there().resourceManager, wanted) },
@@ -107,6 +110,16 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     opened?.cluster.close();
   };
   return { checks, close };
+}
+
+async function login({ login, user }: HadoopCluster): Promise<Verdict> {
+  const { text, endsAt } = await login.describe();
+  if (endsAt === null) {
+    return good(`${user}, ${text}`);
+  }
+  const leftMs = endsAt - Date.now();
+  const whole = `${user}, ${text}, until ${new Date(endsAt).toISOString()}`;
+  return leftMs < SOON_MS ? doubtful(whole, 'Renew it soon: kinit, or kinit -R for a renewable ticket.') : good(whole);
 }
 
 function proxies(environment: NodeJS.ProcessEnv): Verdict {
@@ -141,8 +154,8 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   );
 }
 
-async function clocks(addresses: readonly string[]): Promise<Verdict> {
-  const skews = await Promise.all(addresses.map(skewOf));
+async function clocks({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login)));
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
   if (worst === undefined) {
     return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
@@ -154,10 +167,14 @@ async function clocks(addresses: readonly string[]): Promise<Verdict> {
 }
 
 /** Measures the clock skew by the Date header of a response, which has whole seconds; null if the header is missing. */
-async function skewOf(address: string): Promise<{ readonly address: string; readonly ms: number } | null> {
+async function skewOf(address: string, login: Login): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
-    const before = Date.now();
-    const response = await fetch(`${address}/ws/v1/cluster/info`, { signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
+    let before = 0;
+    const ask = (url: URL, headers: Readonly<Record<string, string>>): Promise<Response> => {
+      before = Date.now();
+      return fetch(url, { headers, signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
+    };
+    const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
     await response.body?.cancel();
     // Hadoop sends the header twice.
     const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.get('date') ?? '')?.[0] ?? '');

@@ -32,6 +32,11 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   return login;
 }
 
+/** The login of this container to a ResourceManager, by its tokens. */
+export function containerLogin(resourceManager: string, environment: NodeJS.ProcessEnv = process.env): Login {
+  return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager]);
+}
+
 /** What identifies the caller of Hadoop RPC: a name where the cluster trusts names, and a token otherwise. */
 export type RpcCaller = { readonly user: string } | { readonly token: Token; readonly minimumQop: Qop };
 

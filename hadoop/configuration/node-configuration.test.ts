@@ -30,7 +30,9 @@ const answer =
 
 function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<string, string>> = OTHER) {
   const { hostname, port } = new URL(address);
-  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs);
+  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs, async () => {
+    throw new Error('a login was demanded');
+  });
 }
 
 test("the node's default file system takes precedence; other sources supply the properties that the node lacks", async () => {

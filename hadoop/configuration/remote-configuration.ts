@@ -28,6 +28,16 @@ export async function configurationOfResourceManager(
   return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
 }
 
+/** A web server answered with another status than 200. */
+export class UnexpectedStatus extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
 /** Omits the properties from Hadoop's own *-default.xml. */
 export function withoutDefaults(properties: readonly XmlProperty[]): Record<string, string> {
   const set = properties.filter(({ source }) => source === null || !source.endsWith('-default.xml'));
@@ -59,7 +69,7 @@ export async function propertiesOfDaemon(
       ({ status }) => status,
     );
     if (answer.status !== 200) {
-      throw new Error(`${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
+      throw new UnexpectedStatus(answer.status, `${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
     }
     return parseHadoopXml(answer.body.toString('utf8'), url.href);
   } finally {
@@ -67,8 +77,8 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** A ResourceManager on a single host may report 0.0.0.0; the address that reached it replaces this value. */
-function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
+/** The properties of the ResourceManager behind `base`. One on a single host may report 0.0.0.0; the address that reached it replaces this value. */
+export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };
   if (known['yarn.resourcemanager.ha.enabled'] === 'true') {

@@ -174,6 +174,9 @@ export class ContainerLogs {
       return 'unknown container';
     }
     try {
+      if (response.statusCode === 401) {
+        throw needsTicket(nodeHttp);
+      }
       if (response.statusCode !== 200) {
         const text = (await readWhole(response, MAXIMUM_ANSWER_BYTES)).toString('utf8');
         denied(text);
@@ -220,6 +223,9 @@ export class ContainerLogs {
         ),
       ({ status }) => status,
     ).catch(unlessExplained);
+    if (answer?.status === 401) {
+      throw needsTicket(nodeHttp);
+    }
     if (answer !== null && answer.status !== 200) {
       denied(answer.body.toString('utf8'));
     }
@@ -327,6 +333,13 @@ function unlessExplained(error: unknown): null {
     throw error;
   }
   return null;
+}
+
+/** NodeManagers accept no delegation tokens: containers and others without a ticket cannot read logs there. */
+function needsTicket(nodeHttp: string): TonyError {
+  return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
+    hint: 'Read them with `tony-ts logs APPLICATION_ID`, where you have a ticket.',
+  });
 }
 
 function denied(text: string): void {

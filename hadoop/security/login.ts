@@ -10,6 +10,8 @@ export interface Identity {
 /** How this process proves its user to the daemons of one cluster. */
 export interface Login {
   /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
+  describe(): Promise<LoginDescription>;
+  /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
   identify(url: URL): Promise<Identity>;
   /** Called after HTTP 401. Returns whether `identify` may now yield an identity that the server accepts. */
   refused(url: URL, identity: Identity): boolean;
@@ -17,6 +19,13 @@ export interface Login {
   rpcToken(service: TokenService): Promise<Token | null>;
   /** The tokens with which a job reaches these file systems and the ResourceManager; empty where the cluster trusts a user name. */
   jobTokens(authorities: readonly string[]): Promise<readonly Token[]>;
+}
+
+/** For people. */
+export interface LoginDescription {
+  readonly text: string;
+  /** ms since the epoch; null if it never ends. */
+  readonly endsAt: number | null;
 }
 
 export type TokenService = { readonly nameNode: string } | 'resource-manager';
@@ -28,6 +37,10 @@ export class SimpleLogin implements Login {
   /** @param user null states no name: the cluster then uses its static user, dr.who. */
   constructor(user: string | null) {
     this.#identity = { query: user === null ? {} : { 'user.name': user }, headers: {} };
+  }
+
+  async describe(): Promise<LoginDescription> {
+    return { text: 'by name: the cluster requires no Kerberos ticket', endsAt: null };
   }
 
   async identify(): Promise<Identity> {

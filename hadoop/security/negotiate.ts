@@ -8,14 +8,15 @@ const LIMIT_SECONDS = 20;
 const UNSUPPORTED_OPTION = 2;
 
 /**
- * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues; null when the server demands no proof.
+ * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues.
  *
  * The system's curl does it: it is linked with the same Kerberos library and reads the same configuration as the user's `kinit`, for all
  * kinds of ticket caches. One run per server is enough, because the cookie is valid for hours. The ticket is never in its arguments.
  *
- * @throws TonyError KERBEROS_*; what a connection error is, the caller's own request finds out
+ * @returns `no answer` when the server does not answer: the caller's own request then explains it
+ * @throws TonyError KERBEROS_*
  */
-export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promise<AuthCookie | null> {
+export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
   const authority = environment.NODE_EXTRA_CA_CERTS ? ['--cacert', environment.NODE_EXTRA_CA_CERTS] : [];
   // -q must be first: it ignores the user's .curlrc. A cluster's own addresses need no proxy.
   const args = ['-q', '--silent', '--show-error', '--verbose', '--include', '--noproxy', '*', '--max-time', String(LIMIT_SECONDS)];
@@ -32,7 +33,7 @@ export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promi
   if (status === 401 || status === 403 || reason !== undefined) {
     throw kerberosFailure(reason ?? plainText(body), `the identity of this user at ${url.host}`);
   }
-  return null;
+  return status === 0 ? 'no answer' : 'no login demanded';
 }
 
 /** The last of several heads, and the body after it. */

@@ -1,9 +1,8 @@
 import type { Token } from '../rpc/credentials.ts';
-import type { AuthCookie } from './auth-cookie.ts';
 import { type ClusterServices, fetchNameNodeToken, fetchResourceManagerToken } from './fetch-tokens.ts';
-import type { Identity, Login, TokenService } from './login.ts';
+import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 import { negotiate } from './negotiate.ts';
-import { ticketEnvironment } from './tickets.ts';
+import { findTicket, ticketEnvironment } from './tickets.ts';
 
 /** A cookie is replaced before it expires within this time (ms). */
 const RENEW_BEFORE_MS = 60_000;
@@ -14,6 +13,7 @@ export class TicketLogin implements Login {
   readonly #user: string;
   readonly #services: ClusterServices;
   readonly #known = new Map<string, Promise<{ readonly identity: Identity; readonly expiresAt: number }>>();
+  readonly #rejected = new WeakSet<Identity>();
   readonly #tokens = new Map<string, Promise<Token>>();
 
   /** @param user the user's short name, for servers that demand no proof */
@@ -23,31 +23,38 @@ export class TicketLogin implements Login {
     this.#environment = environment;
   }
 
+  async describe(): Promise<LoginDescription> {
+    const { principal, expiresAt } = await findTicket(this.#environment);
+    return { text: `by the Kerberos ticket of ${principal}`, endsAt: expiresAt };
+  }
+
   async identify(url: URL): Promise<Identity> {
     const key = serverOf(url);
-    const known = await this.#known.get(key);
-    if (known !== undefined && known.expiresAt - Date.now() > RENEW_BEFORE_MS) {
-      return known.identity;
-    }
-    const signing = this.#signIn(url);
-    this.#known.set(key, signing);
-    try {
-      return (await signing).identity;
-    } catch (error) {
-      this.#forget(key, signing);
-      throw error;
+    for (;;) {
+      const current = this.#known.get(key);
+      const known = await current;
+      if (known !== undefined && known.expiresAt - Date.now() > RENEW_BEFORE_MS && !this.#rejected.has(known.identity)) {
+        return known.identity;
+      }
+      // Another request may have begun to sign in meanwhile.
+      if (this.#known.get(key) !== current) {
+        continue;
+      }
+      const signing = this.#signIn(url);
+      this.#known.set(key, signing);
+      try {
+        return (await signing).identity;
+      } catch (error) {
+        this.#known.delete(key);
+        throw error;
+      }
     }
   }
 
-  refused(url: URL, identity: Identity): boolean {
-    // The server has another key since it restarted. A request that carried no cookie, as yet, found none demanded.
-    const key = serverOf(url);
-    const known = this.#known.get(key);
-    void known?.then(
-      (each) => each.identity === identity && this.#forget(key, known),
-      () => {},
-    );
-    return identity.headers.Cookie !== undefined;
+  /** The server demands a login since another moment, or no longer knows the key with which it signed the cookie. */
+  refused(_url: URL, identity: Identity): boolean {
+    this.#rejected.add(identity);
+    return true;
   }
 
   async rpcToken(service: TokenService): Promise<Token> {
@@ -73,17 +80,12 @@ export class TicketLogin implements Login {
   }
 
   async #signIn(url: URL): Promise<{ readonly identity: Identity; readonly expiresAt: number }> {
-    const cookie: AuthCookie | null = await negotiate(probeOf(url), await ticketEnvironment(this.#environment));
-    if (cookie === null) {
-      return { identity: { query: { 'user.name': this.#user }, headers: {} }, expiresAt: Number.POSITIVE_INFINITY };
+    const outcome = await negotiate(probeOf(url), await ticketEnvironment(this.#environment));
+    if (typeof outcome === 'object') {
+      return { identity: { query: {}, headers: { Cookie: outcome.header } }, expiresAt: outcome.expiresAt ?? Number.POSITIVE_INFINITY };
     }
-    return { identity: { query: {}, headers: { Cookie: cookie.header } }, expiresAt: cookie.expiresAt ?? Number.POSITIVE_INFINITY };
-  }
-
-  #forget(key: string, entry: unknown): void {
-    if (this.#known.get(key) === entry) {
-      this.#known.delete(key);
-    }
+    const identity = { query: { 'user.name': this.#user }, headers: {} };
+    return { identity, expiresAt: outcome === 'no login demanded' ? Number.POSITIVE_INFINITY : 0 };
   }
 }
 

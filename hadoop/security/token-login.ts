@@ -2,8 +2,9 @@ import { lookup } from 'node:dns/promises';
 import { readFile, stat } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { NAME_NODE_TOKEN_KIND } from './fetch-tokens.ts';
-import type { Identity, Login, TokenService } from './login.ts';
+import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 
 /**
  * Proves the user's identity with the delegation tokens of a credentials file, as processes in containers do. Reads the file again when it
@@ -18,6 +19,12 @@ export class TokenLogin implements Login {
   constructor(file: string, resourceManagers: readonly string[]) {
     this.#file = file;
     this.#resourceManagers = new Set(resourceManagers.map((address) => new URL(address).origin));
+  }
+
+  async describe(): Promise<LoginDescription> {
+    const tokens = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
+    const ends = tokens.map(({ identifier }) => decodeDelegationIdentifier(identifier).endsAt);
+    return { text: 'by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION', endsAt: ends.length === 0 ? null : Math.min(...ends) };
   }
 
   async identify(url: URL): Promise<Identity> {

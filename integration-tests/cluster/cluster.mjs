@@ -184,9 +184,13 @@ export class Cluster {
     return { ready: daemons.every(({ pid }) => pid !== null) && (await this.isReady()), daemons };
   }
 
-  /** Environment variables with which Hadoop clients find this cluster. */
-  environment() {
-    return { HADOOP_CONF_DIR: this.configuration, ...this.profile.environment(this) };
+  /**
+   * Environment variables with which Hadoop clients find this cluster.
+   * @param {string} [user] the profile's usual user by default
+   * @returns {Record<string, string>}
+   */
+  environment(user) {
+    return { HADOOP_CONF_DIR: this.configuration, ...this.profile.environment(this, user) };
   }
 
   /**

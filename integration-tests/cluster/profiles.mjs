@@ -25,7 +25,7 @@ import { stateFolder } from './layout.mjs';
  * @property {(place: Place) => Promise<void>} begin acts after the processes listen, before Hadoop's daemons start
  * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties override those of the plain cluster
  * @property {(place: Place) => readonly string[]} javaFlags of each daemon
- * @property {(place: Place) => Readonly<Record<string, string>>} environment what clients need in addition to HADOOP_CONF_DIR
+ * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} environment what clients need beside HADOOP_CONF_DIR
  * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} request sends a request of the administrator to a daemon
  */
 
@@ -36,7 +36,7 @@ const PLAIN = {
   begin: async () => {},
   properties: () => ({}),
   javaFlags: () => [],
-  environment: () => ({}),
+  environment: (_place, user) => (user === undefined ? {} : { HADOOP_USER_NAME: user }),
   request: (_place, url, init) => fetch(`${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`, init),
 };
 
