@@ -45,7 +45,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.type': not('the type is always TONY'),
   'tony.application.num-client-rm-connect-retries': not(NOTHING_NEEDED),
   'tony.application.security.enabled': not(
-    'clusters with Kerberos are not supported yet; without it every job has its own certificate and secret',
+    'hadoop.security.authentication decides; every job has its own certificate and secret',
   ),
   'tony.application.hdfs-conf-path': not('HADOOP_CONF_DIR names the folder of the Hadoop configuration'),
   'tony.application.yarn-conf-path': not('HADOOP_CONF_DIR names the folder of the Hadoop configuration'),
