@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
-/** The first questions of an admin and of a new user: does the cluster meet the requirements, and which jobs run on it? */
+/** The commands with which an admin and a new user start: `doctor`, `init` and `list`. */
 
 const cluster = useCluster();
 afterAll(() => cluster.heal());

@@ -37,7 +37,7 @@ async function jobFile(name: string, lines: readonly string[]): Promise<{ file: 
   return { file, out, go: () => writeFileSync(path.join(out, 'go'), '') };
 }
 
-/** The values that all programs of a generation printed when they started. */
+/** Waits until all programs of a generation of `size` ranks have started; returns what each recorded at its start. */
 async function generation(out: string, number: number, size: number): Promise<Start[]> {
   return until(
     () => {
@@ -47,7 +47,7 @@ async function generation(out: string, number: number, size: number): Promise<St
       );
       return starts.every(({ worldSize }) => worldSize === size) && starts;
     },
-    { describe: () => ({ awaited: `${size} in generation ${number}`, there: readdirSync(out) }), timeoutMs: 90_000 },
+    { describe: () => ({ awaited: `${size} programs in generation ${number}`, files: readdirSync(out) }), timeoutMs: 90_000 },
   );
 }
 
@@ -68,7 +68,7 @@ describe('elastic jobs on a cluster', () => {
   test('a job starts with the available tasks, grows when another job ends, and shrinks when a failed worker finds no room', {
     timeout: 300_000,
   }, async () => {
-    // One of these fits on a node.
+    // Each node has room for one such worker.
     const large = 'resources: {memory: 512m, gpus: 3}';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
     const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
@@ -87,7 +87,7 @@ describe('elastic jobs on a cluster', () => {
     expect(grown.map(({ index }) => index)).toEqual([0, 1]);
     expect(Math.min(...grown.map(({ from }) => from))).toBeGreaterThan(0);
 
-    // The second job starts to wait for resources before the elastic job, which waits only after one of its workers ends.
+    // The second job requests the resources first: the elastic job requests a replacement only after one of its workers ends.
     const secondId = await submit(second.file);
     await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),

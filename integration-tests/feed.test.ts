@@ -26,13 +26,13 @@ const there = async (name) => {
   while (!existsSync(OUT + '/' + name)) await delay(10);
 };
 if (CLAIM) {
-  // Nobody takes everything before the first task, which is to die, has begun.
+  // The other tasks wait until task 0 has died; otherwise they could read all splits before it starts.
   if (TONY_INDEX !== '0') await there('died');
   const dataset = lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
     const records = [];
     for await (const line of dataset.read({ split })) records.push(line);
-    // The first task dies with what it has; its successor is another process.
+    // Task 0 kills itself while it holds a split. The file tells its restarted program to continue instead.
     if (TONY_INDEX === '0' && !existsSync(OUT + '/died')) {
       appendFileSync(OUT + '/died', '');
       process.kill(process.pid, 'SIGKILL');
@@ -42,7 +42,7 @@ if (CLAIM) {
   }
 } else if (FILES) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
-  // The quick one would have read everything before the slow one has begun.
+  // Without this, the fast rank could read everything before the slow rank starts.
   if (TONY_RANK !== '0') await there('lines-0-' + TONY_GENERATION);
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
@@ -52,7 +52,7 @@ if (CLAIM) {
 } else {
   for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) {
     note('feed', record);
-    // Each leaves some for the other.
+    // Each task waits until the other one has received a record.
     if (SHARED === 'yes') for (const index of ['0', '1']) await there('feed-' + index + '-' + TONY_GENERATION);
   }
 }
@@ -189,7 +189,7 @@ describe('a feed on this machine', () => {
     await command.result;
   });
 
-  test('dispatches splits on request: a slow worker gets fewer, and each is read once even if the ApplicationMaster restarts', async () => {
+  test('dispatches splits on request: a slow worker gets fewer, and each record is read once even if the ApplicationMaster restarts', async () => {
     const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30', HELD: 'yes' } });
     // Both workers pause in the middle of a split, and most splits are still unassigned.
     await until(() => recordsIn(out, 'lines').length === 2, { describe: () => recordsIn(out, 'lines').length });

@@ -7,7 +7,7 @@ import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** The changes that a user without this client makes to an honest submission. */
+/** Changes to an honest submission, as a user could make them without this client. */
 export interface Changes {
   /** Application ID to submit under, instead of a new one. */
   readonly id?: string;
@@ -18,7 +18,7 @@ export interface Changes {
   readonly environment?: Readonly<Record<string, string>>;
   /** Memory of the ApplicationMaster's container (MiB), regardless of job.json. */
   readonly masterMb?: number;
-  /** File that YARN localises in place of job.json; everything else is that of the job. */
+  /** Job whose job.json YARN localises in place of the submitted one; the rest of the submission stays unchanged. */
   readonly replaced?: (submitted: FrozenJob) => FrozenJob;
 }
 

@@ -46,7 +46,7 @@ export class TestCluster extends Cluster {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
-  /** The same, without waiting for the exit. */
+  /** Starts `tony-ts WORDS` against this cluster, without waiting for its exit. */
   startCommand(words: readonly string[], options: CommandOptions = {}): Command {
     return startCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
@@ -187,7 +187,7 @@ export function useCluster(): TestCluster {
     try {
       await allEnded(cluster);
     } finally {
-      // A restarted NodeManager learns only gradually which containers have ended meanwhile.
+      // A restarted NodeManager needs a while to detect which containers ended while it was down.
       await noneLeft(cluster, undefined, 40_000);
     }
   });

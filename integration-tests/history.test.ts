@@ -87,7 +87,7 @@ describe('a history for all users', () => {
     await Promise.all([good, bad, others].map((id) => cluster.ended(id)));
     const events = `${SHARED}/alice/${killed}/events-1.jsonl`;
     await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: () => cluster.application(killed) });
-    // YARN kills it: its ApplicationMaster cannot write a final status.
+    // YARN kills this job, so its ApplicationMaster cannot write a final status.
     await cluster.killApplication(killed);
     await cluster.ended(killed);
     await noneLeft(cluster, killed);
@@ -119,7 +119,7 @@ describe('a history for all users', () => {
     expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
   });
 
-  test('hides the histories of other users, and reports that it does', async () => {
+  test('omits the histories of other users, and reports whose histories it omits', async () => {
     const { lines } = await listed(['--all']);
     expect(lines.some(({ user }) => user === 'bob')).toBe(false);
     expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });
@@ -163,7 +163,7 @@ describe('a history for all users', () => {
       expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
     }
 
-    // The user's browser: a form, a cookie, a clean address.
+    // As in a browser: the form asks for the user name, the response sets a cookie, and the redirect removes the name from the address.
     const form = await fetch(`${url}${job}`, { headers: { accept: 'text/html' } });
     expect([form.status, form.headers.get('www-authenticate'), await form.text()]).toEqual([
       401,
@@ -183,7 +183,7 @@ describe('a history for all users', () => {
     const forged = cookie.replace(/=[\w-]+/, `=${Buffer.from('bob').toString('base64url')}`);
     expect((await fetch(`${url}jobs/bob/${others}/tony/`, { headers: { cookie: forged } })).status).toBe(401);
 
-    // YARN's own link of the ended job leads here.
+    // YARN's link to the ended job redirects to the history server.
     expect((await cluster.application(good)).trackingUrl).toContain(`/proxy/${good}/`);
     const link = await fetch(`${cluster.resourceManager}/proxy/${good}/`, { redirect: 'manual' });
     expect([link.status, link.headers.get('location')]).toEqual([302, `${url}${job}`]);
@@ -200,7 +200,7 @@ describe('a history for all users', () => {
     const { jobs } = (await (await fetch(`${origin}/tony/api/history`, { headers })).json()) as HistoryList;
     expect(jobs.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
     expect((await fetch(`${origin}/jobs/bob/${others}/tony/`, { headers })).status).not.toBe(200);
-    // The logs are those that YARN has aggregated.
+    // The server reads the logs that YARN has aggregated.
     const log = await until(
       async () => {
         const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });
@@ -234,7 +234,7 @@ describe('a history for all users', () => {
     }
   });
 
-  test('loses old histories to prune, but never those of running jobs', async () => {
+  test('can be pruned, except for the histories of running jobs', async () => {
     const running = await submit('alice', 'running', 'sleep 600');
     const events = `${SHARED}/alice/${running}/events-1.jsonl`;
     await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: 'the job runs' });

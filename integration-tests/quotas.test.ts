@@ -133,7 +133,7 @@ test('when two simultaneous jobs exceed a limit together, one waits until the ot
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
   expect(waiting.message).toBe(
-    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job requests 3 gpus.`,
+    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 3 gpus.`,
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
@@ -161,7 +161,7 @@ describe("the ApplicationMaster rejects a job beyond the site file's limits that
     const { id } = await submit({ user: 'alice', workers: 3, environment: { TONY_CONF_DIR: cheating }, ...changes });
     const { message } = await reaches(id, 'alice', 'FAILED');
     expect(message).toMatch(
-      /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker requests 3 tasks; 2 are allowed/,
+      /^The job exceeds the limits in hdfs:\S+\/apps\/tony-ts\/site\.yaml\. quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/,
     );
     // The ApplicationMaster reports the end before the ResourceManager has processed it.
     const ended = await until(
@@ -185,7 +185,7 @@ test('with `over: fail`, a job that exceeds a limit together with others fails i
   const first = await submit({ user: 'alice', workers: 3 });
   const second = await submit({ user: 'bob', workers: 2, queue: 'default' });
   const { message } = await reaches(second.id, 'bob', 'FAILED');
-  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job requests 2 gpus`);
+  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 2 gpus`);
   await first.end();
   await reaches(first.id, 'alice', 'SUCCEEDED');
 });

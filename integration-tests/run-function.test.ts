@@ -8,7 +8,7 @@ import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Functions called on workers, on this machine and on a cluster; and jobs controlled through a handle. */
+/** `run` calls functions on workers, on this machine and on a cluster; `start` returns a handle that controls the job. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -55,7 +55,7 @@ test('a function that uses a variable from outside fails with an explanation of 
   );
 });
 
-test('a return value that JSON cannot represent is an error of the chief', async () => {
+test('run rejects a return value that JSON cannot represent, with an error that names the chief', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);
 });

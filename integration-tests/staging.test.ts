@@ -5,7 +5,7 @@ import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The files that a submit uploads to HDFS, and those that it does not upload again. */
+/** Which files a submit uploads to HDFS, and which files it finds there and skips. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -100,13 +100,13 @@ test('submit uploads private files once, and repeats only the changed ones', asy
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
-  // A killed job leaves none of its own files.
+  // A killed job leaves no file that belongs only to it.
   for (const { id } of [first, second, third]) {
     expect(await ownFiles(id)).toEqual([]);
   }
 });
 
-test('a killed job leaves none of its own files, however late its ApplicationMaster learns of the kill', async () => {
+test('a killed job leaves none of its own files, even if its ApplicationMaster detects the kill late', async () => {
   const { id } = await submit(await jobFolder());
   const running = async (word: string): Promise<number | undefined> =>
     (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { temporaryFolder, useCluster } from './harness.ts';
 
-/** Submits to a cluster that is unavailable or refuses: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
+/** Submits to a cluster that is down or rejects the request: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -73,12 +73,12 @@ describe('a request that the cluster rejects', () => {
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job()], { env: { TONY_CONF_DIR: folder } });
     expect(exitCode).toBe(2);
     expect(stderr.split('\n').slice(0, 7)).toEqual([
-      `error: The job is beyond 3 limits set in ${folder}/tony-site.yaml:`,
-      '  quotas.roles.worker.instances: role worker requests 1 tasks; 0 are allowed',
-      '    fits: instances: 0 in all',
-      '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory; 1 GiB of memory is allowed',
+      `error: The job exceeds 3 limits set in ${folder}/tony-site.yaml:`,
+      '  quotas.roles.worker.instances: role worker requests 1 tasks, but the limit is 0',
+      '    fits: instances: 0 in total',
+      '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory, but the limit is 1 GiB of memory',
       '    fits: roles.worker.resources.memory: 1024m',
-      '  quotas.groups.research.total.vcores: the job requests 2 vcores in all, including its ApplicationMaster; 0 vcores is allowed for all running jobs together',
+      '  quotas.groups.research.total.vcores: the job requests 2 vcores in total, including its ApplicationMaster, but the limit for all running jobs together is 0 vcores',
       '    fits: instances times vcores, and master.vcores, of at most 0 vcores',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);

@@ -44,7 +44,7 @@ async function values(words: readonly string[], exitCode = 0, env: Readonly<Reco
 
 const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan') as unknown as PlanValue;
 
-/** The submitted job, with a function that ends it. */
+/** Submits a job; returns its ID, its plan and a function that ends it. */
 async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
   const all = await values([...words, '--detach']);
   const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
@@ -154,7 +154,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    // The same job also uses up a total of the site file.
+    // The first job also uses most of a total in the site file.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);

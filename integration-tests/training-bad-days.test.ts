@@ -22,7 +22,7 @@ interface Training {
   goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  /** The result that a client which follows the job receives at the end. */
+  /** The result that the following client reports when the job ends. */
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
 }
 
@@ -132,9 +132,9 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
   const stopped = await training.pid(1, 3);
   process.kill(stopped, 'SIGSTOP');
   await training.pid(0, 4);
-  await until(() => !isAlive(stopped), { describe: 'the stopped program lives', everyMs: 20 });
+  await until(() => !isAlive(stopped), { describe: 'the stopped program still exists', everyMs: 20 });
   const { notices } = await training.status();
-  expect(notices.filter((notice) => notice.includes('goes on from')).length).toBeGreaterThan(0);
+  expect(notices.filter((notice) => notice.includes('resumes from')).length).toBeGreaterThan(0);
   const result = await training.result();
   expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, diagnostics: '' });
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
@@ -189,14 +189,14 @@ test('training skips a truncated and a corrupt checkpoint with a notice, and res
   const notices = await until(
     async () => {
       const status = await second.status();
-      return status.notices.some((notice) => notice.includes('goes on from')) && status.notices;
+      return status.notices.some((notice) => notice.includes('resumes from')) && status.notices;
     },
     { describe: () => second.status().catch(String), timeoutMs: 120_000 },
   );
   for (const damaged of [newest, before]) {
     expect(notices.some((notice) => notice.includes(`step-${stepOf(damaged)}`) && notice.includes('skipped'))).toBe(true);
   }
-  expect(notices.some((notice) => notice.includes('goes on from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
+  expect(notices.some((notice) => notice.includes('resumes from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
   const result = await second.result();
   expect(result.state).toBe('SUCCEEDED');
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);

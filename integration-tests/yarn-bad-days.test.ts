@@ -154,7 +154,7 @@ describe('a job continues', () => {
     // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
     // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
     expect(isAlive(first[0])).toBe(false);
-    await until(() => !isAlive(first[1]), { describe: 'the old program lives', timeoutMs: 30_000, everyMs: 20 });
+    await until(() => !isAlive(first[1]), { describe: 'the old program still runs', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
   });
 
@@ -235,7 +235,7 @@ test.each([
   await cluster.heal();
   await job.programs(2);
   // The lost node's executor has been ordered to end its program, which may take the whole grace period.
-  await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs live', timeoutMs: 30_000 });
+  await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs still run', timeoutMs: 30_000 });
   const final = await job.succeeds();
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
   expect(final).toMatchObject({ masterAttempt: withMaster ? 2 : 1, orphanedContainers: [] });

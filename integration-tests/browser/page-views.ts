@@ -4,9 +4,9 @@ import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
-/** Job states for the page to display; the figures come from real runs, or follow their shape. */
+/** Job states for the page to display; the figures are taken from real runs or modelled on them. */
 
-/** The data of a view; fields that a job lacks are absent. */
+/** The data of a view; a field is absent when the job has no such data. */
 export interface Scene {
   status: JobStatus;
   entries?: readonly HistoryEntry[];
@@ -270,7 +270,7 @@ export function largeScene(now = Date.now()): Scene {
 }
 
 const WORKERS = 192;
-/** The states of the workers that do not run. */
+/** States of the workers that are not running, by index. */
 const STARTING: Readonly<Record<number, TaskState>> = { 187: 'launching', 188: 'requested' };
 
 function largeTasks(): TaskStatus[] {
@@ -316,7 +316,7 @@ export function endedScene(now = Date.now()): Scene {
   };
 }
 
-/** Would set `document.title` to `hacked` if any of it became HTML. */
+/** Text that would set `document.title` to `hacked` if the page inserted it as HTML. */
 export const HOSTILE = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>`;
 
 export function hostileScene(now = Date.now()): Scene {

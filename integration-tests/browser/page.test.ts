@@ -36,9 +36,9 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => {
-    const asked = request.url();
-    if (!asked.startsWith(`${origin}/`) && !asked.startsWith('data:')) {
-      complaints.push(`asked elsewhere: ${asked}`);
+    const requested = request.url();
+    if (!requested.startsWith(`${origin}/`) && !requested.startsWith('data:')) {
+      complaints.push(`request to another origin: ${requested}`);
     }
   });
   await page.goto(url);
@@ -58,7 +58,7 @@ async function screenshot(page: Page, name: string): Promise<void> {
 }
 
 describe('the job’s page', () => {
-  test('shows the job, and sends requests to the job’s server only', async (context) => {
+  test('shows the job, and sends requests only to the job’s server', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await expect.poll(() => page.title()).toBe('running · mnist-convnet');
     expect(await page.locator('h1').textContent()).toBe('mnist-convnet');
@@ -157,14 +157,14 @@ describe('the job’s page', () => {
     const { status } = endedScene();
     scene.status = status;
     await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
-    // Curves may have been written after the page learned of the end: it requests them once more.
-    const told = seen.lastIndexOf('answered /tony/api/job');
-    await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(told);
+    // Curves may have been written after the page received the final state, so the page requests them once more.
+    const informed = seen.lastIndexOf('answered /tony/api/job');
+    await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(informed);
     // Longer than the time between any two requests of a page that still polls.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
-  test('reports that the job is unreachable, and recovers when it answers again', async (context) => {
+  test('reports that the job is unreachable, and recovers when the job answers again', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
     await page.route('**/tony/api/**', (route) => route.abort('connectionrefused'));
@@ -175,9 +175,9 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('shows for how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
+  test('shows how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
     const { page } = await shown(context, runningScene());
-    // Neither answered nor refused, as with a stopped process.
+    // The requests get no response and no error, as when the ApplicationMaster's process is stopped.
     await page.route('**/tony/api/**', () => undefined);
     const banner = page.locator('.banner');
     await expect.poll(() => banner.innerText(), PATIENT).toMatch(/The ApplicationMaster has not answered for \d+ s\./);
@@ -185,14 +185,14 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('follows no redirect to another site, and reports it', async (context) => {
+  test('does not follow a redirect to another site, and reports it', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
     await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('leads elsewhere by now');
-    expect(complaints.filter((complaint) => complaint.startsWith('asked elsewhere'))).toEqual([]);
+    expect(complaints.filter((complaint) => complaint.startsWith('request to another origin'))).toEqual([]);
   });
 
-  test('shows logs as plain text without colours, starting at the end, and more on request', async (context) => {
+  test('shows the end of a log as plain text without colours, and earlier lines on request', async (context) => {
     const scene = runningScene();
     const long = Array.from({ length: 20_000 }, (_, line) => `line ${line}`).join('\n');
     const { page } = await shown(context, { ...scene, logs: { ...scene.logs, 'worker:0/stdout': long } }, '#logs/worker:0/stderr');

@@ -58,7 +58,7 @@ export interface TooltipRow {
 export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
   const row = page.locator('.tooltip-row.closest');
   // A chart that is still rendering ignores the pointer.
-  const told = async (): Promise<string[] | false> => {
+  const cells = async (): Promise<string[] | false> => {
     const box = await card.locator('line-chart .series-view').boundingBox();
     if (box === null) {
       return false;
@@ -69,7 +69,7 @@ export async function tooltip(page: Page, card: Locator, at: number): Promise<To
     const texts = (await row.locator('td, .tooltip-cell').allInnerTexts()).map((text) => text.trim()).filter((text) => text !== '');
     return texts.length >= 4 && texts;
   };
-  const [run = '', , value = '', step = ''] = await until(told, { describe: () => card.innerText() });
+  const [run = '', , value = '', step = ''] = await until(cells, { describe: () => card.innerText() });
   return { run, value: Number(value.replace('−', '-')), step: Number(step.replaceAll(',', '')) };
 }
 

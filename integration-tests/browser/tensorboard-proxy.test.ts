@@ -22,7 +22,7 @@ import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
-/** YARN's proxy corrupts some of these in transit. */
+/** A run name with characters of which YARN's proxy corrupts some in transit. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
 /** The tabs, each with a selector that matches once its data has loaded. */
@@ -78,7 +78,8 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
   const folder = path.join(await temporaryFolder(), 'summaries');
   await writeSummaries(folder);
   const tensorboard = await TensorBoardServer.start(folder);
-  // TensorBoard's page requests the list of data only once, so this waits until all is read; each run's texts are read last.
+  // TensorBoard's page requests the list of data only once, so the test waits until TensorBoard has read all data. It reads each run's
+  // texts last.
   const isRead = async (run: string): Promise<boolean> =>
     (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
   await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {

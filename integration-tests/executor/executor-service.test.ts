@@ -131,7 +131,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
       status.PERMISSION_DENIED,
     ],
     ["shows another job's proof", { proof: containerProof(newSecrets().jobSecret, CONTAINER) }, status.PERMISSION_DENIED],
-    ['has seen a newer master', { masterAttempt: 3 }, status.ABORTED],
+    ['has seen a newer ApplicationMaster', { masterAttempt: 3 }, status.ABORTED],
   ])('rejects an executor that %s, and reports its own attempt', async (_, hello, code) => {
     const { port, heard } = await serve();
     const error = await attach(port, hello).ended;

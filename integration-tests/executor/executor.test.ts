@@ -77,7 +77,7 @@ describe('a task executor', () => {
     const exited = await boss.message('exited');
     expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
     expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
-    // Reported before the end, so that the failure is classified with all available data.
+    // The executor reports the last progress before the exit, so that the ApplicationMaster classifies the failure with all available data.
     const before = boss.heard.slice(
       0,
       boss.heard.findIndex(({ exited: end }) => end != null),
@@ -140,7 +140,7 @@ describe('a task executor', () => {
     expect(await executor.exit).toEqual([0, null]);
   });
 
-  test.each(['running', 'stopped'])('takes a %s program down with it when the executor is killed', async (how) => {
+  test.each(['running', 'stopped'])('ends a %s program when the executor itself is killed', async (how) => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: FAMILY };
     const executor = executorOf({ master: boss });
@@ -164,7 +164,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN allows no more time, so no process received SIGTERM.
+    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without a SIGTERM of its own.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('told');
   });
 
@@ -241,7 +241,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test('kills all processes of its program on an order to stop at once, and then confirms that it has left', async () => {
+  test('kills all processes of its program on an order to stop at once, and then confirms its exit', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: `trap '' TERM; ${FAMILY}` };
     const executor = executorOf({ master: boss });

@@ -133,7 +133,7 @@ export interface ContainerOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Starts an executor in the way a NodeManager does. */
+/** Starts an executor as a NodeManager does. */
 export function startExecutor({ master, secrets, source, environment = {} }: ContainerOptions): TestExecutor {
   const root = mkdtempSync(path.join(tmpdir(), 'tony-executor-'));
   const [folder, logs, staging] = ['work', 'logs', 'staging'].map((name) => path.join(root, name)) as [string, string, string];

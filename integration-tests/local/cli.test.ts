@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 
-/** Usage errors and missing prerequisites, which the command reports without a cluster. */
+/** Usage errors and missing prerequisites, which the command reports without contacting a cluster. */
 
 const JOB = 'name: hello\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {}}\n';
 
@@ -97,7 +97,7 @@ describe('the command line', () => {
     const words = ['import', from, '--executes', 'echo "I am $TONY_ROLE $TONY_INDEX"', '--task-params', '--a 1', '--to', to];
     const imported = await runCommand(words);
     expect(imported).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(imported.stdout).toContain('What does not stand there:\n  tony.docker.enabled = true\n');
+    expect(imported.stdout).toContain('Not converted:\n  tony.docker.enabled = true\n');
     expect(await runCommand(words)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('already exists') });
     const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
     const submitted = await runCommand(['submit', '--conf', to, '--local', '--set', 'runtime=system'], { env });

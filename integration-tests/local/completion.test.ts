@@ -14,7 +14,7 @@ type Shell = (typeof SHELLS)[number];
 
 const missing = new Set<Shell>(SHELLS.filter((shell) => shell !== 'bash' && spawnSync(shell, ['--version']).error !== undefined));
 for (const shell of missing) {
-  console.warn(`completion is not tested in ${shell}: this machine has none`);
+  console.warn(`completion is not tested in ${shell}, which is not installed`);
 }
 
 interface Home {

@@ -1,4 +1,4 @@
-/** Synchronous training compared with itself on the native backend: several ranks with one, and disturbed runs with undisturbed ones. */
+/** Compares runs of synchronous training on the native backend: several ranks with one rank, and disturbed runs with undisturbed ones. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

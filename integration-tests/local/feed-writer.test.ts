@@ -66,7 +66,7 @@ it('splits records written before their sequence numbers are known into messages
           return;
         }
         if (answer === 'wait') {
-          throw new Error(`${lengths.length} records have come`);
+          throw new Error(`${lengths.length} records have arrived`);
         }
         lengths.push(...answer.records.map(({ length }) => length));
         at++;
@@ -161,7 +161,7 @@ it('accepts texts, typed arrays and buffers, and rejects other values without da
           return;
         }
         if (answer === 'wait') {
-          throw new Error(`${records.length} records have come`);
+          throw new Error(`${records.length} records have arrived`);
         }
         records.push(...answer.records.map((each) => Buffer.from(each)));
         at++;

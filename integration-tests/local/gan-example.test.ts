@@ -11,7 +11,7 @@ interface Outcome {
   readonly events: string;
 }
 
-/** Worker 1 of generation 1 stands still at step 175, so that the checkpoint of step 150 is the newest when it is killed. */
+/** Makes worker 1 of generation 1 stop at step 175, so that the checkpoint of step 150 is the newest when the test kills the worker. */
 async function holdAtStep175(program: string): Promise<void> {
   const first = 'for await (const { step } of loop) {\n';
   const text = await readFile(program, 'utf8');

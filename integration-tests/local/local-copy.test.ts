@@ -20,7 +20,7 @@ test('the local copies of a rank survive a restart of its program, and are remov
   }
   const source = path.join(folder, 'source');
   await mkdir(source);
-  // Rank 1 fails once, after its first epoch: all programs restart, that of rank 0 in the same container.
+  // Rank 1 fails once, after its first epoch: all programs restart, and rank 0 keeps its container.
   await writeFile(
     path.join(source, 'read.ts'),
     `import { appendFileSync, statSync } from 'node:fs';

@@ -49,8 +49,8 @@ test('a detached local job prints the URL of its pages, and leaves a history', a
   expect((await runCommand(['history', 'show', id], { env })).stdout).toMatch(/worker:0 +stopped/);
   // The final status is available before the job has written its last line.
   const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
-  await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster clears away' });
-  // The bundles, which a local job stores besides its source.
+  await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster cleans up' });
+  // A local job stores the bundles in addition to its source.
   expect((await runCommand(['cache', '--local'], { env })).stdout).toMatch(new RegExp(`^bundles +\\d.* ${id} +\\d{4}-\\d\\d-\\d\\d$`, 'm'));
   expect((await runCommand(['cache', 'prune', '--local'], { env })).stdout).toBe('0 entries, 0 B removed\n');
   const emptied = await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env });

@@ -173,7 +173,7 @@ test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 },
   await terminal.sees(/evaluator:0 .*\n*$/);
   terminal.type('\x03');
   await terminal.sees(/^Kill the job \(k\)/m);
-  // A key without a meaning.
+  // A key that the prompt ignores.
   terminal.type('x');
   terminal.type('k');
   const text = await ended(terminal, 1);

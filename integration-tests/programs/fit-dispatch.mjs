@@ -33,7 +33,7 @@ const { steps } = await cluster.fit(
         used = [];
         taken++;
         await delay(rank === 0 ? 20 : 5);
-        // Where the test asks for it, all ranks stop before the end until a rank has died.
+        // If the test sets HOLD, the ranks of generation 1 wait here after step 31 until the death of a rank restarts them.
         while (HOLD === 'yes' && generation === 1 && taken > 30) {
           await delay(20);
         }
