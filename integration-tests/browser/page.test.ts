@@ -8,12 +8,11 @@ import { openBrowser } from './chromium.ts';
 import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
-/** Screenshots that a run leaves for inspection. */
-const SCREENSHOTS = path.resolve(import.meta.dirname, '..', '..', '.cache', 'screenshots');
+/** Folder for screenshots to look at, which a run takes in both color schemes if SCREENSHOTS names it. The color scheme does not affect the layout. */
+const SCREENSHOTS = process.env.SCREENSHOTS;
+const COLOR_SCHEMES = SCREENSHOTS === undefined ? (['light'] as const) : (['light', 'dark'] as const);
 /** Longer than the page's polling interval. */
 const PATIENT = { timeout: 40_000 };
-/** Number of page loads to time, each with an empty cache. */
-const LOADS = 5;
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
 
@@ -53,8 +52,10 @@ async function shown(context: TestContext, scene: Scene, hash = '', options: Bro
 }
 
 async function screenshot(page: Page, name: string): Promise<void> {
-  mkdirSync(SCREENSHOTS, { recursive: true });
-  await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });
+  if (SCREENSHOTS !== undefined) {
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });
+  }
 }
 
 describe('the job’s page', () => {
@@ -211,24 +212,17 @@ describe('the job’s page', () => {
     await expect.poll(() => page.url()).toMatch(/#logs\/master\/tony\.log$/);
   });
 
-  test('shows, filters and sorts 200 tasks, and prints the time it takes', async (context) => {
+  test('shows, filters and sorts 200 tasks', async (context) => {
     const { page } = await shown(context, largeScene(), '#tasks');
     await expect.poll(() => page.locator('tr.task').count()).toBe(200);
     const search = page.getByLabel('Filter');
-    const started = performance.now();
     await search.pressSequentially('launching');
     await expect.poll(() => page.locator('tr.task').count()).toBe(1);
-    const typing = performance.now() - started;
     await search.fill('');
     await page.getByRole('button', { name: 'Memory' }).click();
     expect(await page.locator('th[aria-sort=descending]').innerText()).toContain('Memory');
     await page.getByRole('button', { name: /^worker/ }).click();
     await expect.poll(() => page.locator('tr.task').count()).toBe(8);
-    // Responses keep arriving while the user works.
-    await page.getByRole('button', { name: /^worker/ }).click();
-    const longest = await page.evaluate<number>(LONGEST_FRAME);
-    // The times are reported but not asserted: a busy machine is not a defect of the page.
-    console.log(`200 tasks: found by typing in ${typing.toFixed(0)} ms, the longest frame while polling took ${longest.toFixed(0)} ms`);
   });
 });
 
@@ -304,7 +298,7 @@ describe('the job’s page, by keyboard alone,', () => {
   });
 });
 
-test.for(['light', 'dark'] as const)('the page fits narrow and wide screens, %s', { timeout: 500_000 }, async (colorScheme, context) => {
+test.for(COLOR_SCHEMES)('the page fits narrow and wide screens, %s', { timeout: 500_000 }, async (colorScheme, context) => {
   const browser = await openBrowser(context);
   const scenes: Readonly<Record<string, [Scene, readonly string[]]>> = {
     running: [runningScene(), SECTIONS],
@@ -333,31 +327,9 @@ test.for(['light', 'dark'] as const)('the page fits narrow and wide screens, %s'
   }
 });
 
-test('the job’s page weighs less than 70 kB, and paints on a fast and on a slow processor', { timeout: 500_000 }, async (context) => {
+test('the job’s page weighs less than 70 kB', () => {
   const weight = [...ASSETS].filter(([name]) => /^(job|page)-/.test(name)).reduce((sum, [, { gzip }]) => sum + gzip.length, 0);
-  console.log(`the page weighs ${(weight / 1000).toFixed(1)} kB compressed`);
   expect(weight).toBeLessThan(70_000);
-  const browser = await openBrowser(context);
-  const server = await servePage(largeScene());
-  onTestFinished(() => server.close());
-  for (const slower of [1, 4]) {
-    const paints: number[] = [];
-    const contents: number[] = [];
-    for (let load = 0; load < LOADS; load++) {
-      const page = await (await browser.newContext({ viewport: WIDE })).newPage();
-      const session = await page.context().newCDPSession(page);
-      await session.send('Emulation.setCPUThrottlingRate', { rate: slower });
-      await page.goto(server.url);
-      await page.locator('.tiles').waitFor();
-      const [paint, content] = await page.evaluate<[number, number]>(PAINTED);
-      paints.push(Math.round(paint));
-      contents.push(Math.round(content));
-      await page.context().close();
-    }
-    console.log(`processor ${slower} times slower: first paint after ${paints.join(', ')} ms, the job after ${contents.join(', ')} ms`);
-    // The times are reported but not asserted: a busy machine is not a defect of the page.
-    expect(paints.every((paint) => paint > 0)).toBe(true);
-  }
 });
 
 // Expressions that run in the page, as strings: this project's tests compile without DOM types.
@@ -381,23 +353,6 @@ const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table,
     return !(element.getAttribute('aria-label') || element.getAttribute('aria-labelledby') || element.labels?.[0]?.innerText.trim() || text?.trim());
   })
   .map((element) => element.outerHTML.slice(0, 120))`;
-
-/** First contentful paint, and the time at which the job's figures appeared, ms. */
-const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
-
-/** The longest time between two frames within five seconds, ms. */
-const LONGEST_FRAME = `new Promise((resolve) => {
-  let worst = 0;
-  let last = performance.now();
-  const end = last + 5000;
-  const frame = (now) => {
-    worst = Math.max(worst, now - last);
-    last = now;
-    if (now < end) requestAnimationFrame(frame);
-    else resolve(worst);
-  };
-  requestAnimationFrame(frame);
-})`;
 
 /** The number of columns of the first chart that contain a pixel of a line's colour: the grid and the text are grey. */
 const COLOURED_COLUMNS = `(() => {
