@@ -47,7 +47,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
         throw error;
       }
-      tell(`checkpoints cannot be read now: ${error.message}`);
+      tell(`checkpoints cannot be read at the moment: ${error.message}`);
     }
     await pause(options.everyMs ?? 2000, options.signal);
   }

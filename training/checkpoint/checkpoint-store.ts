@@ -94,7 +94,7 @@ export class CheckpointStore {
       }
       if (entry?.type === 'folder') {
         await this.#storage.rename(uri, joinUri(this.dir, PENDING, `retired-${generation}-${randomUUID()}`));
-      } else if (await this.#storage.write(uri, Buffer.from('This generation writes no more.\n'), { ifAbsent: true })) {
+      } else if (await this.#storage.write(uri, Buffer.from('This generation may no longer write checkpoints.\n'), { ifAbsent: true })) {
         return;
       }
     }
@@ -296,7 +296,7 @@ export class CheckpointStore {
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
     return await this.newestThat(async (opened) => {
       if (opened.position.diverged === true) {
-        onSkipped(`${opened.uri} is skipped: training had diverged, and its weights are no numbers`);
+        onSkipped(`${opened.uri} is skipped: training had diverged, and some of its weights are NaN or infinite`);
         return null;
       }
       return { ...opened, tensors: await this.readTensors(opened) };
@@ -342,7 +342,7 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
   }
   shards.forEach(({ name }, index) => {
     if (name !== shardName(index, shards.length)) {
-      throw fail(`there is ${name} in place of ${shardName(index, shards.length)}`);
+      throw fail(`file ${index} is named ${name} instead of ${shardName(index, shards.length)}`);
     }
   });
   const broken = notThereOnce(shards.flatMap(({ tensors }) => tensors));

@@ -148,7 +148,7 @@ export class CheckpointWriter {
       return;
     }
     this.#failingSince = performance.now();
-    this.#options.onTrouble(`${message}; training goes on, and checkpoints are tried again until they succeed`, WRITING);
+    this.#options.onTrouble(`${message}; training continues, and checkpoints are retried until one succeeds`, WRITING);
   }
 
   #recovered(step: number): void {
@@ -157,7 +157,7 @@ export class CheckpointWriter {
     }
     const seconds = Math.ceil((performance.now() - this.#failingSince) / 1000);
     this.#failingSince = null;
-    this.#options.onTrouble(`checkpoints are written again, beginning with step-${step}, after ${seconds} s of failures`, WRITING);
+    this.#options.onTrouble(`checkpoints succeed again, starting with step-${step}, after ${seconds} s of failures`, WRITING);
   }
 
   async #prune(step: number): Promise<void> {

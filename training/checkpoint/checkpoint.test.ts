@@ -333,8 +333,8 @@ describe('a writer', () => {
     await writer.finish();
     expect(saved).toEqual([5]);
     expect(troubles).toEqual([
-      'checkpoint step-5 could not be written: the NameNode is away; training goes on, and checkpoints are tried again until they succeed',
-      expect.stringMatching(/^checkpoints are written again, beginning with step-5, after \d+ s of failures$/),
+      'checkpoint step-5 could not be written: the NameNode is away; training continues, and checkpoints are retried until one succeeds',
+      expect.stringMatching(/^checkpoints succeed again, starting with step-5, after \d+ s of failures$/),
     ]);
   });
 

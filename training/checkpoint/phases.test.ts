@@ -120,7 +120,7 @@ test('a phase that starts at another step than its checkpoints record starts fro
   expect(await run(3, 2, [reports])).toBe(2);
   expect(reports).toContainEqual({
     type: 'notice',
-    message: expect.stringMatching(/step-4 is not used: its phase fit-2 began at step 2, and begins at step 6 now$/),
+    message: expect.stringMatching(/step-4 is not used: its phase fit-2 began at step 2, but now begins at step 6$/),
   });
   expect((await new CheckpointStore(new FileStorage(), fileUri(dir)).steps())[0]).toBe(8);
 });
@@ -141,6 +141,6 @@ test('names are numbered per kind, unique, and valid file names', () => {
     ({ name }) => name,
   );
   expect(names).toEqual(['fit-1', 'loop-1', 'fine-tuning', 'fit-3']);
-  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program already had a training phase called loop-1');
+  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program already has a training phase named loop-1');
   expect(() => phases.begin('fit', 'a b')).toThrow('"a b" is not a valid name of a training phase');
 });

@@ -55,7 +55,7 @@ export class Phases {
       });
     }
     if (this.#names.has(own)) {
-      throw new TonyError('USAGE', `this program already had a training phase called ${own}`, {
+      throw new TonyError('USAGE', `this program already has a training phase named ${own}`, {
         hint: 'Give each call of fit a different name, or no name.',
       });
     }
@@ -143,7 +143,7 @@ export class Phase {
       }
       if (start !== this.#start) {
         if (!strayed) {
-          onNotice(`${uri} is not used: its phase ${name} began at step ${start}, and begins at step ${this.#start} now`);
+          onNotice(`${uri} is not used: its phase ${name} began at step ${start}, but now begins at step ${this.#start}`);
         }
         strayed = true;
         return null;
@@ -174,7 +174,7 @@ export class Phase {
   /** The notice for a checkpoint that training resumes from. */
   noticeOf({ uri, position }: { readonly uri: string; readonly position: TrainingPosition }): string {
     const { step, final } = position;
-    return final ? `phase ${this.name} was over before: restored from ${uri}` : `training goes on from ${uri}, step ${step}`;
+    return final ? `phase ${this.name} is already complete: restored from ${uri}` : `training resumes from ${uri}, step ${step}`;
   }
 
   /** Continues from the position of a checkpoint. Call on every rank. */

@@ -42,7 +42,7 @@ export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const type = bytes.length >= 4 && view.getUint16(0) === 0 ? TYPES[view.getUint8(2) as keyof typeof TYPES] : undefined;
   if (type === undefined) {
-    throw new TonyError('DATA_INVALID', `${where} is no IDX file`);
+    throw new TonyError('DATA_INVALID', `${where} is not an IDX file`);
   }
   const dimensions = view.getUint8(3);
   const length = 4 + dimensions * 4;
@@ -64,7 +64,7 @@ export function parseIdx(bytes: Uint8Array, where: string): Column {
   if (bytes.length !== start + count * valueBytes) {
     throw new TonyError(
       'DATA_INVALID',
-      `${where} has ${bytes.length} bytes; its header (${shape.join(' x ')}) asks for ${start + count * valueBytes}`,
+      `${where} has ${bytes.length} bytes; its header (${shape.join(' x ')}) requires ${start + count * valueBytes}`,
     );
   }
   return { values: read(bytes, start, count), shape };

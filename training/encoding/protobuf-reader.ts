@@ -57,7 +57,7 @@ export class WireReader {
       }
       factor *= 128;
     }
-    throw broken('has a length without end');
+    throw broken('has an unterminated length');
   }
 
   /** Reads a varint of up to 64 bits as two halves: `low` unsigned, `high` signed. */
@@ -90,7 +90,7 @@ export class WireReader {
     const outerEnd = this.#end;
     const length = this.size();
     if (length > outerEnd - this.#at) {
-      throw broken('has a part that goes beyond its end');
+      throw broken('has a field that extends beyond its end');
     }
     this.#end = this.#at + length;
     return outerEnd;

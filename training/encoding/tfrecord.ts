@@ -106,7 +106,7 @@ export class TfRecordParser {
   finish(): void {
     if (this.isWithinRecord && !this.#isLost) {
       const there = this.#passing > 0 ? 'its first bytes' : `${this.#pendingBytes} of ${this.#needed} bytes`;
-      this.#lose(`the file ends within a record: ${there} are there`);
+      this.#lose(`the file ends within a record, after ${there}`);
     }
   }
 
@@ -145,13 +145,13 @@ export class TfRecordParser {
     if (bytes.readUInt32LE(at + 8) !== sums(at, at + 8)) {
       const isFirst = this.#offset === 0;
       return this.#lose(
-        isFirst ? 'this is no TFRecord file, or its first bytes are damaged' : "the checksum of a record's length is wrong",
+        isFirst ? 'this is not a TFRecord file, or its first bytes are damaged' : "the checksum of a record's length is wrong",
       );
     }
     const length = bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
     const isBeyond = this.#offset + HEADER_BYTES + length + FOOTER_BYTES > this.#options.end;
     if (isBeyond || !Number.isSafeInteger(length)) {
-      return this.#lose(`a record of ${length} bytes goes beyond the end of the file`);
+      return this.#lose(`a record of ${length} bytes extends beyond the end of the file`);
     }
     return length;
   }

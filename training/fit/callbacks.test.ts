@@ -125,7 +125,7 @@ describe('model.stopTraining', () => {
       expect(histories.map(({ steps }) => steps)).toEqual([4, 4]);
       expect(weightsOf(models[0])).toEqual(weightsOf(models[1]));
       expect(histories[stopper]?.endedEarly).toMatch(/callback/);
-      expect(histories[1 - stopper]?.endedEarly).toBe('another rank has asked for it');
+      expect(histories[1 - stopper]?.endedEarly).toBe('another rank requested it');
     }
   });
 

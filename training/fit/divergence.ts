@@ -6,7 +6,7 @@ export const DIVERGED_HINT = 'Lower the learning rate, clip the gradients (clipN
 
 interface DivergenceOptions {
   readonly phase: string;
-  /** Whether this rank reports divergence: ranks that step together see the same loss, so one of them reports. */
+  /** Whether this rank reports divergence. Ranks that step together see the same loss, so only one of them reports. */
   readonly tells: boolean;
   readonly onNotice: (message: string) => void;
 }
@@ -36,7 +36,7 @@ export class Divergence {
   }
 
   /**
-   * Checks the weights before a checkpoint, after the step.
+   * Checks the weights after a step, before a checkpoint is written.
    * @returns whether the checkpoint is usable.
    * @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`.
    */
@@ -62,10 +62,8 @@ export class Divergence {
     const { phase, tells, onNotice } = this.#options;
     const stops = this.#onNaN === 'stop';
     if (!this.#told && tells) {
-      onNotice(
-        `training has diverged: ${what} (phase ${phase}); ${stops ? 'it stops here' : 'it goes on, and keeps no checkpoint of this'}. ` +
-          DIVERGED_HINT,
-      );
+      const outcome = stops ? 'training stops' : 'training continues, but keeps no diverged checkpoint';
+      onNotice(`training has diverged: ${what} (phase ${phase}); ${outcome}. ${DIVERGED_HINT}`);
     }
     this.#told = true;
     if (stops) {

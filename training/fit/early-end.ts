@@ -91,7 +91,7 @@ export class EarlyEnd {
   }
 
   #reasonOf(training: Stoppable, step: number): string {
-    return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank has asked for it';
+    return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank requested it';
   }
 
   /** Checks for an order every LOOK_MS without blocking the step. */
@@ -128,7 +128,7 @@ export class EarlyEnd {
       try {
         await this.#orders.give({ step, ...this.#order, applicationId, phase, reason: this.#reason, at: step });
       } catch (error) {
-        onNotice(`that it ended early could not be kept: ${messageOf(error)}`);
+        onNotice(`the early end of training could not be stored: ${messageOf(error)}`);
       }
     }
   }

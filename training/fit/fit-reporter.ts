@@ -169,7 +169,7 @@ export class FitReporter {
     const { rank, reasonOfSlowSteps } = strategy;
     if (!this.#toldOfSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
       this.#toldOfSlowSteps = true;
-      onNotice(`the optimizer's steps are TensorFlow.js's own, and slower than they could be: ${reasonOfSlowSteps}`);
+      onNotice(`the optimizer runs without native kernels, so its steps are slower than necessary: ${reasonOfSlowSteps}`);
     }
   }
 }

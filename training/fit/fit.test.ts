@@ -209,7 +209,7 @@ describe('a resumed run', () => {
     const [history] = await trainAll({ folder: path, everySteps: 2, generation: 2, reports }, [model], data, options);
     const notices = reports.flatMap((report) => (report.type === 'notice' ? [report.message] : []));
     expect(notices[0]).toMatch(/^checkpoint step-6 is skipped: .*step-6\/tensors-00000-of-00001.bin has 100 bytes instead of \d+$/);
-    expect(notices[1]).toMatch(/training goes on from .*step-4, step 4/);
+    expect(notices[1]).toMatch(/training resumes from .*step-4, step 4/);
     expect(history?.steps).toBe(20);
   });
 

@@ -82,7 +82,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   const lacking = expected.find((_, at) => found[at] === undefined);
   if (lacking !== undefined || names.length !== expected.length) {
     const wanted = expected.map(({ name }) => name).join(', ');
-    throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, the model has the inputs ${wanted}`, {
+    throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, but the model has the inputs ${wanted}`, {
       hint: 'Select the part of an element that the model receives with `input`.',
     });
   }

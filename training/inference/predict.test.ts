@@ -287,7 +287,7 @@ test('a model receives batches of its input shape, and leaves no tensor behind',
   });
   expect((await readFile(`${other}/part-00001.csv`, 'utf8')).split('\n').slice(0, 2)).toEqual(['id,sum,product', '20,22,40']);
   const wrong = predict(worker(0, 1), dataset, two, { output: `${other}2`, input: ({ id }) => ({ c: [id], a: [id] }) });
-  await expect(wrong).rejects.toThrow(/the fields c, a, the model has the inputs a, b/);
+  await expect(wrong).rejects.toThrow(/the fields c, a, but the model has the inputs a, b/);
 });
 
 test('a graph model receives its inputs by name, and leaves no tensor behind', async () => {

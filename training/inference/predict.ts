@@ -233,7 +233,7 @@ class Predictor<T> {
       if (!isAway || failures === TRIES) {
         throw error;
       }
-      process.stderr.write(`tony-ts: ${this.#output.name(split)} is begun again: ${messageOf(error)}\n`);
+      process.stderr.write(`tony-ts: ${this.#output.name(split)} failed and is retried: ${messageOf(error)}\n`);
     };
     await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
   }

@@ -70,7 +70,7 @@ export class Services {
   async #exchange(request: ServiceFrame, signal: AbortSignal | undefined): Promise<ServiceFrame> {
     const place = socketPath(this.#folder);
     const socket = connect(place.path);
-    const abort = (): void => void socket.destroy(new Error('not wanted any more'));
+    const abort = (): void => void socket.destroy(new Error('the request was cancelled'));
     signal?.addEventListener('abort', abort);
     socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error(`no answer within ${ANSWER_MS / 1000} s`)));
     try {
