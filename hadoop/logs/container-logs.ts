@@ -29,11 +29,11 @@ export interface LogFile {
 
 export interface LogPiece {
   readonly bytes: Buffer;
-  /** Position of the first of `bytes` in the file. */
+  /** Position of `bytes` in the file. */
   readonly offset: number;
   /** Current size of the file. */
   readonly size: number;
-  /** The file is complete and `bytes` reaches its end. */
+  /** True if the file is complete and `bytes` reaches its end. */
   readonly complete: boolean;
 }
 
