@@ -185,7 +185,7 @@ describe.each([
     );
     refused.type('\r');
     expect(await refused.exitCode).toBe(1);
-    expect(refused.text()).toContain('It goes on.');
+    expect(refused.text()).toContain('The job was not killed.');
     const interrupted = at.terminal(['kill', id], 80);
     await interrupted.sees(/Kill it\?/);
     interrupted.type('\x03');

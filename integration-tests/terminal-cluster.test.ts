@@ -153,7 +153,7 @@ test("completion offers the user's jobs and tasks, and ended jobs where a comman
     await offers(['kill', ''], [`${id}\tshown, running`]);
     await offers(
       ['logs', id, ''],
-      ['worker\tall 2 of the role', 'worker:0\trunning', 'worker:1\trunning', 'master\tthe ApplicationMaster'],
+      ['worker\tall 2 tasks of the role', 'worker:0\trunning', 'worker:1\trunning', 'master\tthe ApplicationMaster'],
     );
   } finally {
     await writeFile(gate, '');

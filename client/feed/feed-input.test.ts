@@ -43,7 +43,7 @@ describe('records from standard input', () => {
         expect(await read(bytes, at, 'tfrecord')).toEqual(lines);
       }),
     );
-    await expect(read(Buffer.from('no TFRecord at all'), [], 'tfrecord')).rejects.toThrow(/no TFRecord file/);
+    await expect(read(Buffer.from('no TFRecord at all'), [], 'tfrecord')).rejects.toThrow(/not a TFRecord file/);
     await expect(read(encodeTfRecord(Buffer.from('abc')).subarray(0, 17), [], 'tfrecord')).rejects.toThrow(/ends within a record/);
     await expect(read(Buffer.alloc(17 * 1024 * 1024), [], 'lines')).rejects.toThrow(/more than/);
   });

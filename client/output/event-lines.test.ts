@@ -30,9 +30,9 @@ test("an event line has time, task, event and facts, followed by the task's last
 });
 
 test('the line of a lost node names the node and no task', () => {
-  const lost = { at, event: 'node-lost', node: 'node7.example.com:8041', detail: '2 tasks of the job were there' };
+  const lost = { at, event: 'node-lost', node: 'node7.example.com:8041', detail: 'it ran 2 tasks of the job' };
   expect(eventLines(lost, PIPE)).toEqual([
-    '2026-11-21 14:03:44                node-lost            2 tasks of the job were there on node7.example.com:8041',
+    '2026-11-21 14:03:44                node-lost            it ran 2 tasks of the job on node7.example.com:8041',
   ]);
 });
 

@@ -157,7 +157,7 @@ describe('a job waits because', () => {
   test('the queue is full and a total of the site file is used up: all reasons are listed', () => {
     const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
     const queue = queueOf({ ...EMPTY, gpus: 7 });
-    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job requests 2 gpus';
+    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 holds 3 gpus, and this job requests 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
       'waits',
       'queue root.gpu has 1 gpus left of 8 gpus and the job requests 2 gpus',
