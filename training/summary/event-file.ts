@@ -42,7 +42,8 @@ export function encodeFileVersion(wallTime: WallTime): Buffer {
 }
 
 /**
- * Declares the records of an earlier, interrupted run for this and later steps void. TensorBoard ignores the first such record of a run.
+ * A record that makes TensorBoard discard what an interrupted process wrote for this step and later ones. The first such record of a run
+ * has no effect: TensorBoard takes it for the start of the run.
  */
 export function encodeRestart(wallTime: WallTime, step: number): Buffer {
   return frame(double(1, wallTime), integer(2, step), bytes(7, integer(1, 1)));
