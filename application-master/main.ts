@@ -149,6 +149,6 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
   if (!process.argv.includes(END_WITH_STDIN)) {
     return;
   }
-  const gone = (): void => job.hear({ type: 'kill', reason: 'The client that started the job has gone.' });
-  process.stdin.on('end', gone).on('error', gone).resume();
+  const onClientExit = (): void => job.hear({ type: 'kill', reason: 'The client that started the job has exited.' });
+  process.stdin.on('end', onClientExit).on('error', onClientExit).resume();
 }

@@ -107,7 +107,7 @@ describe('elastic jobs on a cluster', () => {
     const events = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/events-1.jsonl`)).toString();
     expect(reasons(events)).toEqual([
       '1 ranked task (1 of 1..2 workers)',
-      '2 ranked tasks (2 of 1..2 workers); there is room for more: worker:1',
+      '2 ranked tasks (2 of 1..2 workers); the cluster has room for worker:1',
       '1 ranked task (1 of 1..2 workers); worker:1 failed',
     ]);
   });

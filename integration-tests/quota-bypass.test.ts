@@ -160,7 +160,7 @@ describe('a job submitted by hand', () => {
         job: (honest) => ({ ...honest, applicationId: 'application_1_0001' }),
         environment: { CONTAINER_ID: 'container_1_0001_01_000001' },
       }),
-      /job\.json is of application_1_0001; YARN runs it as application_\d{13}_/,
+      /job\.json belongs to application_1_0001, but YARN runs it as application_\d{13}_/,
     ],
     [
       'with a larger ApplicationMaster than job.json states',

@@ -1,7 +1,7 @@
 import type { Usage } from '../../conf/status.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
-import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
+import { greetUnassigned, heardUnassigned, noteLeft, noteStreamLost } from './ending.ts';
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
@@ -51,7 +51,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
 function hello(transition: Transition, event: Said<'hello'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
   if (slot === undefined) {
-    greetStranger(transition, event);
+    greetUnassigned(transition, event);
     return;
   }
   const task = transition.task(slot);
@@ -59,7 +59,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     transition.act({
       type: 'stop-program',
       containerId: event.containerId,
-      reason: `this container is for ${task.role.name}:${task.index}`,
+      reason: `this container is assigned to ${task.role.name}:${task.index}`,
       atOnce: true,
     });
     return;
@@ -295,7 +295,7 @@ function exited(transition: Transition, event: Said<'exited'>): void {
 
 function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
-  // A lost stream is not a failure. The executor has as long to reconnect as it may be silent.
+  // A lost stream is not a failure: the executor is lost only if it is silent for too long.
   if (slot !== undefined) {
     transition.updateExecutor(slot, { attached: false });
   } else {
@@ -371,7 +371,7 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
 function heard(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);
   if (slot === undefined) {
-    heardStranger(transition, containerId);
+    heardUnassigned(transition, containerId);
   }
   if (slot === undefined || transition.task(slot).executor === null) {
     return null;

@@ -57,7 +57,7 @@ export function prepare(transition: Transition, slot: number): void {
   if (executor.program !== null && executor.program.phase !== 'ended') {
     transition.recordTask('program-stopped', transition.task(slot), {
       generation: executor.program.generation,
-      detail: 'a new generation is formed',
+      detail: 'a new generation is being formed',
     });
   }
   transition.update(slot, { state: 'registered', exit: null });
@@ -282,7 +282,7 @@ export function endRound(transition: Transition): void {
         failures: { nodes: [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) },
       });
     }
-    giveBack(transition, task, 'the gang did not come together in time');
+    giveBack(transition, task, 'the gang was not complete in time');
   }
   transition.patchGang({ rounds, notBefore: transition.now + pause(transition.state, rounds) });
   unclaim(transition);

@@ -46,7 +46,7 @@ export interface Admission {
   readonly limits: JobLimits;
 }
 
-/** What the ResourceManager has reported about the cluster. */
+/** The cluster, as the ResourceManager has reported it. */
 export interface ClusterState {
   /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
   readonly registration: Registration | null;
@@ -64,7 +64,7 @@ export interface ContainerRequests {
   readonly refusals: ReadonlyMap<string, string>;
 }
 
-/** What programs have reported about the training as a whole. */
+/** Reports of programs about the training as a whole. */
 export interface TrainingReports {
   /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;

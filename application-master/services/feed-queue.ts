@@ -85,7 +85,7 @@ export class FeedQueue {
     let producer = this.#producers.get(id);
     if (producer === undefined) {
       if (this.#producers.size >= MAXIMUM_PRODUCERS) {
-        throw new TonyError('USAGE', `the feed already has ${MAXIMUM_PRODUCERS} producers, the maximum`);
+        throw new TonyError('USAGE', `the feed already has the maximum of ${MAXIMUM_PRODUCERS} producers`);
       }
       producer = { received: 0, taken: 0, takenAhead: new Set(), last: null, bytes: 0 };
       this.#producers.set(id, producer);
@@ -108,7 +108,7 @@ export class FeedQueue {
       return false;
     }
     if (sequence !== producer.received + 1) {
-      throw new TonyError('DATA_INVALID', `chunk ${sequence} came after chunk ${producer.received}`);
+      throw new TonyError('DATA_INVALID', `chunk ${sequence} arrived after chunk ${producer.received}: chunks in between are missing`);
     }
     producer.received = sequence;
     if (isTaken(producer, sequence)) {

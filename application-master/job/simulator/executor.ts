@@ -4,7 +4,7 @@ import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** The ApplicationMaster's end of the network, for whichever attempt is running. */
+/** The ApplicationMaster's end of the network, in the attempt that is running. */
 export interface Endpoint {
   readonly attempt: number;
   accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void;
@@ -101,7 +101,7 @@ export class Executor {
     }
     const { timeline, random } = this.#world;
     if (timeline.now - this.#since >= this.options.leaseMs) {
-      trace(this.#world, () => `lease of ${this.options.containerId} is over`);
+      trace(this.#world, () => `lease of ${this.options.containerId} has expired`);
       this.leave(0);
       return;
     }
@@ -178,13 +178,13 @@ export class Executor {
     }
     if (this.#portUsed || this.#changing) {
       if (this.#portFor !== generation) {
-        violate(this.#world, `${containerId} is to start generation ${generation} without a port for it`);
+        violate(this.#world, `${containerId} is ordered to start generation ${generation} without a port for it`);
       }
       return;
     }
     const self = members.find((member) => member.role === role && member.index === index);
     if (part !== null && self?.port !== this.#port) {
-      violate(this.#world, `${containerId} is told a port of ${self?.port} for itself, it is ${this.#port}`);
+      violate(this.#world, `${containerId} has port ${this.#port}, but its start order states ${self?.port}`);
     }
     this.#portUsed = true;
     this.#portFor = generation;
