@@ -64,7 +64,7 @@ export class Relay {
     if (location !== undefined) {
       const within = relativeLocation(location, options.upstreamPath, root);
       if (within === null) {
-        throw new Error('TensorBoard wants to send the browser elsewhere');
+        throw new Error('TensorBoard redirects the browser to another site');
       }
       headers.location = within;
     }
@@ -85,7 +85,7 @@ export class Relay {
     }
     Object.assign(headers, options.headers);
 
-    const watch = setTimeout(() => answered.destroy(new Error(`TensorBoard was silent for ${SILENCE_MS / 1000} s`)), SILENCE_MS);
+    const watch = setTimeout(() => answered.destroy(new Error(`TensorBoard sent nothing for ${SILENCE_MS / 1000} s`)), SILENCE_MS);
     answered.on('data', () => watch.refresh()).pause();
     try {
       const bodiless = request.method === 'HEAD' || status === 204 || status === 304;

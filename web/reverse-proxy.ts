@@ -67,10 +67,10 @@ export class ReverseProxy {
    */
   async ask(asked: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     if (this.#target.connect === null) {
-      throw new UpstreamError('absent', 'there is no TensorBoard');
+      throw new UpstreamError('absent', 'TensorBoard is not available');
     }
     if (this.#underWay >= MAX_UNDER_WAY) {
-      throw new UpstreamError('busy', `${MAX_UNDER_WAY} requests are under way`);
+      throw new UpstreamError('busy', `${MAX_UNDER_WAY} requests are in progress`);
     }
     this.#underWay++;
     try {
@@ -145,12 +145,12 @@ class ConnectingAgent extends Agent {
     try {
       const connection = this.#target.connect?.();
       if (connection === undefined) {
-        throw new Error('there is no TensorBoard');
+        throw new Error('TensorBoard is not available');
       }
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
-      // Thrown here, the error would reach the request that freed this slot.
+      // If it were thrown here, the error would reach the request that freed this slot.
       const failed = new Duplex({ read() {}, write() {} });
       process.nextTick(() => failed.destroy(error as Error));
       return failed;

@@ -22,7 +22,7 @@ const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
 /** Beyond this limit the oldest connection without a request is closed in favour of a new one. */
 const MAX_CONNECTIONS = 512;
-/** The limit for connections from unexpected addresses, which receive a refusal. */
+/** The limit for connections from unexpected addresses, whose requests are refused. */
 const MAX_STRANGERS = 16;
 
 /** An HTTP server for one site that limits the time and memory that clients can use. */
@@ -63,7 +63,7 @@ export class WebServer {
         if (response.headersSent) {
           response.destroy();
         } else {
-          answerText(request, response, 500, 'This page could not be made: the log says why.');
+          answerText(request, response, 500, 'The server failed to create this page: its log states the reason.');
         }
       });
     });

@@ -174,7 +174,7 @@ export class HistoryServer implements JobPages {
     const { store, anywhere, live, log } = this.#options;
     const view = new StoredJobView({ store, place, anywhere, log, live: live && (() => live(place)) });
     const tensorBoard = new PooledTensorBoard(this.#options.tensorBoards);
-    const site = new JobSite({ view: withTensorBoard(view, tensorBoard), tensorboard: tensorBoard, access: { kind: 'judged' }, log });
+    const site = new JobSite({ view: withTensorBoard(view, tensorBoard), tensorboard: tensorBoard, access: { kind: 'authorised' }, log });
     const job: OpenJob = { site, view, tensorBoard, usedAt: performance.now() };
     this.#open.set(place.folder, job);
     return job;

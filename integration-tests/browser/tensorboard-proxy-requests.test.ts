@@ -41,7 +41,7 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
   await once(echo, 'listening');
   const { port } = echo.address() as AddressInfo;
   const tensorboard = { status: () => ({ state: 'ready', message: '' }) as const, connect: () => connect(port, '127.0.0.1') };
-  const site = new JobSite({ view: jobView(), tensorboard, access: { kind: 'judged' }, log: SILENT });
+  const site = new JobSite({ view: jobView(), tensorboard, access: { kind: 'authorised' }, log: SILENT });
   const web = await WebServer.open({ address: '127.0.0.1', site, log: SILENT });
   const gateway = await startGateway(web.port, { passes, longest: 8000 });
   onTestFinished(() => {

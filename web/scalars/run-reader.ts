@@ -11,7 +11,7 @@ const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 /** Longer tags are ignored: a record could consist of a tag alone, and each tag is kept in memory. */
 const LONGEST_TAG = 1024;
 
-/** The number of records between checks whether to yield; reading a record takes a few microseconds. */
+/** The number of records after which the reader checks whether to yield. Reading a record takes a few microseconds. */
 const RECORDS_A_LOOK = 32;
 
 export interface RunReaderOptions {
@@ -20,7 +20,7 @@ export interface RunReaderOptions {
   readonly log: Logger;
   /** Yields to the event loop when its time slice is used up. */
   readonly breathe: () => Promise<void>;
-  /** Whether another curve is allowed. */
+  /** Returns whether another curve is allowed. */
   readonly mayGrow: () => boolean;
 }
 
@@ -104,10 +104,10 @@ export class RunReader {
     }
     const damaged = open.damaged - before;
     if (damaged > 0) {
-      this.#complain(file.name, `holds ${damaged} damaged records`, damaged);
+      this.#complain(file.name, `contains ${damaged} damaged records`, damaged);
     }
     if (records.isLost) {
-      this.#complain(file.name, 'is damaged, and its rest is not read');
+      this.#complain(file.name, 'is damaged; the rest of it is skipped');
     }
   }
 
@@ -124,7 +124,7 @@ export class RunReader {
         this.#add(value, step, time);
       }
     } catch (error) {
-      this.#complain(file, `holds a record that is no event: ${messageOf(error)}`);
+      this.#complain(file, `contains a record that is not an event: ${messageOf(error)}`);
     }
   }
 

@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Uses a constant clock by default, so that reads take no time and the next one is soon. */
+/** Uses a constant clock by default, so that reads take no time and the next read follows soon. */
 function open({ storage = new FileStorage(), clock = () => 0 }: { storage?: Storage; clock?: () => number } = {}): ScalarReader {
   reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 60_000, pauseMs: 50, clock });
   return reader;
@@ -105,7 +105,7 @@ test('the reader skips damaged records and reports their number', async () => {
   await write('train', '2', encodeFileVersion(1), loss(6));
   const { runs, message } = await open().charts();
   expect(runs[0]?.scalars[0]?.steps).toEqual([1, 3, 6]);
-  expect(message).toBe('2 damaged records were passed over.');
+  expect(message).toBe('2 damaged records were skipped.');
 });
 
 test('the reader reports unreachable storage and keeps the points it has read', async () => {
@@ -130,7 +130,7 @@ test('the reader limits the number of curves and reports the limit', async () =>
   const { runs, message } = await open().charts();
   expect(runs[0]?.scalars).toHaveLength(400);
   expect(runs[0]?.scalars[7]?.steps).toEqual([1, 2, 3]);
-  expect(message).toBe('There are more curves than the 400 that are drawn here; TensorBoard shows all.');
+  expect(message).toBe('Only 400 curves are shown here; TensorBoard shows all of them.');
 });
 
 test('the reader drops curves whose tag is too long', async () => {

@@ -12,7 +12,7 @@ const LOOKED_AT_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
 const LOOK_SHARE = 0.05;
-/** The longest time slice (ms): the process that contains this reader must answer heartbeats. */
+/** The longest time slice (ms). The process that contains this reader must also handle heartbeats. */
 const STRETCH_MS = 4;
 const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;
@@ -228,8 +228,8 @@ export class ScalarReader {
     return [
       this.#trouble,
       this.#progress,
-      this.#isCut ? `There are more curves than the ${MAXIMUM_CURVES} that are drawn here; TensorBoard shows all.` : '',
-      damage > 0 ? `${damage} damaged record${damage === 1 ? ' was' : 's were'} passed over.` : '',
+      this.#isCut ? `Only ${MAXIMUM_CURVES} curves are shown here; TensorBoard shows all of them.` : '',
+      damage > 0 ? `${damage} damaged record${damage === 1 ? ' was' : 's were'} skipped.` : '',
     ]
       .filter((sentence) => sentence !== '')
       .join(' ');

@@ -69,7 +69,7 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
   for (const entry of entries) {
     const { at, event } = entry;
     if (event === 'master-registered') {
-      moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster started again' });
+      moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster restarted' });
       masters++;
     } else if (event === 'generation-started') {
       moments.push({ at, text: `generation ${entry.generation ?? '?'} started${entry.reason === undefined ? '' : `: ${entry.reason}`}` });
@@ -178,7 +178,7 @@ function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
   if (current !== null && current.phase !== 'requested') {
-    lane.steps.push({ at, outcome: 'stopped', text: 'the job was over' });
+    lane.steps.push({ at, outcome: 'stopped', text: 'the job had ended' });
   }
 }
 
