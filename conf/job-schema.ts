@@ -33,7 +33,7 @@ import { count, duration, memory, text } from './values/value-schemas.ts';
 const environmentValue = z
   .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
   .transform((value) => String(value));
-const environment = z.record(variableName, environmentValue);
+const environment = z.record(variableName, environmentValue.describe('Value of the variable.'));
 
 const acl = z
   .strictObject({
@@ -64,8 +64,8 @@ export const roleSchema = z.strictObject({
       [
         taskCount(),
         z.strictObject({
-          min: taskCount().describe('Number of tasks with which the job starts; it waits while it has fewer.'),
-          max: taskCount().describe('Number of tasks to which the job grows when the cluster has room.'),
+          min: taskCount().describe('Minimum number of tasks; the job waits while it has fewer.'),
+          max: taskCount().describe('Maximum number of tasks; the job grows towards it while the cluster has room.'),
         }),
       ],
       { error: 'expected a number, or {min, max}' },
@@ -85,8 +85,11 @@ export const roleSchema = z.strictObject({
         .default(3),
     })
     .prefault({}),
-  sidecar: z.boolean().describe('The job neither waits for its tasks nor fails with them; a failure is only recorded.').default(false),
-  untracked: z.boolean().describe('The job does not wait for its tasks, but fails with them (parameter servers).').default(false),
+  sidecar: z.boolean().describe('The job neither waits for the tasks of this role nor fails with them.').default(false),
+  untracked: z
+    .boolean()
+    .describe('The job does not wait for the tasks of this role, but fails when one of them fails (parameter servers).')
+    .default(false),
   chief: z
     .boolean()
     .describe('Task 0 of this role is the chief. By default, it is task 0 of the role chief, else of worker, else of the first role.')
@@ -94,7 +97,7 @@ export const roleSchema = z.strictObject({
   ranked: z
     .boolean()
     .describe(
-      'Its tasks have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. The default is true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
+      'The tasks of this role have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. The default is true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
     )
     .optional(),
 });
@@ -111,7 +114,7 @@ const strategy = z
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
         type: z.literal('all-reduce'),
-        wire: wire.describe('Type of the numbers on the network; they are summed as float32.').default('float32'),
+        wire: wire.describe('Type of the gradients on the network; workers sum them as float32.').default('float32'),
       }),
       z.strictObject({
         type: z.literal('parameter-server'),
@@ -147,7 +150,7 @@ export const jobSchema = z.strictObject({
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded, and so are files with names of secrets (.env, .npmrc, *.pem, id_rsa ...) unless a line such as !.env includes them.',
+      'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded. Files whose names indicate secrets (.env, .npmrc, *.pem, id_rsa ...) are also excluded, unless .tonyignore includes them with a line such as !.env.',
     )
     .optional(),
   framework: framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
@@ -158,7 +161,7 @@ export const jobSchema = z.strictObject({
     .default('default'),
   command: text().describe('Command of every role that does not set its own.').optional(),
   data: z
-    .record(dataName, text())
+    .record(dataName, text().describe('Path, relative to this file, or URI of the folder.'))
     .describe('Input folders by name: local paths are uploaded to the cluster, hdfs:// URIs are read in place.')
     .default({}),
   env: environment.describe("Environment variables of every role's programs.").default({}),
@@ -170,7 +173,10 @@ export const jobSchema = z.strictObject({
     .default('all'),
   gang: z
     .strictObject({
-      timeout: duration('How long the job waits until it holds all containers of the gang at once.', GANG_TIMEOUT).default(300_000),
+      timeout: duration(
+        'How long the job waits for all containers of the gang. It then returns them, pauses and requests all of them again.',
+        GANG_TIMEOUT,
+      ).default(300_000),
     })
     .prefault({}),
   heartbeat: z
