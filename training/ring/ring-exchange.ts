@@ -74,9 +74,9 @@ const SEND_ON_BYTES = 64 * 1024;
 
 /**
  * The receiving half of one call, as a state machine without sockets. `destination` returns the buffer for the next bytes, `received` takes
- * their count, and `send` gets the bytes to forward. Forwarded bytes are not copied: they lie in the vector itself (or its float16 image) until
- * they are sent. A position is overwritten only when its complete sum arrives. By then, the right neighbour has read the forwarded bytes,
- * because the complete sum includes them.
+ * their count, and `send` gets the bytes to forward. Forwarded bytes are not copied: they lie in the vector itself (or its float16 image)
+ * until they are sent. A position is overwritten only when its complete sum arrives. By then, the right neighbour has read the forwarded
+ * bytes, because the complete sum includes them.
  *
  * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sum also keeps the rounded value, so that
  * all ranks hold the same bits.
