@@ -40,7 +40,7 @@ test('doctor reports every check of a suitable cluster as good', async () => {
   expect(leftovers).toEqual([]);
 });
 
-test('doctor reports an unknown queue as bad and lists the existing queues', async () => {
+test('doctor reports an unknown queue as a failed check, and lists the existing queues', async () => {
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
   expect(exitCode).toBe(3);
   expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });

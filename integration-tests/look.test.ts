@@ -42,7 +42,7 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Two workers and a watcher that run `script` and then wait for the gate file; the second worker fails when its own gate file appears. */
+/** Submits a job of two workers and a watcher, which run until `open` creates the gate file. `fail` makes the second worker fail. */
 async function submitted(
   { run, submit }: Place,
   name = 'looked at',
@@ -249,7 +249,7 @@ test('list shows progress and the reason for waiting, and filters jobs by state'
   expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
-  // More than any node has: the job waits and reports the reason.
+  // The job requests more than the cluster has, so it waits and reports the reason.
   const folder = await temporaryFolder();
   const large =
     'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';

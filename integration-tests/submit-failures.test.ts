@@ -108,7 +108,7 @@ describe('a request that the cluster rejects', () => {
     expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
   });
 
-  test("exits with 2 and names the owner when it would kill another user's job", async () => {
+  test("exits with 2 and names the owner when the request is to kill another user's job", async () => {
     const file = await job();
     const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';

@@ -25,7 +25,7 @@ const QUIET = [
 export async function openBrowser(context: TestContext): Promise<Browser> {
   const executablePath = await findBrowser();
   if (executablePath === null) {
-    const reason = `no browser: none of ${NAMES.join(', ')} is in PATH; install chromium, or name one in CHROMIUM`;
+    const reason = `no browser found: PATH contains none of ${NAMES.join(', ')}; install chromium, or set CHROMIUM to the path of a browser`;
     if (process.env.CI !== undefined && process.env.CI !== '') {
       throw new Error(reason);
     }

@@ -150,7 +150,7 @@ describe('the job’s page', () => {
     const { page } = await shown(context, scene);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`asked ${new URL(request.url()).pathname}`));
-    // The response headers, which arrive before the page can send a further request because of the response.
+    // This event fires when the response headers arrive, before the page can send its next request.
     page.on('response', (response) => seen.push(`answered ${new URL(response.url()).pathname}`));
     const announced = page.locator('[aria-live=polite]').first();
     expect(await announced.textContent()).toBe('State of the job: running.');
@@ -247,7 +247,7 @@ test.for(['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs/worker:0
   },
 );
 
-describe('the job’s page, by keyboard alone,', () => {
+describe('the job’s page, without a mouse,', () => {
   test('moves a visible focus through all controls', async (context) => {
     const { page } = await shown(context, failedScene(), '#tasks');
     const focused = () => page.evaluate<[string, boolean]>(FOCUSED);
@@ -362,7 +362,7 @@ test('the job’s page weighs less than 70 kB, and paints on a fast and on a slo
 
 // Expressions that run in the page, as strings: this project's tests compile without DOM types.
 
-/** The focused element, and whether its focus is visible. */
+/** Returns the name of the focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
   const element = document.activeElement;
   if (element === null || element === document.body) return ['', false];

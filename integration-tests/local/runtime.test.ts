@@ -108,7 +108,7 @@ describe('the runtime', () => {
     );
   });
 
-  it('does not exist after a build that was killed', async () => {
+  it('does not exist after a killed build', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     // In its own process group, because a terminal or a shutdown ends a whole process group.

@@ -19,7 +19,7 @@ interface Place {
   readonly gate: string;
 }
 
-/** A job file in a separate home folder; `$GATE` is a file that does not exist yet. */
+/** Writes a job file in a separate home folder. The job's variable `$GATE` names a file that does not exist yet. */
 async function job(command: string, roles = '{worker: {instances: 2, restart: {policy: never}}, evaluator: {}}'): Promise<Place> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
