@@ -92,7 +92,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
 }
 
-/** Creates the source of containers, which starts to look up job.json. */
+/** Creates the source of containers. With YARN, starts to look up the size and modification time of job.json, which launches need. */
 export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
   const { frozen, attempt, host, credentials } = settings;
   const { listener } = job;

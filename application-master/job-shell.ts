@@ -212,7 +212,7 @@ export class JobShell {
         }
         break;
       case 'record':
-        // In the ApplicationMaster's log, `attempt` is that of the ApplicationMaster.
+        // Omits the entry's `attempt`, the number of the task's container: in this log, `attempt` is that of the ApplicationMaster.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,

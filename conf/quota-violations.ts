@@ -37,7 +37,7 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
       ...roles.flatMap((role) => overTask(rule, role)),
       ...(rule.role === null ? overMaster(rule, demand.master) : []),
       ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
-      // A job that exceeds the total alone would wait forever.
+      // A job that exceeds the total on its own would wait forever.
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });

@@ -58,7 +58,7 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
   /** The program and all processes of its group have ended. */
   | { readonly type: 'exited'; readonly exit: Exited }
-  /** The container was asked to terminate. */
+  /** The executor must exit, because it received a signal or cannot continue. */
   | { readonly type: 'terminated'; readonly exitCode: number; readonly reason: string }
   | { readonly type: 'tick' }
 );

@@ -164,7 +164,7 @@ export class Executor {
     );
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
-    // Marks in the log where a restarted program begins.
+    // Marks in the program's log where the output of a restarted program begins.
     if (generation > 1) {
       await appendFile(stderr, `--- generation ${generation} ---\n`);
     }

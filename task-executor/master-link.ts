@@ -38,13 +38,13 @@ export interface MasterLinkOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly hello: () => Hello;
-  /** Looks up the address of the newest ApplicationMaster, for when the current one does not answer. */
+  /** Looks up the address of the newest ApplicationMaster. Called when the current one does not answer. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
   readonly log: Logger;
 }
 
-/** The time allowed from connecting to Welcome. */
+/** Time limit from the start of a connection to Welcome (ms). */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /** How long to wait for unsent messages before the process exits; after that they are lost. */

@@ -181,7 +181,7 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
     : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 
-/** A false claim in job.json about its own identity; null if it is correct. */
+/** How job.json contradicts YARN about the job's user or application ID; null if they agree. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
   if (frozen.user !== user) {
     return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;

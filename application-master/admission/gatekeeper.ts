@@ -177,7 +177,7 @@ export class Gatekeeper {
     }
   }
 
-  /** If the site sets no totals, a ResourceManager that cannot be queried from the node does not prevent the job from running. */
+  /** The job's application; null if the ResourceManager does not answer. Without totals, the job can run even then. */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {

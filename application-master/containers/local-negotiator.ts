@@ -50,8 +50,8 @@ interface Running {
 }
 
 /**
- * Runs containers as processes of this machine, with a NodeManager's layout and way of ending them. Containers outlive an attempt that
- * dies; the next attempt finds them.
+ * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers outlive an attempt
+ * that dies, and the next attempt finds them.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
@@ -178,7 +178,7 @@ export class LocalNegotiator implements Negotiator {
         symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
       ),
     ]);
-    // Stopped before it was started.
+    // The container was stopped before it was started.
     if (!this.#allocated.has(container.id) || this.#closed) {
       return;
     }

@@ -14,7 +14,7 @@ import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Heartbeat interval while containers are wanted (ms): the scheduler assigns resources that NodeManager heartbeats freed in between. */
+/** Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next one returns the containers. */
 const BEAT_WHILE_ASKING_MS = 150;
 const BEAT_MS = 1000;
 

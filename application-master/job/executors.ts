@@ -321,7 +321,7 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   if (exit.code === 0 && exit.signal === '') {
     succeed(transition, slot);
   } else {
-    const until = worthWaiting(transition, transition.task(slot), exit);
+    const until = deferredUntil(transition, transition.task(slot), exit);
     if (until > transition.now) {
       transition.updateExecutor(slot, { pendingExit: { exit, until } });
       transition.update(slot, { exit: programEnd(exit) });
@@ -331,8 +331,8 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   }
 }
 
-/** Until when evaluation of a failed exit is deferred, because its cause may be reported elsewhere. */
-function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): number {
+/** Returns the time until which the evaluation of a failed exit is deferred, because another report may explain it. */
+function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // The generation has not fully reattached: the lost peer may be among the missing members.
   if (lostRank !== null && transition.gang?.phase === 'reattaching') {

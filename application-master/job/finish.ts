@@ -46,7 +46,7 @@ export function finish(transition: Transition): void {
   if (decision === null || decision.finished || cluster.registration === null) {
     return;
   }
-  // Withdraws the requests.
+  // Withdraws all requests for containers.
   ask(transition);
   const { result } = decision;
   if (decision.stoppedAt === null) {

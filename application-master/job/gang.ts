@@ -92,7 +92,7 @@ export function claimGeneration(transition: Transition): void {
 
 /**
  * Returns the members of the next generation, or null if it must wait. Without an elastic role: all tasks, as soon as each has a container.
- * With one: the ready tasks, once they are enough and no further ones are expected soon.
+ * With one: the ready tasks, once there are enough of them and no more are expected soon.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;

@@ -33,7 +33,7 @@ export function grow(transition: Transition): void {
   newGeneration(transition, { incidentUntil: null, why: `the cluster has room for ${newcomers.map(nameOf).join(', ')}` });
 }
 
-/** Idle tasks waiting for growth whose containers another task needs: it has waited for one longer than `LIMITS.yieldMs`. */
+/** Tasks that wait idle for growth while another task has waited for a container for longer than `LIMITS.yieldMs`. */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {

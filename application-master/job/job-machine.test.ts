@@ -467,7 +467,7 @@ describe('a failing program', () => {
     );
   });
 
-  it('fails the job after repeated failures without a new checkpoint, whichever worker fails', () => {
+  it('fails the job after repeated failures without a new checkpoint, even if a different worker fails each time', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const index of [3, 5, 1]) {
       expect(scene.status().state).toBe('RUNNING');

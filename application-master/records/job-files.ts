@@ -11,7 +11,7 @@ import { parseSnapshot } from '../job/snapshot.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 
-/** How long events are collected before a write (ms); with many events, longer. */
+/** How long events are collected before a write (ms). The time grows with the number of events. */
 const EVENTS_PAUSE_MS = 1000;
 /** How long usage samples are collected before a write (ms). */
 const SAMPLES_PAUSE_MS = 30_000;
@@ -221,7 +221,7 @@ export class JobFiles {
     return read ?? { final: null, snapshot: null };
   }
 
-  /** Undefined if closed before the action succeeded. */
+  /** Resolves to undefined if this is closed before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
     return retryStorage(message, action, { log: this.#log, signal: this.#closing.signal });
   }

@@ -149,7 +149,7 @@ function checkNumbers({ opening, chunk, ending }: ProducerMessage): void {
 function openingOf({ opening }: ProducerMessage): { readonly feed: string; readonly producer: string; readonly first: number } {
   const { feed = '', producer = '', first = 0 } = opening ?? {};
   if (!NAME.test(feed) || !NAME.test(producer) || first < 1) {
-    throw new TonyError('USAGE', 'names of feeds and producers may contain letters, digits, dots and dashes');
+    throw new TonyError('USAGE', 'names of feeds and producers may contain only letters, digits, dots, dashes and underscores');
   }
   return { feed, producer, first };
 }

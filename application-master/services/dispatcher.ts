@@ -166,7 +166,7 @@ function parse(body: unknown): Question {
   throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/** A share is one reader, whichever program reads it. A worker is one reader for the lifetime of its program. */
+/** A share is one reader, even if different programs read it in turn. A worker is one reader for the lifetime of its program. */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
 }

@@ -83,7 +83,7 @@ export class DurableNotes {
     return joinUri(this.#options.staging, `services-${attempt}.json`);
   }
 
-  /** Undefined if closed before the action succeeded. */
+  /** Resolves to undefined if this is closed before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
     return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }

@@ -31,7 +31,7 @@ function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
 
 const windowOf = ({ heard }: Producer): number | undefined => heard.at(-1)?.windowBytes;
 
-/** The code of the error with which the feeds refuse. */
+/** The code of the error that `act` throws; null if it throws none. */
 function refusal(act: () => void): string | null {
   try {
     act();

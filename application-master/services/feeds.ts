@@ -45,7 +45,7 @@ type Room = 'enough' | 'scarce' | 'none';
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
 
 export interface FeedsOptions {
-  /** Called when state must be stored. */
+  /** Called when the state has changed and must be stored. */
   readonly note: () => void;
   /** Called when a change may allow a waiting request to be answered. */
   readonly changed: () => void;

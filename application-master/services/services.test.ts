@@ -57,7 +57,7 @@ class MemoryStorage {
   }
 
   async #pass(): Promise<void> {
-    // Mostly immediate, sometimes so late that whole exchanges happen in between.
+    // Most delays are short; a few are so long that other requests are answered in between.
     for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) {
       await turn();
     }

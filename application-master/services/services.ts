@@ -152,7 +152,7 @@ export class Services {
     const body = parseBody(call.body);
     for (;;) {
       const answer = ask(body);
-      // State changed by an earlier copy of the same request may not be stored yet either.
+      // An earlier copy of the same request may have changed state that is not stored yet.
       if (answer !== 'wait' && !(await this.#isDurable())) {
         return null;
       }

@@ -195,7 +195,7 @@ export class Cluster {
     });
   }
 
-  /** Cuts the machine's network. Its processes continue, whatever the ResourceManager reports. */
+  /** Cuts the machine's network. Its processes continue, even if the ResourceManager reports their end. */
   cut(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.cut = true;
     const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');

@@ -51,7 +51,7 @@ export class Stream {
     this.#world.timeline.after(this.#downAt - this.#world.timeline.now, () => this.open && deliver());
   }
 
-  /** `noticedWithin`: an unresponsive machine is noticed late. */
+  /** `noticedWithin`: maximum time (ms) until the executor notices; long if the other machine no longer responds. */
   break(noticedWithin = 1_500): void {
     if (!this.open) {
       return;
@@ -82,7 +82,7 @@ export class Executor {
   #changing = false;
   #starting = 0;
   #exit: ProgramExit | null = null;
-  /** As last reported by the program. */
+  /** The lost rank that the program has reported. */
   #lostRank: number | null = null;
   #since: number;
   #attempt = 0;
@@ -144,7 +144,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // Sent again while the first is in flight.
+    // The order is repeated while the executor still carries out the first one.
     if (generation === this.#portFor && this.#changing) {
       return;
     }

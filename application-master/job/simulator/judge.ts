@@ -7,7 +7,7 @@ import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';
 
-/** What happened during a simulated day. */
+/** The outcome of a simulated day. */
 export interface FinishedDay {
   readonly world: World;
   readonly state: JobState;

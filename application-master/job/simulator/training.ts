@@ -98,7 +98,7 @@ export class Training {
     }
   }
 
-  /** Ends a program, whatever the cause, and lets its peers notice. */
+  /** Ends a program, for any cause, and lets its peers notice. */
   end(program: Program, code: number, signal: string, report = true): void {
     if (!program.alive) {
       return;
