@@ -140,7 +140,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
     expect(heard).toEqual([]);
   });
 
-  test('tells executors to retry while the ApplicationMaster restores the job's state', async () => {
+  test('tells executors to retry while the ApplicationMaster restores the saved state of the job', async () => {
     const served = await serve();
     served.assignment = undefined;
     expect((await attach(served.port).ended).code).toBe(status.UNAVAILABLE);
