@@ -73,7 +73,7 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
   });
 });
 
-test('training detects a NaN weight before it writes the checkpoint, although the loss was finite', async () => {
+test('training detects a NaN weight before it writes a checkpoint, even if the loss was finite', async () => {
   const dir = await folder();
   const reports: Report[][] = [[]];
   const run = fitTogether(lines(1), data, options(1, reports[0] ?? [], 12), { folder: dir, everySteps: 4, reports });

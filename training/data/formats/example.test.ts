@@ -112,7 +112,7 @@ describe('tf.train.Example', () => {
 });
 
 describe('parseExample', () => {
-  test('returns the schema's features in their shapes', async () => {
+  test("returns the schema's features in their shapes", async () => {
     const parse = parseExample({
       label: fixedLenFeature([], 'int64'),
       pixels: fixedLenFeature([3, 1], 'float32'),

@@ -94,7 +94,7 @@ describe('IDX files', () => {
   });
 
   test.each([
-    ['no IDX file', { images: Buffer.from('something else') }],
+    ['is not an IDX file', { images: Buffer.from('something else') }],
     ['ends within its header', { images: images.subarray(0, 10) }],
     ['requires', { images: images.subarray(0, 30) }],
     ['ends within record 3', { 'images.gz': gzipSync(images.subarray(0, 39)) }],
@@ -110,6 +110,6 @@ describe('IDX files', () => {
   test('of two columns are rejected when the columns have different numbers of files', async () => {
     const folder = await folderWith({ 'images-1': images, 'images-2': images, labels });
     const pairs = idx({ image: `${folder}/images-*`, label: `${folder}/labels` });
-    await expect(pairs.toArray({ storage })).rejects.toThrow(/do not match in pairs: .*images-1 and 1 more, but .*labels$/);
+    await expect(pairs.toArray({ storage })).rejects.toThrow(/different numbers of files: .*images-1 and 1 more, but .*labels$/);
   });
 });
