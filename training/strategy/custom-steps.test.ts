@@ -220,7 +220,7 @@ test('the option variables accepts models, layer weights and variables, and reje
   expect(scale.dataSync()[0]).not.toBe(2);
   await step({ variables: model.trainableWeights });
   await step({ variables: model.layers[0]?.trainableWeights[1] as (typeof model.trainableWeights)[0] });
-  await expect(step({ variables: [scale, tf.scalar(1) as tf.Variable] })).rejects.toThrow('variable 1 is neither');
+  await expect(step({ variables: [scale, tf.scalar(1) as tf.Variable] })).rejects.toThrow('variable 1 is not a tf.Variable');
   await expect(step({ variables: [] })).rejects.toThrow('there are no variables to train');
   scale.dispose();
   await expect(step({ variables: [scale] })).rejects.toThrow(/is disposed/);
