@@ -7,7 +7,7 @@ import { takesGzip } from './answer.ts';
 import { wayToRoot, withRelativeUrls } from './tensorboard-page.ts';
 
 /** The response headers that are forwarded: no hop-by-hop headers and no cookies. */
-const PASSED_ON = [
+const FORWARDED = [
   'accept-ranges',
   'cache-control',
   'content-disposition',
@@ -54,7 +54,7 @@ export class Relay {
   ): Promise<void> {
     const status = answered.statusCode ?? 502;
     const headers: OutgoingHttpHeaders = { 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'same-origin' };
-    for (const name of PASSED_ON) {
+    for (const name of FORWARDED) {
       if (answered.headers[name] !== undefined) {
         headers[name] = answered.headers[name];
       }

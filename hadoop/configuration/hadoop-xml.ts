@@ -14,7 +14,7 @@ export interface XmlProperty {
   readonly value: string;
   /** Later files cannot override the property. */
   readonly final: boolean;
-  /** The origin of the value according to Hadoop, e.g. `yarn-default.xml`; only in a daemon's /conf response. */
+  /** The origin of the value as a daemon's /conf response reports it, e.g. `yarn-default.xml`; null in files. */
   readonly source: string | null;
 }
 

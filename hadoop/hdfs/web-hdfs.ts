@@ -32,7 +32,7 @@ export class WebHdfs {
     return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), user: configuration.secure ? null : user });
   }
 
-  /** null when the path does not exist. */
+  /** Returns null when the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
     const answer = await this.#transport.call('GET', 'GETFILESTATUS', path);
     if ('remote' in answer) {

@@ -7,7 +7,7 @@ export interface RemoteException {
   readonly message: string;
 }
 
-/** null when the text is not a RemoteException. */
+/** Returns null when the text is not a RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
   let answer: unknown;
   try {

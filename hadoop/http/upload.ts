@@ -7,7 +7,7 @@ const PIECE_BYTES = 1024 * 1024;
 
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
-  /** Total length of a stream. */
+  /** Total length of a stream, bytes. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }

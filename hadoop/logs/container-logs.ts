@@ -81,7 +81,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** null when the file does not exist, or does not exist yet. */
+  /** Returns null when the file does not exist or does not exist yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
@@ -197,7 +197,7 @@ export class ContainerLogs {
     }
   }
 
-  /** null when the node is unreachable. */
+  /** Returns null when the node is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});

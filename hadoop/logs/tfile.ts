@@ -33,7 +33,7 @@ export type Compression = 'none' | 'gz';
 
 export interface Region {
   readonly offset: number;
-  /** Compressed size. */
+  /** Compressed size, bytes. */
   readonly size: number;
   readonly rawSize: number;
 }

@@ -31,7 +31,7 @@ export class FrameReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** Buffered bytes of an incomplete frame. */
+  /** The number of buffered bytes of an incomplete frame. */
   get pending(): number {
     return this.#buffered;
   }

@@ -414,7 +414,7 @@ test('all calls end with a TonyError, whatever the server sends', async () => {
   );
 });
 
-test('a closed port gives an error with its address', async () => {
+test('the error for a closed port contains its address', async () => {
   await expect(connect(NOBODY).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(/127\.0\.0\.1:\d+ is not reachable: .*ECONNREFUSED/),

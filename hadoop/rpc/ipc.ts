@@ -55,7 +55,7 @@ export interface IpcOptions {
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
   /** 16 bytes, the same for all connections of a process. */
   readonly clientId: Uint8Array;
-  /** Covers the time from the first packet to the end of authentication. */
+  /** Limits the time from the first packet to the end of authentication. */
   readonly connectTimeoutMs: number;
   readonly clientNonce?: () => string;
 }

@@ -19,7 +19,7 @@ export function encodeMessage(name: string, value: object): Buffer {
 
 /**
  * Absent fields stay absent (an absent enum would otherwise read as its first value), lists are always present, 64-bit numbers are decimal
- * strings, and enums are names. Byte fields are views on `bytes`: copy what you keep. Throws when the bytes are not such a message.
+ * strings, and enums are names. Byte fields are views on `bytes`: copy what you keep. Throws when the bytes are not a message of this type.
  */
 export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   const type = typeOf(name);

@@ -14,7 +14,7 @@ import {
 } from './digest-md5.ts';
 import { type SecurityLayer, securityLayer } from './security-layer.ts';
 
-/** RpcSaslProto. */
+/** The fields of RpcSaslProto that this client uses. */
 export interface SaslMessage {
   readonly state: 'SUCCESS' | 'NEGOTIATE' | 'INITIATE' | 'CHALLENGE' | 'RESPONSE' | 'WRAP';
   readonly token?: Uint8Array;
@@ -90,7 +90,7 @@ export class SaslClient {
   }
 
   #negotiated(message: SaslMessage): SaslStep {
-    // A server that requests no proof gives none either, so the client could not verify the server.
+    // A server that requests no proof offers none either, so the client could not verify the server.
     if (message.state === 'SUCCESS') {
       throw new Error('the server requires no authentication');
     }

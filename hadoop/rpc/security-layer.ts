@@ -21,7 +21,7 @@ const OVERHEAD_BYTES = 40;
 export interface SecurityLayer {
   /** Returns the tokens for these bytes, in the order in which they must be sent. */
   wrap(bytes: Uint8Array): Buffer[];
-  /** Throws an Error when the token is not the next one of the peer. */
+  /** Throws an Error when the token is not the peer's next token. */
   unwrap(token: Uint8Array): Buffer;
 }
 
@@ -84,7 +84,7 @@ function mac(key: Buffer, sequence: Buffer, message: Uint8Array): Buffer {
   return createHmac('md5', key).update(sequence).update(message).digest().subarray(0, MAC_BYTES);
 }
 
-/** null when the padding is invalid. */
+/** Returns null when the padding is invalid. */
 function withoutPad(padded: Buffer, sealing: Sealing): Buffer | null {
   if (sealing.pad(0) === 0) {
     return padded;

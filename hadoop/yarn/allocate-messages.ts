@@ -112,7 +112,7 @@ function messageOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object {
   };
 }
 
-/** Reads an AllocateResponseProto. The response itself refuses no asks. */
+/** Reads an AllocateResponseProto. `refusedAsks` stays empty, because the ResourceManager reports refused asks as exceptions. */
 export function allocateResultOf(response: AllocateResponse): AllocateResult {
   const { strictContract, contract } = response.preempt ?? {};
   return {

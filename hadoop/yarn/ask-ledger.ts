@@ -31,7 +31,7 @@ export interface AskLedger {
   readonly asks: ReadonlyMap<string, Ask>;
   /** Keys of asks still to send. */
   readonly unsent: ReadonlySet<string>;
-  /** `released`: containers given back whose end YARN has not reported yet. `unsentReleases`: the subset still to send. */
+  /** `released`: released containers whose end YARN has not reported yet. `unsentReleases`: the subset still to send. */
   readonly released: ReadonlySet<string>;
   readonly unsentReleases: ReadonlySet<string>;
   /** Hosts to avoid: the wanted set, and the set that the ResourceManager knows. */
@@ -81,7 +81,8 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
 
 /**
  * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold the count of an earlier ask under the same key, so
- * the ledger sends count 0 in a form without anything to reject. If the ResourceManager rejects even that, the ledger drops the ask.
+ * the ledger sends count 0 without resources and node label, which the ResourceManager has no reason to reject. If it rejects even that,
+ * the ledger drops the ask.
  */
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);
@@ -112,7 +113,7 @@ export function release(ledger: AskLedger, containerId: string): AskLedger {
   };
 }
 
-/** Removes the containers from the releases, as if they had not been given back. */
+/** Removes the containers from the releases, as if they had never been released. */
 export function forgetReleases(ledger: AskLedger, containerIds: readonly string[]): AskLedger {
   return { ...ledger, released: lacking(ledger.released, containerIds), unsentReleases: lacking(ledger.unsentReleases, containerIds) };
 }

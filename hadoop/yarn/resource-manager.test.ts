@@ -121,7 +121,7 @@ describe('finding the active ResourceManager', () => {
   });
 });
 
-describe('a refusal gives a specific error', () => {
+describe('each refusal causes a specific error', () => {
   const remote = (exception: string, message: string) => ({
     RemoteException: { exception, message, javaClassName: `org.apache.${exception}` },
   });

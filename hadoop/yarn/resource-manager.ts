@@ -227,8 +227,8 @@ export class ResourceManager {
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. null when no ApplicationMaster can respond: it has not
-   * registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
+   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null when no ApplicationMaster can respond: it has
+   * not registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
     parseApplicationId(id);
@@ -278,7 +278,7 @@ export class ResourceManager {
     });
   }
 
-  /** null when the response lacks the state. */
+  /** Returns null when the response lacks the state. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {

@@ -12,14 +12,14 @@ const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 const LONGEST_TAG = 1024;
 
 /** The number of records after which the reader checks whether to yield. Reading a record takes a few microseconds. */
-const RECORDS_A_LOOK = 32;
+const RECORDS_PER_CHECK = 32;
 
 export interface RunReaderOptions {
   readonly name: string;
   readonly storage: Storage;
   readonly log: Logger;
   /** Yields to the event loop when its time slice is used up. */
-  readonly breathe: () => Promise<void>;
+  readonly yieldIfDue: () => Promise<void>;
   /** Returns whether another curve is allowed. */
   readonly mayGrow: () => boolean;
 }
@@ -82,7 +82,7 @@ export class RunReader {
   }
 
   async #readOn(file: Entry, open: EventFile, onBytes: (count: number) => void): Promise<void> {
-    const { storage, breathe } = this.#options;
+    const { storage, yieldIfDue } = this.#options;
     const { records } = open;
     const before = open.damaged;
     const stream = await storage.open(file.uri, { offset: records.taken });
@@ -91,12 +91,12 @@ export class RunReader {
       for (const record of records.push(piece)) {
         this.#take(file.name, record);
         seen++;
-        if (seen % RECORDS_A_LOOK === 0) {
-          await breathe();
+        if (seen % RECORDS_PER_CHECK === 0) {
+          await yieldIfDue();
         }
       }
       onBytes(piece.length);
-      await breathe();
+      await yieldIfDue();
       // The rest of the file cannot be decoded.
       if (records.isLost) {
         break;

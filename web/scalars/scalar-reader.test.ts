@@ -112,7 +112,7 @@ test('the reader reports unreachable storage and keeps the points it has read', 
   let away = false;
   class Flaky extends FileStorage {
     override list(uri: string): ReturnType<Storage['list']> {
-      return away ? Promise.reject(new Error('nobody there')) : super.list(uri);
+      return away ? Promise.reject(new Error('connection refused')) : super.list(uri);
     }
   }
   await write('train', '1', loss(1));
@@ -121,7 +121,7 @@ test('the reader reports unreachable storage and keeps the points it has read', 
   away = true;
   await expect
     .poll(() => scalars.charts())
-    .toEqual({ runs: before.runs, message: 'The summaries cannot be read at the moment: nobody there' });
+    .toEqual({ runs: before.runs, message: 'The summaries cannot be read at the moment: connection refused' });
 });
 
 test('the reader limits the number of curves and reports the limit', async () => {

@@ -26,7 +26,7 @@ export interface ServerProcessOptions {
 export interface ServerEnd {
   /** `TensorBoard was stopped: it did not answer for 120 s.` */
   readonly sentence: string;
-  /** Why TensorBoard cannot be imported; null if it can be, as far as known. */
+  /** Why TensorBoard cannot be imported; null if no import has failed. */
   readonly missing: string | null;
 }
 

@@ -138,7 +138,7 @@ export class TensorBoard {
         this.#become('unavailable', pythons);
       } else {
         this.#mirror?.start();
-        await Promise.race([this.#mirror?.firstLook, pause(FIRST_COPY_MS, this.#closing.signal)]);
+        await Promise.race([this.#mirror?.initialCopy, pause(FIRST_COPY_MS, this.#closing.signal)]);
         await this.#keepRunning(pythons);
       }
     } catch (error) {
