@@ -205,14 +205,14 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
       throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not describe the contents of ${name}`);
     }
   }
-  const broken = notThereOnce(tensors);
+  const broken = missingOrRepeated(tensors);
   if (broken !== null) {
     throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not contain ${broken} completely and exactly once`);
   }
 }
 
 /** Returns the name of the first tensor with a missing or repeated number; null if every number is present exactly once. */
-export function notThereOnce(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
+export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;
     for (const part of parts) {

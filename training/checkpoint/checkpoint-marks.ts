@@ -47,7 +47,7 @@ export class CheckpointMarks {
     const uri = joinUri(this.#dir, BEST);
     const before = await this.#readIfThere(uri);
     await this.#storage.write(uri, encodeBest(best));
-    if (await this.#isThere(best.step)) {
+    if (await this.#exists(best.step)) {
       return true;
     }
     await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
@@ -102,7 +102,7 @@ export class CheckpointMarks {
    */
   async hold(holder: string, step: number): Promise<boolean> {
     await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
-    if (await this.#isThere(step)) {
+    if (await this.#exists(step)) {
       return true;
     }
     await this.release(holder);
@@ -118,7 +118,7 @@ export class CheckpointMarks {
     return joinUri(this.#dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
   }
 
-  async #isThere(step: number): Promise<boolean> {
+  async #exists(step: number): Promise<boolean> {
     return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
   }
 

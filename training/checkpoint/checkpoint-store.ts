@@ -6,7 +6,7 @@ import {
   encodeManifest,
   MANIFEST,
   type Manifest,
-  notThereOnce,
+  missingOrRepeated,
   type Origin,
   parseManifest,
   type ShardDescription,
@@ -349,7 +349,7 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
       throw fail(`file ${index} is named ${name} instead of ${shardName(index, shards.length)}`);
     }
   });
-  const broken = notThereOnce(shards.flatMap(({ tensors }) => tensors));
+  const broken = missingOrRepeated(shards.flatMap(({ tensors }) => tensors));
   if (broken !== null) {
     throw fail(`${broken} was not written completely and exactly once`);
   }

@@ -236,7 +236,7 @@ describe('several processes', () => {
 describe('a protected checkpoint', () => {
   const best = (step: number) => ({ step, metric: 'loss', value: 0.25, mode: 'min' as const });
 
-  test('that is the best is kept in addition to the newest ones, until another one is better', async () => {
+  test('survives pruning as the best one, until another one is better', async () => {
     const { store } = await openStore();
     expect(await store.marks.best()).toBeNull();
     for (const step of [1, 2, 3, 4]) {
@@ -255,7 +255,7 @@ describe('a protected checkpoint', () => {
     expect((await store.newest(() => {}))?.position.step).toBe(4);
   });
 
-  test('that a reader holds is kept until its release', async () => {
+  test('survives pruning while a reader holds it', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
@@ -272,7 +272,7 @@ describe('a protected checkpoint', () => {
   });
 
   // The timeout is long because the test writes hundreds of files and syncs each to disk before the next.
-  test('exists if setBest or hold has succeeded, at whatever point of a concurrent prune', { timeout: 120_000 }, async () => {
+  test('still exists if setBest or hold succeeds at any point of a concurrent prune', { timeout: 120_000 }, async () => {
     for (const keepBy of ['best', 'hold'] as const) {
       for (let moment = 0; moment < 20; moment++) {
         let kept: boolean | undefined;
@@ -297,7 +297,7 @@ describe('a protected checkpoint', () => {
     }
   });
 
-  test('is not determined by a damaged best.json', async () => {
+  test('is not taken from a damaged best.json', async () => {
     const { store, folder } = await openStore();
     await writeFile(join(folder, 'best.json'), '{"step": -1');
     expect(await store.marks.best()).toBeNull();

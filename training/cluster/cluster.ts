@@ -21,7 +21,7 @@ import type { LoopOptions } from '../fit/loop-options.ts';
 import { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
-import { noSuchThing, type ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
+import { unsupportedWithServers, type ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
 import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
@@ -287,7 +287,7 @@ export class Cluster {
 
   #together(what: string): Ring {
     if (this.#parts.servers !== null) {
-      throw noSuchThing(what);
+      throw unsupportedWithServers(what);
     }
     return this.#parts.ring;
   }
@@ -331,8 +331,8 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: yields the newest checkpoint of the job each time one appears, and ends when the training program has ended. @param
-   * options `phase` restricts the checkpoints to those of one phase.
+   * For evaluators: yields the newest checkpoint of the job each time one appears, and ends when the training program has ended.
+   * @param options `phase` restricts the checkpoints to those of one phase.
    */
   async *checkpoints(
     options: { readonly everyMs?: number; readonly signal?: AbortSignal; readonly phase?: string } = {},
@@ -382,7 +382,7 @@ export class Cluster {
   }
 
   /**
-   * Writes the remaining summaries and closes the connections to the other ranks. A call is optional, because the same happens when a
+   * Writes the remaining summaries and closes the connections to the other ranks. Calling it is optional, because the same happens when a
    * program exits on its own.
    */
   async end(): Promise<void> {

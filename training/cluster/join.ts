@@ -122,7 +122,7 @@ function openServers(
     addresses: parameterServers,
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
-      // Reports number parameter servers after the last rank.
+      // In reports, parameter servers are numbered after the last rank.
       report({ type: 'peer-lost', rank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

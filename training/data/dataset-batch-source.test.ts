@@ -352,7 +352,7 @@ const schema = { x: fixedLenFeature([3], 'float32'), y: fixedLenFeature([1], 'fl
 const examplesOf = (folder: string) => tfrecords(folder).map(parseExample(schema));
 
 describe('fit', () => {
-  test('on two ranks with half the batch size equals fit on one rank and fit on arrays', async () => {
+  test('gives the same result on two ranks with half the batch size as on one rank, and as on arrays', async () => {
     const folder = await exampleFiles(1);
     const options = { epochs: 2 };
     const one = await train(1, () => examplesOf(folder).batch(8), options);

@@ -34,7 +34,7 @@ export type StandardFitData =
 
 export const BATCH_SIZE = 32;
 
-export interface FeedOptions {
+export interface BatchSourceOptions {
   readonly batchSize: number | undefined;
   readonly shuffle: boolean;
   readonly seed: number;
@@ -57,11 +57,11 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 }
 
 /** @param position the position of the checkpoint from which training resumes. */
-export function openFeed(
+export function openBatchSource(
   world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
   { model }: CompiledModel,
   data: StandardFitData,
-  options: FeedOptions,
+  options: BatchSourceOptions,
   position: Pick<TrainingPosition, 'epoch' | 'examples' | 'data'>,
 ): BatchSource {
   const { tf, peers } = world;

@@ -108,7 +108,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('set on one rank ends training on all ranks after the same step', async () => {
+  test('ends training on all ranks after the same step when one rank sets it', async () => {
     for (const stopper of [0, 1]) {
       const models = twoModels();
       const histories = await fitTogether(models, data, (rank) => ({
@@ -129,7 +129,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('set on one rank at the end of an epoch ends training on all ranks with that epoch', async () => {
+  test('ends training on all ranks with the epoch at whose end one rank sets it', async () => {
     const models = twoModels();
     const histories = await fitTogether(models, data, (rank) => ({
       epochs: 5,
@@ -148,7 +148,7 @@ describe('model.stopTraining', () => {
     ]);
   });
 
-  test('set by tf.callbacks.earlyStopping ends training after the same epoch as in model.fit', async () => {
+  test('ends training after the same epoch as in model.fit when tf.callbacks.earlyStopping sets it', async () => {
     const held = examples(30, 500);
     const options = { epochs: 200, batchSize: 10, shuffle: false };
     const stopping = () => tf.callbacks.earlyStopping({ monitor: 'val_loss', patience: 2, minDelta: 0.001 });
@@ -216,7 +216,7 @@ describe('training that ends early', () => {
     expect(history).toMatchObject({ steps: 7, endedEarly: 'for a test' });
   });
 
-  test("because of an evaluator's stop order ends on all ranks and reports the order's reason", async () => {
+  test("ends on all ranks after an evaluator's stop order, and reports the order's reason", async () => {
     const dir = await folder();
     const orders = new StopOrders(new FileStorage(), fileUri(dir));
     const reports = [[], []] as never[][];

@@ -55,7 +55,7 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
     expect(await new CheckpointStore(new FileStorage(), fileUri(dir)).steps()).toEqual([12, 8, 4]);
   });
 
-  test("with onNaN 'continue' does not stop training: only the final checkpoint is written, and it replaces no good one", async () => {
+  test("does not stop training with onNaN 'continue', which writes only a final checkpoint and replaces no good one", async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const wanted: FitOptions = { ...options(workers, reports[0] ?? [], 13), onNaN: 'continue' };

@@ -80,7 +80,7 @@ export class EarlyEnd {
   }
 
   /**
-   * @param wanted the number of ranks that want to end training, which all ranks have agreed on. Training ends if it is above 0.
+   * @param wanted the number of ranks that want to end training, which is the same on every rank. Training ends if it is above 0.
    * @param reason the program's own reason, if it gave one.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {

@@ -54,7 +54,7 @@ describe('validation', () => {
     }
   });
 
-  test('on a fraction of the examples returns the same values as model.fit', async () => {
+  test('returns the same values as model.fit with validationSplit', async () => {
     const [ours, theirs] = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
     const options = { epochs: 2, batchSize: 8, shuffle: false, validationSplit: 0.3 };
     const expected = await theirs.fit(data.x, data.y, { ...options, verbose: 0 });
@@ -135,7 +135,7 @@ test('a run resumed mid-epoch validates, counts and ends like an uninterrupted r
 describe('weights of examples', () => {
   const data = examples(40);
 
-  test('by class give the same result as in model.fit, also on several ranks', async () => {
+  test('give the same result as in model.fit if they are given by class, also on several ranks', async () => {
     const classWeight = { 0: 0.2, 1: 1, 2: 5 };
     const options = { epochs: 2, batchSize: 8, shuffle: false, classWeight };
     const theirs = classifier(tf.train.sgd(0.1));
@@ -148,7 +148,7 @@ describe('weights of examples', () => {
     expectClose(history?.history.loss as number[], expected.history.loss as number[], 4);
   });
 
-  test('by example: weight 2 counts as two examples, and weight 0 as none', async () => {
+  test('make an example with weight 2 count as two, and one with weight 0 not at all', async () => {
     const twice = {
       x: tf.concat([data.x.slice(0, 20), data.x.slice(0, 20)]),
       y: tf.concat([data.y.slice(0, 20), data.y.slice(0, 20)]),
@@ -180,7 +180,7 @@ describe('weights of examples', () => {
 describe('steps', () => {
   const data = examples(50);
 
-  test('that accumulate several batches equal steps on one large batch, also at the end of an epoch', async () => {
+  test('equal steps on one large batch if they accumulate several batches, also at the end of an epoch', async () => {
     const [large, pieces] = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const shards = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const [history] = await fitTogether([large], data, { batchSize: 24, epochs: 2 });
@@ -196,7 +196,7 @@ describe('steps', () => {
     ['sgd', () => tf.train.sgd(0.5)],
     ['momentum', () => tf.train.momentum(0.5, 0.5)],
     ['adam', () => tf.train.adam(0.5)],
-  ])('of %s follow a learning rate schedule', async (_, optimizer) => {
+  ])('follow a learning rate schedule with %s', async (_, optimizer) => {
     const seen: unknown[] = [];
     const scheduled = classifier(optimizer());
     const learningRate = (at: object) => {
@@ -229,7 +229,7 @@ describe('steps', () => {
 describe('options of fit', () => {
   const attempt = (options: FitOptions, data = examples(8)) => fitTogether([classifier(tf.train.sgd(0.1))], data, options);
 
-  test('with invalid values are rejected with an error that names them', async () => {
+  test('are rejected by name if their values are invalid', async () => {
     const held = examples(4);
     await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/cannot be combined/);
     await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
@@ -249,7 +249,7 @@ describe('options of fit', () => {
     await expect(onSet({ sampleWeight: tf.ones([1]) })).rejects.toThrow(/sampleWeight does not apply to datasets/);
   });
 
-  test('with unknown names are rejected with a suggestion', async () => {
+  test('are rejected with a suggestion if their names are unknown', async () => {
     const unknown = (options: object) => attempt(options as FitOptions);
     await expect(unknown({ epoch: 3 })).rejects.toMatchObject({ code: 'USAGE', message: 'fit has no option epoch: did you mean epochs?' });
     await expect(unknown({ batchesPerEpoch: 3 })).rejects.toThrow('fit has no option batchesPerEpoch: use stepsPerEpoch instead');

@@ -36,7 +36,7 @@ export class FitReporter {
   /** The number of examples that all ranks together have used since the last report. */
   #used = 0;
   #last: StepValues | null = null;
-  #toldOfSlowSteps = false;
+  #hasReportedSlowSteps = false;
 
   constructor(parts: FitReporterParts) {
     this.#parts = parts;
@@ -77,7 +77,7 @@ export class FitReporter {
   afterStep(step: FitStep, read: () => readonly number[], isLast: boolean): void {
     const { model, plan, progress, summaries } = this.#parts;
     if (this.#last === null) {
-      this.#tellOfUntrained();
+      this.#reportUntrained();
     }
     if (summaries !== null && (progress.step % plan.summaryEverySteps === 0 || progress.step === 1 || isLast)) {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
@@ -148,7 +148,7 @@ export class FitReporter {
   }
 
   /** Reports weights that training does not change although the program seems to expect it. */
-  #tellOfUntrained(): void {
+  #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;
     if (strategy.rank !== 0) {
@@ -165,11 +165,11 @@ export class FitReporter {
   }
 
   /** Reports once that optimizer steps are slow, if the backend has native kernels but the optimizer cannot use them. */
-  tellOfSlowSteps(): void {
+  reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;
-    if (!this.#toldOfSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
-      this.#toldOfSlowSteps = true;
+    if (!this.#hasReportedSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
+      this.#hasReportedSlowSteps = true;
       onNotice(`the optimizer runs without native kernels, so its steps are slower than necessary: ${reasonOfSlowSteps}`);
     }
   }

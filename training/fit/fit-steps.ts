@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { Json } from '../../platform/json-value.ts';
 import type { BatchSource, BatchStep } from '../data/batch-source.ts';
 import type { Batch } from '../data/data.ts';
-import { openFeed } from '../data/fit-data.ts';
+import { openBatchSource } from '../data/fit-data.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepPart, StepValues } from '../model/step-part.ts';
 import { createRandom, withRandom } from '../process/random.ts';
@@ -54,7 +54,7 @@ export class FitSteps {
   readonly #parts: FitStepsParts;
   /** Element 0: the number of ranks that want to stop. Elements 1 and up: how long each rank was busy with its previous step, in ms. */
   readonly #signals: Float32Array;
-  #feed: BatchSource | null = null;
+  #batchSource: BatchSource | null = null;
 
   constructor(parts: FitStepsParts) {
     this.#parts = parts;
@@ -67,12 +67,12 @@ export class FitSteps {
     const { batchSize, shuffle, examples } = plan;
     const position = { epoch: progress.epoch, examples: progress.examples, data };
     const options = { batchSize: batchSize ?? undefined, shuffle, seed: progress.seed, ...(examples === undefined ? {} : { examples }) };
-    this.#feed = openFeed(world, model, plan.data, options, position);
+    this.#batchSource = openBatchSource(world, model, plan.data, options, position);
   }
 
   /** The position in the dataset, for a checkpoint; undefined if the numbers of steps, epochs and examples already determine it. */
   dataPosition(): Promise<Json | undefined> | undefined {
-    return this.#feed?.position();
+    return this.#batchSource?.position();
   }
 
   /** Takes one step and advances `progress`. */
@@ -106,7 +106,7 @@ export class FitSteps {
   async #nextBatches(): Promise<BatchStep[]> {
     const batches: BatchStep[] = [];
     do {
-      batches.push(await (this.#feed as BatchSource).next());
+      batches.push(await (this.#batchSource as BatchSource).next());
     } while (batches.length < this.#parts.plan.accumulate && batches.at(-1)?.ended === false);
     return batches;
   }
@@ -172,6 +172,6 @@ export class FitSteps {
   async dispose(): Promise<void> {
     this.#parts.schedule?.restore();
     this.#parts.classWeights?.dispose();
-    await this.#feed?.close();
+    await this.#batchSource?.close();
   }
 }

@@ -176,7 +176,7 @@ describe('a resumed run', () => {
     sgd: () => tf.train.sgd(0.1),
   };
 
-  test.each(Object.keys(optimizers))('with %s ends with the same bits as an uninterrupted run', async (name) => {
+  test.each(Object.keys(optimizers))('ends with the same bits as an uninterrupted run with %s', async (name) => {
     const optimizer = optimizers[name] as () => tf.Optimizer;
     const data = makeData(40);
     const options = { epochs: 3, batchSize: 3, seed: 5 };
@@ -266,7 +266,7 @@ test('models with several inputs and outputs report the metrics of each output',
   expect((one?.[0] as number) + (two?.[0] as number)).toBeCloseTo(loss?.[0] as number, 4);
 });
 
-describe.each([1, 2])('on %i ranks, the notice about weights that training does not change', (workers) => {
+describe.each([1, 2])('the notice about weights that training does not change, on %i ranks', (workers) => {
   const noticesOf = (reports: readonly Report[][]) =>
     reports
       .flat()

@@ -127,8 +127,8 @@ class Fit {
       clock: this.#profile.clock,
     });
     const { peers } = this.#strategy;
-    const tells = rank === 0 || !peers.stepsTogether;
-    this.#divergence = new Divergence(tf, model.trainable, plan.onNaN, { phase: phase.name, onNotice, tells });
+    const reports = rank === 0 || !peers.stepsTogether;
+    this.#divergence = new Divergence(tf, model.trainable, plan.onNaN, { phase: phase.name, onNotice, reports });
     const world = { tf, peers, ...(storage === undefined ? {} : { storage }), onNotice };
     const { validation } = plan;
     this.#validation = validation === null ? null : new Validation(world, model, validation.data, validation);
@@ -232,7 +232,7 @@ class Fit {
       const logs = logsOf(metricNames, means.read());
       clock.enter('other');
       Object.assign(logs, await this.#validate());
-      this.#reporter.tellOfSlowSteps();
+      this.#reporter.reportSlowSteps();
       await this.#callbacks.epochEnd(epoch, logs);
       this.#history.add(epoch, logs);
       this.#reporter.printEpoch(epoch, logs);

@@ -246,7 +246,7 @@ describe('stop()', () => {
       return { steps: loop.steps, endedEarly: loop.endedEarly, best: loop.state.best, reports };
     };
 
-  test('on one rank ends the loop on all ranks after the same step, and a restart does not continue it', async () => {
+  test('ends the loop on all ranks after the same step when one rank calls it, and a restart does not continue the loop', async () => {
     const dir = await folder();
     const ends = await onRanks(2, dir, program(true));
     expect(ends.map(({ steps }) => steps)).toEqual([5, 5]);

@@ -91,7 +91,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #early: EarlyEnd;
   readonly #divergence: Divergence;
   readonly #progress: PhaseProgress;
-  #feed: DatasetBatchSource | null = null;
+  #batchSource: DatasetBatchSource | null = null;
   /** The position in the dataset at which this process resumes; undefined for the beginning of the dataset. */
   #data: Json | undefined;
   #stopReason: string | null = null;
@@ -114,7 +114,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     const floats = this.#kept.variables.filter(({ dtype }) => dtype === 'float32');
     this.#divergence = new Divergence(tf, floats, options.onNaN ?? 'stop', {
       ...{ phase: phase.name, onNotice },
-      tells: environment.rank === 0 || !environment.stepsTogether,
+      reports: environment.rank === 0 || !environment.stepsTogether,
     });
     this.#early = new EarlyEnd(environment.stopOrders, {
       ...{ applicationId, onNotice, report },
@@ -223,7 +223,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       return;
     }
     this.#isRunning = true;
-    this.#feed = this.#openFeed();
+    this.#batchSource = this.#openBatchSource();
     const unfinished = this.#environment.unfinished.begin();
     try {
       await this.#agree();
@@ -243,7 +243,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       this.#isRunning = false;
       this.#releaseBatch();
       this.#strategy.dispose();
-      await this.#feed?.close();
+      await this.#batchSource?.close();
     }
   }
 
@@ -253,7 +253,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return this.#progress.step >= (steps ?? Number.POSITIVE_INFINITY) || this.#progress.epoch >= passes;
   }
 
-  #openFeed(): DatasetBatchSource | null {
+  #openBatchSource(): DatasetBatchSource | null {
     const { tf, storage, onNotice } = this.#environment;
     const { data } = this.#options;
     if (data === undefined) {
@@ -265,10 +265,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   async #takeBatch(): Promise<{ tensors: BatchTensors<T> | null; taken: TakenBatch } | null> {
-    if (this.#feed === null) {
+    if (this.#batchSource === null) {
       return null;
     }
-    const taken = await this.#feed.take();
+    const taken = await this.#batchSource.take();
     const { tf } = this.#environment;
     const tensors = taken.count === 0 ? null : (toTensors(tf, taken.element) as BatchTensors<T>);
     return { tensors, taken };
@@ -311,7 +311,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   async #positionOf(final: boolean): Promise<TrainingPosition> {
-    const data = await this.#feed?.position();
+    const data = await this.#batchSource?.position();
     const kept: Kept = { own: this.#ownState(), endedEarly: final ? this.endedEarly : null };
     return {
       ...this.#progress.position,

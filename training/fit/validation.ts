@@ -71,7 +71,7 @@ export class Validation {
     const means = new EpochMeans(this.#model.metricNames.length);
     try {
       const work = this.#evaluateShare(means);
-      await (peers.stepsTogether && peers.worldSize > 1 ? this.#untilAllAreThrough(work) : work);
+      await (peers.stepsTogether && peers.worldSize > 1 ? this.#waitForAllRanks(work) : work);
       const own = means.read();
       const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
       await peers.sum(sums);
@@ -98,7 +98,7 @@ export class Validation {
   }
 
   /** Waits until every rank has evaluated its share. There is no time limit, because shares and machines may be uneven. */
-  async #untilAllAreThrough(work: Promise<void>): Promise<void> {
+  async #waitForAllRanks(work: Promise<void>): Promise<void> {
     let isRunning = true;
     const own = work.finally(() => {
       isRunning = false;

@@ -17,7 +17,7 @@ async function goldenExamples(): Promise<Buffer[]> {
 }
 
 describe('tf.train.Example', () => {
-  test('written by TensorFlow is decoded', async () => {
+  test('is decoded as TensorFlow wrote it', async () => {
     const examples = (await goldenExamples()).map(decodeExample);
     examples.forEach((example, i) => {
       expect({ ...example }).toEqual({
@@ -31,7 +31,7 @@ describe('tf.train.Example', () => {
     });
   });
 
-  test('is encoded to the same bytes as by TensorFlow', async () => {
+  test('is encoded to the same bytes as TensorFlow writes', async () => {
     for (const record of await goldenExamples()) {
       const { none: _, ...example } = decodeExample(record);
       const encoded = encodeExample(example);
@@ -59,7 +59,7 @@ describe('tf.train.Example', () => {
     );
   });
 
-  test('that is damaged either decodes or fails with DATA_INVALID', async () => {
+  test('either decodes or fails with DATA_INVALID if it is damaged', async () => {
     const [example] = await goldenExamples();
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat((example as Buffer).length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }), (changes) => {
@@ -95,7 +95,7 @@ describe('tf.train.Example', () => {
     expect(() => encodeExample({ mixed: [1, 'a'] as unknown as number[] })).toThrow(/must all be bytes/);
   });
 
-  test('with unpacked numbers is decoded', () => {
+  test('is decoded even if its numbers are not packed', () => {
     // FloatList { value: 1.5, 2.5 } and Int64List { value: 3, -1 }, unpacked: one field per value.
     const floats = Buffer.from([0x12, 0x0a, 0x0d, 0, 0, 0xc0, 0x3f, 0x0d, 0, 0, 0x20, 0x40]);
     const longs = Buffer.from([0x1a, 0x0d, 0x08, 3, 0x08, ...new Array<number>(9).fill(0xff), 1]);
@@ -132,7 +132,7 @@ describe('parseExample', () => {
     });
   });
 
-  test('rejects an example with an error that names the feature which does not match the schema', async () => {
+  test('rejects an example and names the feature that does not match the schema', async () => {
     const [record] = (await goldenExamples()) as [Buffer];
     expect(() => parseExample({ nowhere: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature nowhere');
     expect(() => parseExample({ none: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature none');

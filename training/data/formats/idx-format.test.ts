@@ -101,13 +101,13 @@ describe('IDX files', () => {
     ['without values', { images: idxFile(8, [5, 0], Buffer.alloc(0)) }],
     ['the maximum is', { images: idxFile(8, [0, 65_536, 65_536], Buffer.alloc(0)) }],
     ['has 5 records, but', { images, labels: labels.subarray(0, 8) }],
-  ])('that are invalid are rejected: %s', async (message, files: Record<string, Buffer>) => {
+  ])('are rejected if they are invalid: %s', async (message, files: Record<string, Buffer>) => {
     const folder = await folderWith('labels' in files ? { images, labels: idxFile(8, [4], Buffer.from([1, 2, 3, 4])) } : files);
     const dataset = 'labels' in files ? idx({ image: `${folder}/images`, label: `${folder}/labels` }) : idx(folder);
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID', message: expect.stringContaining(message) });
   });
 
-  test('of two columns are rejected when the columns have different numbers of files', async () => {
+  test('are rejected if two columns have different numbers of files', async () => {
     const folder = await folderWith({ 'images-1': images, 'images-2': images, labels });
     const pairs = idx({ image: `${folder}/images-*`, label: `${folder}/labels` });
     await expect(pairs.toArray({ storage })).rejects.toThrow(/different numbers of files: .*images-1 and 1 more, but .*labels$/);

@@ -38,7 +38,7 @@ describe('lines', () => {
     );
   });
 
-  test('of a file that is split anywhere belong to exactly one split each', async () => {
+  test('belong to exactly one split each, wherever the file is split', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'ü'), maxLength: 12 }), { minLength: 1, maxLength: 30 }),
@@ -56,14 +56,14 @@ describe('lines', () => {
     );
   });
 
-  test('that exceed the maximum length cause an error with their position', async () => {
+  test('cause an error with their position if they exceed the maximum length', async () => {
     const folder = await folderWith({ 'a.txt': `a\n${'b'.repeat(5000)}\nc\n` });
     await expect(lines(folder, { maxRecordBytes: 1000 }).toArray({ storage })).rejects.toThrow(
       /a.txt, byte 2: a line is longer than 1000 bytes/,
     );
   });
 
-  test('of a compressed file are all read by the same reader', async () => {
+  test('are all read by the same reader if the file is compressed', async () => {
     const text = Array.from({ length: 1000 }, (_, index) => `line ${index}`);
     const folder = await folderWith({ 'a.gz': gzipSync(text.join('\n')) });
     expect(await lines(folder, { splitBytes: 10 }).toArray({ storage })).toEqual(text);
@@ -79,7 +79,7 @@ describe('lines', () => {
 });
 
 describe('JSON lines', () => {
-  test('are parsed; a damaged line either causes an error with its position, or is skipped and counted', async () => {
+  test('are parsed; a damaged line causes an error with its position, or is skipped and counted', async () => {
     const folder = await folderWith({ 'a.jsonl': '{"a":1}\n\n[2]\n{"a":\nnull\n' });
     await expect(jsonl(folder).toArray({ storage })).rejects.toMatchObject({
       code: 'DATA_INVALID',

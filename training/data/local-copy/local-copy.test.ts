@@ -134,7 +134,7 @@ describe('local copies', () => {
     expect(none.notices[0]).toMatch(/no data is copied/);
   });
 
-  test('that are damaged are read from storage again and replaced', async () => {
+  test('are replaced from storage if they are damaged', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -150,7 +150,7 @@ describe('local copies', () => {
     expect((await read(folder, { folder: place })).bytes).toBe(0);
   });
 
-  test('of a file that has been replaced are not used', async () => {
+  test('are not used once their file has been replaced', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -164,7 +164,7 @@ describe('local copies', () => {
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);
   });
 
-  test('of a killed program are taken over by the next program in the same folder; those of a living program are not', async () => {
+  test('are taken over by the next program in the folder if the earlier program was killed, but not while it runs', async () => {
     const folder = await folderWith();
     const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
@@ -183,7 +183,7 @@ describe('local copies', () => {
     expect((await readdir(folder)).length).toBe(2);
   });
 
-  test('of a killed program are taken over by only one of two datasets that open at the same time', async () => {
+  test('are taken over by only one of two datasets that open at the same time', async () => {
     const { pid: dead } = spawnSync('true');
     for (let round = 0; round < 20; round++) {
       const folder = await folderWith();

@@ -552,7 +552,7 @@ describe('cache', () => {
     expect(second.sort((a, b) => a.value - b.value)).toEqual(first.sort((a, b) => a.value - b.value));
   });
 
-  test('left by a killed program is removed by the next program in the same folder', async () => {
+  test('is removed by the next program in the same folder if its program was killed', async () => {
     const folder = await folderWith();
     const { pid } = spawnSync('true');
     const [left, living] = [join(folder, `.tony-ts-dataset-${pid}-abcdef`), join(folder, `.tony-ts-dataset-${process.ppid}-abcdef`)];

@@ -55,7 +55,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
     const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
     if (misfit) {
-      throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be concatenated');
+      throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be concatenated');
     }
     return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
   }

@@ -104,7 +104,7 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
     throw new TonyError('DATA_INVALID', 'zip requires at least one dataset');
   }
   if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
-    throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be zipped');
+    throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be zipped');
   }
   const names = Object.keys(datasets);
   const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
@@ -128,7 +128,7 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
     throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; weights must not be negative`);
   }
   if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
-    throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be mixed');
+    throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be mixed');
   }
   const nodes = datasets.map(({ node }) => node);
   return new Dataset(new SampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
