@@ -31,7 +31,7 @@ const MAX_REWRITTEN = 16 << 20;
 const MAX_KEPT = 8;
 const MAX_KEPT_BYTES = 1 << 20;
 
-/** How to change a page of the upstream server: its HTML and its content security policy. */
+/** Functions that change the HTML and the content security policy of the upstream server's pages. */
 export interface PageChange {
   html(text: string): string;
   policy(policy: string | undefined): string;

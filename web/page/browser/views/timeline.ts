@@ -18,7 +18,7 @@ export interface Span {
   readonly attempt: number;
   readonly node: string | null;
   readonly containerId: string | null;
-  /** The span has not ended. */
+  /** True if the span has not ended. */
   readonly open: boolean;
 }
 
@@ -173,7 +173,7 @@ function leave(lane: Lane, at: number, open = false): void {
   lane.current = null;
 }
 
-/** The job is over: ends the current span and records a running task as stopped. */
+/** Ends the current span when the job has ended, and records a running task as stopped. */
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
