@@ -181,7 +181,7 @@ describe.each([
     const refused = at.terminal(['kill', id], 80);
     await refused.sees(/Kill it\? \[y\/N\] $/);
     expect(refused.text()).toMatch(
-      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}it has run for `),
+      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has run for `),
     );
     refused.type('\r');
     expect(await refused.exitCode).toBe(1);
@@ -221,7 +221,7 @@ test('top without an id shows the running jobs and updates the list', async () =
   expect(top.lines()).toEqual([]);
   expect(top.brokenLines).toEqual([]);
   await cluster.run(['kill', second.id]);
-  expect((await at.run(['top'])).stdout).toBe('no job of yours runs\n');
+  expect((await at.run(['top'])).stdout).toBe('no running jobs of yours\n');
 });
 
 test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the terminal', async (signal) => {

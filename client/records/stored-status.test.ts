@@ -42,7 +42,7 @@ function record(change: Partial<JobRecord> = {}): JobRecord {
   return { applicationId: ID, user: 'alice', frozen, final: null, entries, bytes: 0, ...change };
 }
 
-test('final.json determines the status, but not the user', () => {
+test('final.json determines the status, except for the user', () => {
   const final = jobStatus({
     state: 'SUCCEEDED',
     finishedAt: 5,
@@ -72,7 +72,7 @@ test('parseFinal completes a final.json of an older version, drops damaged parts
   });
 });
 
-test('without final.json, YARN gives the result and the events give the rest', () => {
+test('without final.json, the result comes from YARN and everything else from the events', () => {
   const word = {
     name: 'x',
     queue: 'q',
@@ -97,7 +97,7 @@ test('without final.json, YARN gives the result and the events give the rest', (
   });
 });
 
-test('a running job without final.json is RUNNING, or STARTING without events', () => {
+test('a running job without final.json is RUNNING, or STARTING if it has no events', () => {
   const word = { name: 'x', queue: 'q', startedAt: 1, finishedAt: null, result: null };
   expect(storedStatus(record(), word)).toMatchObject({
     state: 'RUNNING',
@@ -107,7 +107,7 @@ test('a running job without final.json is RUNNING, or STARTING without events', 
   expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'STARTING', tasks: [{ state: 'requested' }, {}] });
 });
 
-test('when YARN has forgotten the job, the last events give the result', () => {
+test('if YARN no longer knows the job, the result comes from the last events', () => {
   const finished = [...entries, { at: 3000, event: 'job-finished', result: 'FAILED', detail: 'worker:1: no\nmore' }] as const;
   expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
     state: 'FAILED',
@@ -121,7 +121,7 @@ test('when YARN has forgotten the job, the last events give the result', () => {
   });
   expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
     state: 'FAILED',
-    message: "The job's final record is damaged. It left no events.",
+    message: "The job's final record is damaged. There are no events.",
     tasks: [],
   });
 });
@@ -135,7 +135,7 @@ test('without an answer from the cluster, a job without final.json counts as RUN
   expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'FAILED' });
 });
 
-test('storedStatus returns a valid status for any contents of the files', () => {
+test('storedStatus returns a valid status for any content of the files', () => {
   const line = fc.oneof(
     fc.json(),
     fc.string(),

@@ -27,7 +27,7 @@ describe('the command line', () => {
     }
   });
 
-  test('the help of a command lists the command's own options first', async () => {
+  test("the help of a command lists the command's own options first", async () => {
     const { stdout } = await runCommand(['logs', '--help']);
     expect(stdout.indexOf('--tail')).toBeGreaterThan(0);
     expect(stdout.indexOf('--tail')).toBeLessThan(stdout.indexOf('--debug'));
