@@ -179,7 +179,7 @@ describe.each([
     const { id } = await submitted(at);
     await running(at, id);
     const refused = at.terminal(['kill', id], 80);
-    await refused.sees(/Kill it\? \[y\/N\] $/);
+    await refused.sees(/Kill this job\? \[y\/N\] $/);
     expect(refused.text()).toMatch(
       new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has run for `),
     );
@@ -187,11 +187,11 @@ describe.each([
     expect(await refused.exitCode).toBe(1);
     expect(refused.text()).toContain('The job was not killed.');
     const interrupted = at.terminal(['kill', id], 80);
-    await interrupted.sees(/Kill it\?/);
+    await interrupted.sees(/Kill this job\?/);
     interrupted.type('\x03');
     expect(await interrupted.exitCode).toBe(130);
     const agreed = at.terminal(['kill', id], 80);
-    await agreed.sees(/Kill it\?/);
+    await agreed.sees(/Kill this job\?/);
     agreed.type('y\r');
     expect(await agreed.exitCode).toBe(0);
     expect(agreed.text()).toMatch(new RegExp(`killed ${id} \\(looked at, 3 of 3 tasks were running\\)\n {2}2 worker on `));

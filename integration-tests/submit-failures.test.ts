@@ -57,9 +57,7 @@ describe('a request that the cluster rejects', () => {
     const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
     expect(carol).toMatchObject({
       exitCode: 2,
-      stderr: expect.stringMatching(
-        /\/user\/carol\/\.tony-ts: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/,
-      ),
+      stderr: expect.stringMatching(/\/user\/carol\/\.tony-ts: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/),
     });
   });
 

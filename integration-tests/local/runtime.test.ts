@@ -135,7 +135,7 @@ describe('the runtime', () => {
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/the runtime cannot be built in .*\n.*TONY_CACHE_DIR/),
+      stderr: expect.stringMatching(/cannot build the runtime in .*\n.*TONY_CACHE_DIR/),
     });
   });
 
