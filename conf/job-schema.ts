@@ -35,12 +35,10 @@ const environmentValue = z
   .transform((value) => String(value));
 const environment = z.record(variableName, environmentValue.describe('Value of the variable.'));
 
-const acl = z
-  .strictObject({
-    users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
-    groups: z.array(text()).describe('Names of groups.').default([]),
-  })
-  .describe('Users and groups; the user "*" stands for every user.');
+const acl = z.strictObject({
+  users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
+  groups: z.array(text()).describe('Names of groups.').default([]),
+});
 
 /** `mem: 4g` is a misspelled `memory`, not a resource type `mem`. */
 const otherResource = count(0, undefined, ({ path }) => {
@@ -84,6 +82,7 @@ export const roleSchema = z.strictObject({
         .describe('Maximum number of restarts of each task, not counting failures of the cluster.')
         .default(3),
     })
+    .describe('Restarts of failed tasks of this role.')
     .prefault({}),
   sidecar: z.boolean().describe('The job neither waits for the tasks of this role nor fails with them.').default(false),
   untracked: z
@@ -113,11 +112,11 @@ const strategy = z
     [
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
-        type: z.literal('all-reduce'),
+        type: z.literal('all-reduce').describe('Name of the strategy.'),
         wire: wire.describe('Type of the gradients on the network; workers sum them as float32.').default('float32'),
       }),
       z.strictObject({
-        type: z.literal('parameter-server'),
+        type: z.literal('parameter-server').describe('Name of the strategy.'),
         staleness: stepsOfStaleness()
           .describe('Maximum number of steps that a worker may be ahead of the slowest worker; unlimited by default.')
           .optional(),
@@ -165,7 +164,9 @@ export const jobSchema = z.strictObject({
     .describe('Input folders by name: local paths are uploaded to the cluster, hdfs:// URIs are read in place.')
     .default({}),
   env: environment.describe("Environment variables of every role's programs.").default({}),
-  roles: z.record(roleName, roleSchema).describe('Roles by name; earlier roles receive their containers first.'),
+  roles: z
+    .record(roleName, roleSchema.describe('One role: tasks with the same command and the same resources.'))
+    .describe('Roles by name; earlier roles receive their containers first.'),
   success: success
     .describe(
       "all: every tracked task must succeed. chief: the chief's result decides, and the job continues without a task that has used up its restarts.",
@@ -178,12 +179,14 @@ export const jobSchema = z.strictObject({
         GANG_TIMEOUT,
       ).default(300_000),
     })
+    .describe('Formation of the gang.')
     .prefault({}),
   heartbeat: z
     .strictObject({
       interval: duration('Interval at which executors send heartbeats.', HEARTBEAT_INTERVAL).default(1000),
       missed: missedHeartbeats().describe('Number of missed heartbeats after which a task counts as lost.').default(10),
     })
+    .describe('Heartbeats between executors and the ApplicationMaster.')
     .prefault({}),
   checkpoint: z
     .strictObject({
@@ -193,6 +196,7 @@ export const jobSchema = z.strictObject({
       every: checkpointEvery().describe('Steps between checkpoints.').default(100),
       keep: checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
     })
+    .describe('Checkpoints of the training.')
     .prefault({}),
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
@@ -203,13 +207,20 @@ export const jobSchema = z.strictObject({
     .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
     .default({ type: 'all-reduce', wire: 'float32' }),
   timeout: duration('Time after which the whole job ends as FAILED.', JOB_TIMEOUT).optional(),
-  acls: z.strictObject({ view: acl.prefault({}), modify: acl.prefault({}) }).prefault({}),
+  acls: z
+    .strictObject({
+      view: acl.describe('Users and groups that may view the job.').prefault({}),
+      modify: acl.describe('Users and groups that may kill the job.').prefault({}),
+    })
+    .describe('Access to the job; it takes effect if the cluster checks ACLs.')
+    .prefault({}),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),
       vcores: masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
     })
+    .describe('The container of the ApplicationMaster.')
     .prefault({}),
   tags: z
     .array(tag)
