@@ -36,7 +36,7 @@ const EXECUTOR_NODE_FLAGS = [
   '--single-threaded',
   '--optimize-for-size',
 ] as const;
-/** Minimum pause between writes of service promises to HDFS. */
+/** Minimum time between two writes of the services' state to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
 /** The parts of an attempt that exist before it listens for executors. */
@@ -49,7 +49,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   const storage = createStorage({ hadoop, user: frozen.user });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {
-    const reason = `${frozen.staging} has been removed, as when the job is killed`;
+    const reason = `${frozen.staging} has been removed, as happens when the job is killed`;
     process.stderr.write(`${reason}\n`);
     job.fence(reason);
   };
@@ -92,7 +92,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
 }
 
-/** Creates the source of containers, which starts to look up job.json. */
+/** Creates the source of containers. With YARN, starts to look up the size and modification time of job.json, which launches need. */
 export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
   const { frozen, attempt, host, credentials } = settings;
   const { listener } = job;
@@ -112,7 +112,7 @@ async function openFeedServer(
   const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
   const port = await server.listen((await lookup(host)).address);
   await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
-  log.info({ port }, 'accepting producers of feeds');
+  log.info({ port }, 'listening for producers of feeds');
   return server;
 }
 

@@ -36,7 +36,7 @@ function sentenceOf(group: readonly OrphanedContainer[], passed: number): string
   const subject = `${listOf(group.map(nameOf))} may still run on ${node}`;
   const givenUp = `YARN has given up the ${containers} on it`;
   return attached
-    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'was' : 'were'} told to stop.`
+    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'was' : 'were'} ordered to stop.`
     : `${subject} for up to ${formatDuration(1000 * Math.ceil(longest / 1000))}: ${givenUp}, and ${executors} ${group.length === 1 ? 'is' : 'are'} not reachable.`;
 }
 

@@ -191,5 +191,5 @@ test('the command does not overwrite an existing file', async () => {
     env: { HADOOP_USER_NAME: cluster.administrator },
   });
   expect(exitCode).toBe(2);
-  expect(stderr).toContain(`${original} is there already`);
+  expect(stderr).toContain(`${original} already exists`);
 });

@@ -58,7 +58,9 @@ async function start(): Promise<LogOwner> {
   return { containerId: attempt?.containerId ?? '', nodeHttp: attempt?.nodeHttp ?? null, owner: USER };
 }
 
-test('a log has the same bytes while the container runs and from HDFS after its end', { timeout: 300_000 }, async () => {
+test('a log has the same bytes when read from the node of a running container and, after its end, from HDFS', {
+  timeout: 300_000,
+}, async () => {
   const container = await start();
   const read = async (range: LogRange): Promise<LogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);

@@ -124,7 +124,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
-/** Files that a reader has: a job, and some data. */
+/** Writes the files that a reader would have: a job and some data. */
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
@@ -154,7 +154,7 @@ async function filledIn(text: string): Promise<string> {
   return filled;
 }
 
-/** The ID of a job in a state that the command accepts. */
+/** Returns the ID of a job in a state that the command accepts. */
 async function jobFor(command: string): Promise<string> {
   if (/\bkill\b/.test(command)) {
     return await startJob(
@@ -184,7 +184,7 @@ async function startJob(job: string, option = ''): Promise<string> {
 }
 
 interface RunOptions {
-  /** Preserves the working directory and the exported variables of earlier commands for the next one. */
+  /** File that keeps the working directory and the exported variables from one command to the next. */
   readonly shell?: string;
   /** The output that shows that the command works; Ctrl-C then ends it. */
   readonly ready?: RegExp | undefined;

@@ -123,7 +123,7 @@ async function submitLocally(options: Parameters<typeof jobFolder>[0] = {}) {
 }
 
 describe('a feed on this machine', () => {
-  test('delivers each record of two producers, a library and a command, exactly once and ends when both have ended', async () => {
+  test('delivers each record of two producers, one in a program and one a command, exactly once, and ends when both have ended', async () => {
     const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2', SHARED: 'yes' } });
     const states = new Set<string>();
     const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
@@ -310,7 +310,7 @@ function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof disp
 
 const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}';
 
-test('training on dispatched files uses each record once although it resumes from a checkpoint', async () => {
+test('training on dispatched files uses each record once, even when it resumes from a checkpoint', async () => {
   const job = await dispatchedJob({ data: await partsOnDisk(), yaml: TWO_WORKERS, hold: true });
   const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
   const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
@@ -338,7 +338,7 @@ test.each([
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
-test('the split of a task that dies passes to another task, and each record counts once', async () => {
+test('another task receives the split of a task that dies, and each record counts once', async () => {
   const data = await temporaryFolder();
   for (const file of numbers(0, 10)) {
     await writeFile(path.join(data, `part-${file}`), `${file}\n`);

@@ -9,7 +9,7 @@ import type { TestCluster } from './harness.ts';
 
 /** Changes to an honest submission, as a user could make them without this client. */
 export interface Changes {
-  /** Application ID to submit under, instead of a new one. */
+  /** Application ID under which to submit, in place of a new one. */
   readonly id?: string;
   readonly job?: (honest: FrozenJob) => FrozenJob;
   /** Replaces the tags that describe the resources requested by job.json. */
@@ -18,7 +18,7 @@ export interface Changes {
   readonly environment?: Readonly<Record<string, string>>;
   /** Memory of the ApplicationMaster's container (MiB), regardless of job.json. */
   readonly masterMb?: number;
-  /** Job whose job.json YARN localises in place of the submitted one; the rest of the submission stays unchanged. */
+  /** Returns the job.json that YARN localises in place of the submitted one; the rest of the submission stays unchanged. */
   readonly replaced?: (submitted: FrozenJob) => FrozenJob;
 }
 

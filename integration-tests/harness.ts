@@ -207,7 +207,7 @@ async function allEnded(cluster: TestCluster): Promise<void> {
       describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
     });
   } catch (error) {
-    // They must not affect the next file.
+    // Whatever is left must not affect the next test file.
     for (const { id } of await left()) {
       await cluster.killApplication(id);
     }
@@ -224,7 +224,7 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });
   } catch (error) {
-    // They must not affect the next file.
+    // Whatever is left must not affect the next test file.
     await cluster.killContainers();
     throw error;
   }

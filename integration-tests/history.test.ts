@@ -23,7 +23,7 @@ beforeAll(async () => {
   const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${bound.port}\n`;
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
-  // Histories from other tests' jobs.
+  // Removes the histories of other tests' jobs.
   for (const user of ['alice', 'bob']) {
     await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
   }
@@ -104,7 +104,7 @@ describe('a history for all users', () => {
     expect(tree.filter(({ owner }) => owner === 'bob').every(({ path: name }) => name.startsWith(`${SHARED}/bob`))).toBe(true);
   });
 
-  test('lists its jobs, the newest first', async () => {
+  test('lists its jobs, newest first', async () => {
     const { lines } = await listed(['list']);
     expect(lines.map(({ applicationId, state }) => [applicationId, state])).toEqual([
       [killed, 'KILLED'],
@@ -192,7 +192,7 @@ describe('a history for all users', () => {
     expect(await server.result).toMatchObject({ exitCode: 0, stderr: '' });
   });
 
-  test('is served to every client with the printed URL, with the rights of the serving user', async () => {
+  test('is served to every client that has the printed URL, with the permissions of the serving user', async () => {
     const { server, url } = await serving([], 'alice');
     const { origin, searchParams } = new URL(url);
     expect((await fetch(`${origin}/tony/api/history`)).status).toBe(403);

@@ -44,7 +44,7 @@ test('on one machine, both workers end with the same accuracy above 97 %, and th
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** The pids of a task's program, one for each start. */
+  /** Waits until the task's program has started `start` times; returns the pid of that start. */
   pid(task: string, start: number): Promise<number>;
 }
 

@@ -72,7 +72,7 @@ interface Ended {
   readonly said: string;
 }
 
-/** Submitted with the command. */
+/** Submits a job with the command and waits for its end. */
 async function submit(job: string, words: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
@@ -160,7 +160,7 @@ describe('a job submitted by hand', () => {
         job: (honest) => ({ ...honest, applicationId: 'application_1_0001' }),
         environment: { CONTAINER_ID: 'container_1_0001_01_000001' },
       }),
-      /job\.json is of application_1_0001; YARN runs it as application_\d{13}_/,
+      /job\.json belongs to application_1_0001, but YARN runs it as application_\d{13}_/,
     ],
     [
       'with a larger ApplicationMaster than job.json states',
@@ -217,7 +217,7 @@ describe('a job submitted by hand', () => {
     expect(end.diagnostics).toMatch(expected);
   });
 
-  test('fails when it is moved to a queue with a lower limit while it runs', async () => {
+  test('fails when a user moves it to a queue with a lower limit while it runs', async () => {
     const id = await handmade.submit({
       job: withWorker((worker) => ({ ...worker, instances: 2, maxInstances: 2, command: 'sleep 600' })),
     });
@@ -240,7 +240,7 @@ describe('a job submitted by hand', () => {
     expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu; .*quotas\.queues\.gpu\.instances/);
   });
 
-  test('sends no request to the servers that the user named', () => {
+  test('makes the ApplicationMaster send no request to the servers that the user named', () => {
     expect(asked).toEqual([]);
   });
 });
@@ -321,7 +321,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
 });
 
 describe('when a user changes the settings of the command,', () => {
-  /** A folder with a site file that allows everything, and optionally a copy of Hadoop's configuration. */
+  /** Creates a folder with a site file that sets no limits and, if `from` is given, a copy of that Hadoop configuration. */
   async function cheating(name: string, from: string | null): Promise<string> {
     const conf = path.join(folder, name);
     await mkdir(conf);
@@ -341,7 +341,7 @@ describe('when a user changes the settings of the command,', () => {
     expect(end.diagnostics).toMatch(TOO_MANY);
   });
 
-  test('the ApplicationMaster rejects other final values from --set with the user’s own site file', async () => {
+  test('the ApplicationMaster rejects a --set that differs from a final value, even with the user’s own site file', async () => {
     const { end } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s'], { TONY_CONF_DIR: await cheating('set', null) });
     expect(end.finalStatus).toBe('FAILED');
     expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, but must be 3s/);

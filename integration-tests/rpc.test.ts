@@ -32,7 +32,10 @@ beforeAll(async () => {
 });
 afterAll(() => resourceManager.close());
 
-/** The token of an ApplicationMaster whose container only waits until the folder is deleted: this process acts in its place. */
+/**
+ * Starts an application whose container only waits until the folder is deleted, and returns its token: this process acts as its
+ * ApplicationMaster.
+ */
 async function waitingMaster(folder: string): Promise<{ applicationId: string; token: Token }> {
   const { applicationId } = await resourceManager.newApplication();
   const file = path.join(folder, applicationId);
@@ -62,7 +65,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
   return { applicationId, token };
 }
 
-/** An ApplicationMaster, and all responses that it has received. */
+/** An ApplicationMaster that records all responses from YARN. */
 class Master {
   readonly allocated: AllocatedContainer[] = [];
   readonly completed = new Map<string, CompletedContainer>();

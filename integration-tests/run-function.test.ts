@@ -48,7 +48,7 @@ test('run rejects with the error that a function throws on a worker, and with th
   expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
-test('a function that uses a variable from outside fails with an explanation of the rule', async () => {
+test('a function that uses an outside variable fails with a message that explains the rule', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => options.slots)).rejects.toThrow(
     /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the text of the function/,
@@ -119,7 +119,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   await noneLeft(cluster, job.id);
 });
 
-test('on a cluster, an exception of a worker and a killed job both reject the result', async () => {
+test('on a cluster, an exception in a worker and a kill of the job both reject the result', async () => {
   const options = { slots: 2, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
   const failing = run(options, async ({ rank }) => {
     if (rank === 1) {

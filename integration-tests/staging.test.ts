@@ -71,7 +71,7 @@ async function end(id: string, env: Record<string, string> = {}): Promise<void> 
   expect(await cluster.application(id)).toMatchObject({ state: 'KILLED' });
 }
 
-test('submit uploads private files once, and repeats only the changed ones', async () => {
+test('submit makes uploaded files private, and on a repeated submit uploads only changed files', async () => {
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
@@ -156,7 +156,7 @@ test('submit reports unchanged uploads, and replaces a damaged file', async () =
   await end(id);
 });
 
-test("a prune removes entries that no job uses and keeps those that a running job's next containers need", {
+test('prune removes cache entries that no job uses, and keeps the entries that the next containers of a running job need', {
   timeout: 240_000,
 }, async () => {
   const folder = await jobFolder();

@@ -21,7 +21,7 @@ interface Request {
   readonly staging?: string;
 }
 
-/** A folder with a job that sleeps until it is killed, and the arguments that submit it. */
+/** Writes a job that sleeps until it is killed; returns its file and the arguments that submit it. */
 async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }: Request = {}): Promise<{ file: string; words: string[] }> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));

@@ -25,7 +25,7 @@ interface Yaml {
   readonly go: () => Promise<void>;
 }
 
-/** A job that runs until a test ends it. */
+/** Writes a job that runs until the test creates the file `go`. */
 async function jobFile(more = ''): Promise<Yaml> {
   const folder = await temporaryFolder();
   const lines = [

@@ -25,7 +25,7 @@ interface Job {
   readonly go: () => Promise<void>;
 }
 
-/** A job that logs curves and runs until a test ends it. */
+/** Submits a job that logs curves and runs until the test ends it. */
 async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job> {
   const folder = await temporaryFolder();
   const lines = [
@@ -53,7 +53,7 @@ async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job
   return { id, status, go: () => writeFile(path.join(folder, 'go'), '') };
 }
 
-/** Signed in to YARN as the job's user. Records the errors on every page. */
+/** Opens a browser that is signed in to YARN as the job's user. `refused` lists the error responses on all of its pages. */
 async function signIn(context: TestContext): Promise<{ browser: BrowserContext; page: Page; refused: string[] }> {
   const browser = await (await openBrowser(context)).newContext({ viewport: { width: 1280, height: 900 } });
   const refused: string[] = [];

@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: 500_000 });
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** The pid of a worker's training process in a generation. */
+  /** Waits until a worker's training process of a generation has started; returns its pid. */
   pid(index: number, generation: number): Promise<number>;
   /** Resumes a worker that waits at `waitsAt`. */
   goOn(): Promise<void>;

@@ -12,7 +12,7 @@ import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type Yar
 
 const cluster = useCluster();
 
-/** Prints where it runs, and runs until the file `go` exists. `$OUT/<role>-<index>-<generation>` contains its pid. */
+/** Writes its pid to `$OUT/<role>-<index>-<generation>`, and runs until the file `go` exists. */
 const PROGRAM = [
   'me=$TONY_ROLE-$TONY_INDEX',
   'echo $$ > $OUT/tmp-$me && mv $OUT/tmp-$me $OUT/$me-$TONY_GENERATION',
@@ -196,7 +196,7 @@ test.each([
   ['the tasks of a lost node restart', false],
   ['the tasks and the ApplicationMaster of a lost node restart', true],
 ])('%s, and their old programs on the node end', async (_, withMaster) => {
-  // A node has room for one of these besides the ApplicationMaster.
+  // A node has room for one such container besides the ApplicationMaster.
   const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
   // The ResourceManager declares the node lost before the ApplicationMaster misses the heartbeats of a stopped executor.
   const job = await startJob({ roles, ...(!withMaster && { heartbeat: 'heartbeat: {interval: 500ms, missed: 60}' }) });

@@ -59,7 +59,7 @@ export class ConnectionLimit {
     });
   }
 
-  /** The peer is authorised, or its request is being answered. */
+  /** Call when the peer is authorised, or when its request is being answered: the connection then counts as proven. */
   proven(peer: Peer): void {
     this.#settle(keyOf(peer));
   }

@@ -57,7 +57,7 @@ class StorageByScheme implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#of(from);
     if (source !== this.#of(to)) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system, ${to}.`);
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is on another file system.`);
     }
     return source.rename(from, to);
   }

@@ -59,7 +59,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // A rename has removed the temporary name; a link has not.
+      // After a rename the temporary name no longer exists; after a link it still does.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }
@@ -156,7 +156,7 @@ export class FileStorage implements Storage {
   }
 
   close(): void {
-    // This storage keeps nothing open.
+    // Nothing to release: this storage keeps no connections or files open.
   }
 }
 
@@ -171,7 +171,7 @@ async function fill(uri: string, handle: FileHandle, data: ByteSource, options: 
       bytes += chunk.byteLength;
       options.onProgress?.(bytes);
     }
-    // Without it, a power failure could leave the name without the bytes.
+    // Without datasync, a power failure could leave the name without the bytes.
     await translated(uri, () => handle.datasync());
   } finally {
     await handle.close();

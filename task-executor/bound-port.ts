@@ -30,7 +30,7 @@ export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);
   if (handle === null) {
-    throw new Error(`cannot bind a port of ${host}`);
+    throw new Error(`cannot bind a port at ${host}`);
   }
   const name: { port?: number } = {};
   const error = handle.getsockname(name);

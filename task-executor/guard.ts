@@ -66,7 +66,7 @@ export class Guard {
     }
   }
 
-  /** Resolves when the guard has acknowledged the group: data that is only written may be lost with a guard that dies. */
+  /** Resolves when the guard has acknowledged the group: if the guard dies, data that it has not read is lost. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) {

@@ -30,7 +30,7 @@ export function parseEntries(text: string): HistoryEntry[] {
   return text.split('\n').flatMap((line) => parseEntry(line) ?? []);
 }
 
-/** Parses one event and drops unknown fields; null if the line is damaged or no event. */
+/** Parses one event and drops unknown fields; null if the line is damaged or not an event. */
 export function parseEntry(line: string): HistoryEntry | null {
   return checkedEntry(parsed(line));
 }

@@ -50,8 +50,8 @@ interface Running {
 }
 
 /**
- * Runs containers as processes of this machine, with a NodeManager's layout and way of ending them. Containers outlive an attempt that
- * dies; the next attempt finds them.
+ * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers outlive an attempt
+ * that dies, and the next attempt finds them.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
@@ -73,7 +73,7 @@ export class LocalNegotiator implements Negotiator {
   constructor(options: { frozen: FrozenJob; attempt: number; listener: NegotiatorListener; log: Logger; host: string }) {
     const { frozen } = options;
     if (frozen.cluster.kind !== 'local') {
-      throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes of this machine.');
+      throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes on this machine.');
     }
     this.#frozen = frozen;
     this.#directory = frozen.cluster.directory;
@@ -96,7 +96,7 @@ export class LocalNegotiator implements Negotiator {
       this.#listener.cluster(1, {});
       for (const record of records) {
         if (!survivors.includes(record)) {
-          void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was there.');
+          void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was running.');
         }
       }
     });
@@ -178,7 +178,7 @@ export class LocalNegotiator implements Negotiator {
         symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
       ),
     ]);
-    // Stopped before it was started.
+    // The container was stopped before it was started.
     if (!this.#allocated.has(container.id) || this.#closed) {
       return;
     }
@@ -227,7 +227,7 @@ export class LocalNegotiator implements Negotiator {
     const status = code ?? 128 + (constants.signals[signal ?? 'SIGKILL'] ?? 9);
     this.#allocated.delete(containerId);
     const diagnostics =
-      signal === null ? `The container's process exited with ${status}.` : `The container's process was ended by ${signal}.`;
+      signal === null ? `The container's process exited with ${status}.` : `The container's process was killed by ${signal}.`;
     void this.#ended(containerId, 'exited', status, diagnostics);
   }
 

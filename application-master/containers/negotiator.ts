@@ -4,8 +4,8 @@ import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Container } from '../job/events.ts';
 
 /**
- * The source of containers: YARN or this machine. Calls do not throw for later failures; the listener reports everything that happens to a
- * container, in order.
+ * The source of containers: YARN or this machine. Calls return before they take effect. The listener reports everything that happens to a
+ * container, including failures, in order.
  */
 export interface Negotiator {
   /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration is permanently impossible. */

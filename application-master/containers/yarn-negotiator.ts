@@ -14,7 +14,7 @@ import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Heartbeat interval while containers are wanted (ms): the scheduler assigns resources that NodeManager heartbeats freed in between. */
+/** Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next one returns the containers. */
 const BEAT_WHILE_ASKING_MS = 150;
 const BEAT_MS = 1000;
 
@@ -73,7 +73,7 @@ export class YarnNegotiator implements Negotiator {
       maximum: registration.maximum,
       resourceTypes: registration.resourceTypes,
       queue: registration.queue,
-      survivors: registration.previousContainers.flatMap((container) => this.#known(container)),
+      survivors: registration.previousContainers.flatMap((container) => this.#converted(container)),
     };
   }
 
@@ -134,7 +134,7 @@ export class YarnNegotiator implements Negotiator {
     const fallBack = (error: unknown): void => {
       this.#log.warn(
         { container: containerId, error: messageOf(error) },
-        'the NodeManager does not stop the container; asking the ResourceManager',
+        'the NodeManager did not stop the container; releasing it through the ResourceManager',
       );
       this.release(containerId);
     };
@@ -183,7 +183,7 @@ export class YarnNegotiator implements Negotiator {
           const diagnostics = describeExit(completed.exitStatus, completed.diagnostics);
           this.#listener.ended(completed.id, end, completed.exitStatus, diagnostics);
         }
-        const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#known(container));
+        const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#converted(container));
         if (allocated.length > 0) {
           this.#listener.allocated(allocated);
         }
@@ -213,8 +213,8 @@ export class YarnNegotiator implements Negotiator {
     this.#wake?.();
   }
 
-  /** Converts an allocated container. Releases it and returns an empty list if its priority matches no role. */
-  #known(container: AllocatedContainer): Container[] {
+  /** Converts an allocated container. Releases the container and returns an empty list if its priority matches no role. */
+  #converted(container: AllocatedContainer): Container[] {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
     if (role === undefined) {

@@ -100,7 +100,7 @@ export function forget(transition: Transition, containerId: string, end: Contain
 
 /**
  * Records a lost node. The ResourceManager reports its containers one by one; the node is recorded once until the job gets a new container
- * on it. The node of a container that the job does not know is unknown.
+ * on it. Does nothing if the job does not know the container, because its node is unknown.
  */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
@@ -109,25 +109,25 @@ export function noteLostNode(transition: Transition, containerId: string): void 
     return;
   }
   transition.patch({ cluster: { ...cluster, lostNodes: new Set(cluster.lostNodes).add(node) } });
-  const there = tasks.filter(({ container }) => container?.node === node).length;
+  const count = tasks.filter(({ container }) => container?.node === node).length;
   transition.record('node-lost', {
     node,
-    detail:
-      there === 0
-        ? 'it had only containers that were told to stop'
-        : `${there} task${there === 1 ? ' of the job was' : 's of the job were'} there`,
+    detail: count === 0 ? 'it ran only containers that were ordered to stop' : `it ran ${count} task${count === 1 ? '' : 's'} of the job`,
   });
 }
 
 /** Stops a container that no task owns: one of an earlier attempt, or one that already has a stop order. `index` is -1 if unknown. */
-export function stopStranger(transition: Transition, stranger: { containerId: string; role: string; index: number; node: string }): void {
-  const { containerId } = stranger;
+export function stopUnassigned(
+  transition: Transition,
+  container: { containerId: string; role: string; index: number; node: string },
+): void {
+  const { containerId } = container;
   transition.act({ type: 'stop-container', containerId });
   if (transition.state.ending.has(containerId)) {
     return;
   }
   transition.setEnding({
-    ...stranger,
+    ...container,
     since: transition.now,
     until: transition.now + outlivesMs(jobOf(transition.state)),
     attached: false,
@@ -139,10 +139,13 @@ export function stopStranger(transition: Transition, stranger: { containerId: st
 }
 
 /** Handles the hello of a container that no task owns. */
-export function greetStranger(transition: Transition, { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>): void {
+export function greetUnassigned(
+  transition: Transition,
+  { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>,
+): void {
   stopAtOnce(transition, containerId);
   if (!transition.state.ending.has(containerId)) {
-    stopStranger(transition, { containerId, role, index, node: host });
+    stopUnassigned(transition, { containerId, role, index, node: host });
   }
   const ending = transition.state.ending.get(containerId);
   const until = phase === 'idle' ? 0 : transition.now + outlivesMs(jobOf(transition.state));
@@ -152,7 +155,7 @@ export function greetStranger(transition: Transition, { containerId, role, index
 }
 
 /** Handles any other message of a container that no task owns: its program may be running, and the stop order can be delivered. */
-export function heardStranger(transition: Transition, containerId: string): void {
+export function heardUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
     stopAtOnce(transition, containerId);

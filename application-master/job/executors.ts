@@ -1,7 +1,7 @@
 import type { Usage } from '../../conf/status.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
-import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
+import { greetUnassigned, heardUnassigned, noteLeft, noteStreamLost } from './ending.ts';
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
@@ -51,7 +51,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
 function hello(transition: Transition, event: Said<'hello'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
   if (slot === undefined) {
-    greetStranger(transition, event);
+    greetUnassigned(transition, event);
     return;
   }
   const task = transition.task(slot);
@@ -59,7 +59,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     transition.act({
       type: 'stop-program',
       containerId: event.containerId,
-      reason: `this container is for ${task.role.name}:${task.index}`,
+      reason: `this container is assigned to ${task.role.name}:${task.index}`,
       atOnce: true,
     });
     return;
@@ -295,7 +295,7 @@ function exited(transition: Transition, event: Said<'exited'>): void {
 
 function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
-  // A lost stream is not a failure. The executor has as long to reconnect as it may be silent.
+  // A lost stream is not a failure: the executor is lost only if it is silent for too long.
   if (slot !== undefined) {
     transition.updateExecutor(slot, { attached: false });
   } else {
@@ -321,7 +321,7 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   if (exit.code === 0 && exit.signal === '') {
     succeed(transition, slot);
   } else {
-    const until = worthWaiting(transition, transition.task(slot), exit);
+    const until = deferredUntil(transition, transition.task(slot), exit);
     if (until > transition.now) {
       transition.updateExecutor(slot, { pendingExit: { exit, until } });
       transition.update(slot, { exit: programEnd(exit) });
@@ -331,8 +331,8 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   }
 }
 
-/** Until when evaluation of a failed exit is deferred, because its cause may be reported elsewhere. */
-function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): number {
+/** Returns the time until which the evaluation of a failed exit is deferred, because another report may explain it. */
+function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // The generation has not fully reattached: the lost peer may be among the missing members.
   if (lostRank !== null && transition.gang?.phase === 'reattaching') {
@@ -371,7 +371,7 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
 function heard(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);
   if (slot === undefined) {
-    heardStranger(transition, containerId);
+    heardUnassigned(transition, containerId);
   }
   if (slot === undefined || transition.task(slot).executor === null) {
     return null;

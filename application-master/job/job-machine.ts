@@ -167,7 +167,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     transition.update(task.slot, { wait: { since: transition.now } });
   }
   transition.record('master-registered', {
-    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from before`,
+    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
   });
   matchSurvivors(transition, event);
   // A previous attempt of this job has run on this cluster, so the largest node may only be unavailable temporarily.
@@ -236,7 +236,7 @@ function askRefused(transition: Transition, name: string, message: string): void
   const label =
     role.nodeLabel === null
       ? ''
-      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels shows the labels there are.`;
+      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels lists the labels of the cluster.`;
   decide(transition, {
     state: 'FAILED',
     diagnostics: `The ResourceManager refuses containers for role ${role.name}: ${oneLine(message)}${label} Check roles.${role.name}.resources as well.`,

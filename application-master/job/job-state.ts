@@ -46,7 +46,7 @@ export interface Admission {
   readonly limits: JobLimits;
 }
 
-/** What the ResourceManager has reported about the cluster. */
+/** The cluster, as the ResourceManager has reported it. */
 export interface ClusterState {
   /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
   readonly registration: Registration | null;
@@ -64,7 +64,7 @@ export interface ContainerRequests {
   readonly refusals: ReadonlyMap<string, string>;
 }
 
-/** What programs have reported about the training as a whole. */
+/** Reports of programs about the training as a whole. */
 export interface TrainingReports {
   /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;
@@ -145,7 +145,7 @@ export interface Task {
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
-  /** Null until the executor in the container says hello. */
+  /** Null until the executor in the container sends its Hello. */
   readonly executor: Executor | null;
   /** Containers allocated to the task so far. */
   readonly attempts: number;
@@ -253,7 +253,7 @@ export interface Ending {
 export const LIMITS = {
   /** Rounds of gang forming, or of waiting for a single task, before the job fails. */
   rounds: 3,
-  /** Failures in a row before a program was started; and uncharged failures of a task in total. */
+  /** Failures in a row before a program was started, and uncharged failures in total, after which a task is not restarted. */
   unstarted: 10,
   freeFailures: 200,
   /** Failures on a node after which a role excludes the node. */
@@ -296,7 +296,7 @@ export const LIMITS = {
   forgetMs: 15 * 60_000,
   /** How long a program's death by a signal waits for the cluster to report the cause, if the failure would end the job. */
   truthMs: 3_000,
-  /** How long a later attempt waits for news of a container that the cluster no longer lists. */
+  /** How long a later attempt waits for a report on a container that the cluster no longer lists. */
   unlistedMs: 10_000,
   stderrBytes: 2_048,
   textBytes: 1_024,

@@ -38,7 +38,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     tensorboard: tensorBoardOf(state),
     elastic: elasticOf(state),
     master: null,
-    tasks: state.tasks.filter(isWorthTelling).map((task) => taskStatus(state, task, now)),
+    tasks: state.tasks.filter(isListed).map((task) => taskStatus(state, task, now)),
     orphanedContainers: orphansOf(state, Math.max(now, state.now)),
   };
 }
@@ -123,7 +123,7 @@ function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
 }
 
 /** False for an optional task of an elastic role that never had a container. */
-function isWorthTelling(task: Task): boolean {
+function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }
 

@@ -10,7 +10,7 @@ export function isTensorBoardRole(job: Job, role: Role): boolean {
   return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
 }
 
-/** The tasks that the job currently needs, without TensorBoard. */
+/** The tasks that the job is currently waiting for or running with, except TensorBoard. */
 function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }

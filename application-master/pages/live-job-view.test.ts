@@ -51,7 +51,7 @@ test('the status includes the ApplicationMaster, and is computed once for many v
   expect(await view.scalars()).toEqual({ runs: [], message: 'none' });
 });
 
-test('events of earlier attempts come first, as soon as they can be read', async () => {
+test('events of earlier attempts precede those of this one, as soon as they can be read', async () => {
   let isThere = false;
   const entries = [{ at: 1, event: 'before', role: 'worker', index: 0, containerId: 'container_1_0001_01_000009', node: 'n1:1' }];
   const { view, folder } = await open({

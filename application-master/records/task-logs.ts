@@ -94,7 +94,7 @@ function bounded(tail: number): number {
   return Math.min(MAXIMUM_TAIL_BYTES, Math.max(0, tail));
 }
 
-/** A character that is cut at the beginning counts as skipped. */
+/** Skips the rest of a character that is cut at the beginning, and counts its bytes as skipped. */
 function textOf(bytes: Buffer, offset: number): LogTail {
   let cut = 0;
   while (offset > 0 && cut < Math.min(3, bytes.length) && ((bytes[cut] as number) & 0xc0) === 0x80) {

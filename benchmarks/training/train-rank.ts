@@ -92,7 +92,7 @@ function between(begin: Seconds, end: Seconds): Seconds {
 async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
-    // Not in each step: with running threads the measurement takes long.
+    // Not measured in each step, because reading the CPU time is slow while other threads run.
     if (batch === WARM - 1) {
       begun = now();
     }

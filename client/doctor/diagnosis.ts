@@ -6,7 +6,7 @@ export interface Finding {
   /** `bad`: jobs cannot run. `doubtful`: some jobs cannot. `unknown`: a check that this one depends on is bad. */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;
-  /** The next step for the user; empty if none is needed. */
+  /** What the user should do next; empty if nothing is needed. */
   readonly remedy: string;
 }
 
@@ -24,7 +24,7 @@ export interface Check {
   readonly look: () => Promise<Verdict>;
 }
 
-/** Runs the checks in order and yields each finding as soon as it is available. A check that throws yields a finding too. */
+/** Runs the checks in order and yields each finding as soon as it is available. If a check throws, yields a bad finding. */
 export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Finding, void> {
   const failed = new Set<string>();
   for (const { name, needs, look } of checks) {

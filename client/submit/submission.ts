@@ -10,10 +10,10 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
-/** Two attempts: the job survives a lost node, and a defect does not restart it forever. */
+/** Two attempts, so that the job survives a lost node, but a defect does not restart it forever. */
 const MASTER_ATTEMPTS = 2;
 
-/** The frozen job that containers read, with the locations of its parts on the cluster. */
+/** Returns the frozen job that containers read, with the locations of its parts on the cluster. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
@@ -34,12 +34,12 @@ export function frozenFor(
   });
 }
 
-/** The content of job.json. */
+/** Returns the content of job.json. */
 export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
-/** The application submission for the ResourceManager; `jobFile` is the staged `jobText` of the job. */
+/** Returns the application submission for the ResourceManager. `jobFile` is the staged file with the job's `jobText`. */
 export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;

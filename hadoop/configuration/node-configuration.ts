@@ -29,7 +29,7 @@ export async function configurationOfNode(
     if (own?.['fs.defaultFS'] === undefined) {
       return null;
     }
-    return HadoopConfiguration.fromProperties({ ...nameNodesUnsaid(own, otherwise), ...resourceManagersUnsaid(own, otherwise), ...own });
+    return HadoopConfiguration.fromProperties({ ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise), ...own });
   } catch {
     return null;
   }
@@ -38,20 +38,20 @@ export async function configurationOfNode(
 type Properties = Readonly<Record<string, string>>;
 
 /**
- * For a NameNode given as host and port: the address of its web server, on the same host. For a nameservice, whose hosts no other property
- * names: all properties of `otherwise`.
+ * Returns the NameNode properties that the node lacks. If the node names a NameNode by host and port, they contain only the address of the
+ * web server on that host. If it names a nameservice, whose hosts no other property names, they are all those of `otherwise`.
  */
-function nameNodesUnsaid(own: Properties, otherwise: Properties): Properties {
-  if (says(own, NAME_NODES)) {
+function missingNameNodes(own: Properties, otherwise: Properties): Properties {
+  if (setsAny(own, NAME_NODES)) {
     return {};
   }
-  const said = partOf(otherwise, NAME_NODES);
+  const supplied = partOf(otherwise, NAME_NODES);
   const { defaultFs } = HadoopConfiguration.fromProperties(own);
   const authority = defaultFs.slice('hdfs://'.length);
   if (!defaultFs.startsWith('hdfs://') || !/:\d+$/.test(authority)) {
-    return said;
+    return supplied;
   }
-  const [url = ''] = addressesOf(() => HadoopConfiguration.fromProperties({ ...said, 'fs.defaultFS': defaultFs }).nameNodes(authority));
+  const [url = ''] = addressesOf(() => HadoopConfiguration.fromProperties({ ...supplied, 'fs.defaultFS': defaultFs }).nameNodes(authority));
   const [scheme, address = ''] = url.split('://');
   if (!isSameHost(address, authority)) {
     return {};
@@ -61,21 +61,26 @@ function nameNodesUnsaid(own: Properties, otherwise: Properties): Properties {
     : { 'dfs.namenode.http-address': address };
 }
 
-/** If the node sets only the address where it registers, the ResourceManager runs on that host. */
-function resourceManagersUnsaid(own: Properties, otherwise: Properties): Properties {
-  if (says(own, RESOURCE_MANAGERS)) {
+/**
+ * Returns the ResourceManager properties that the node lacks. If the node sets only the address where it registers, the ResourceManager
+ * runs on that host.
+ */
+function missingResourceManagers(own: Properties, otherwise: Properties): Properties {
+  if (setsAny(own, RESOURCE_MANAGERS)) {
     return {};
   }
-  const said = partOf(otherwise, RESOURCE_MANAGERS);
+  const supplied = partOf(otherwise, RESOURCE_MANAGERS);
   const registersAt = HadoopConfiguration.fromProperties(own).get('yarn.resourcemanager.resource-tracker.address');
   if (registersAt === undefined) {
-    return said;
+    return supplied;
   }
-  const there = Object.entries(said).filter(([key, value]) => /\.webapp\.(https\.)?address$/.test(key) && isSameHost(value, registersAt));
-  return { ...Object.fromEntries(there), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
+  const onThatHost = Object.entries(supplied).filter(
+    ([key, value]) => /\.webapp\.(https\.)?address$/.test(key) && isSameHost(value, registersAt),
+  );
+  return { ...Object.fromEntries(onThatHost), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }
 
-/** An invalid setting in `otherwise` must not discard the node's configuration in favour of the job's. */
+/** Returns an empty list for invalid settings: those of `otherwise` must not discard the node's own configuration. */
 function addressesOf(find: () => readonly string[]): readonly string[] {
   try {
     return find();
@@ -84,7 +89,7 @@ function addressesOf(find: () => readonly string[]): readonly string[] {
   }
 }
 
-function says(properties: Properties, part: RegExp): boolean {
+function setsAny(properties: Properties, part: RegExp): boolean {
   return Object.keys(properties).some((key) => part.test(key));
 }
 

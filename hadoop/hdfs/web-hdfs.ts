@@ -32,7 +32,7 @@ export class WebHdfs {
     return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), user: configuration.secure ? null : user });
   }
 
-  /** null when the path does not exist. */
+  /** Returns null when the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
     const answer = await this.#transport.call('GET', 'GETFILESTATUS', path);
     if ('remote' in answer) {
@@ -79,7 +79,7 @@ export class WebHdfs {
         return found;
       }
       if (typeof remainingEntries !== 'number') {
-        throw notWebHdfs('LISTSTATUS_BATCH has no remainingEntries');
+        throw notWebHdfs('the response to LISTSTATUS_BATCH has no remainingEntries');
       }
     }
   }
@@ -137,14 +137,17 @@ export class WebHdfs {
         }
         if (Number(response.headers['content-length'] ?? 0) > MAXIMUM_READ_BYTES) {
           response.destroy();
-          throw new TonyError('STORAGE_REFUSED', `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, too large to be read at once.`);
+          throw new TonyError(
+            'STORAGE_REFUSED',
+            `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, the limit for a file that is read as a whole.`,
+          );
         }
         return { response, result: await readWhole(response, MAXIMUM_READ_BYTES) };
       },
     });
   }
 
-  /** Writes a file and, by default, creates its parents. Sends the source again after a failure, where it can be read again. */
+  /** Writes a file and, by default, creates its parents. After a failure, sends the source again if it can be reopened. */
   async create(
     path: string,
     data: ByteSource,
@@ -253,7 +256,7 @@ export class WebHdfs {
   ): Promise<{ readonly ofQuota: number | null; readonly ofNames: number | null; readonly ofFileSystem: number | null }> {
     const [summary, status] = await Promise.all([
       this.#transport.call('GET', 'GETCONTENTSUMMARY', path),
-      // Requires Hadoop 3.4 or newer.
+      // GETSTATUS requires Hadoop 3.4 or newer.
       this.#transport.call('GET', 'GETSTATUS', '/'),
     ]);
     const quota = 'json' in summary ? (summary.json.ContentSummary as Record<string, unknown> | undefined) : undefined;

@@ -8,11 +8,11 @@ export interface HttpRequest {
   readonly headers?: OutgoingHttpHeaders;
   /** Aborts the request after this time without a byte in either direction. The total duration is unlimited. */
   readonly idleTimeoutMs: number;
-  /** While it returns true, this process causes the silence (a slow reader or source), and the idle timeout does not apply. */
+  /** Returns true while this process itself causes the silence, as a slow reader or source. The idle timeout does not apply then. */
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Limits the time to connect: a host that is switched off does not respond at all. */
+/** Limits the time to connect, because a host that is switched off does not respond at all. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
@@ -90,7 +90,7 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
     size += chunk.length;
     // Leaving the loop destroys the response and its connection.
     if (size > maximumBytes) {
-      throw new Error(`the answer is larger than ${maximumBytes} bytes`);
+      throw new Error(`the response is larger than ${maximumBytes} bytes`);
     }
     chunks.push(chunk);
   }

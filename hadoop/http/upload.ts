@@ -7,7 +7,7 @@ const PIECE_BYTES = 1024 * 1024;
 
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
-  /** Total length of a stream. */
+  /** Total length of a stream, bytes. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
@@ -38,7 +38,7 @@ export async function upload(
     settled = true;
     wake();
   });
-  // Awaited below; until then a failure must not count as unhandled.
+  // The promise is awaited below; until then a failure must not count as unhandled.
   answer.catch(() => undefined);
 
   /** Resolves when the bytes have left this process, or when the request has a response or has failed. */
@@ -88,7 +88,7 @@ export async function upload(
 }
 
 function wrongLength(promised: number, given: number): TonyError {
-  return new TonyError('INTERNAL', `the uploaded data has ${given} bytes or more instead of ${promised}`);
+  return new TonyError('INTERNAL', `the source yielded at least ${given} bytes instead of ${promised}`);
 }
 
 function* slices(data: Uint8Array): Iterable<Uint8Array> {

@@ -29,11 +29,11 @@ export interface LogFile {
 
 export interface LogPiece {
   readonly bytes: Buffer;
-  /** Position of the first of `bytes` in the file. */
+  /** Position of `bytes` in the file. */
   readonly offset: number;
   /** Current size of the file. */
   readonly size: number;
-  /** The file is complete and `bytes` reaches its end. */
+  /** True if the file is complete and `bytes` reaches its end. */
   readonly complete: boolean;
 }
 
@@ -81,7 +81,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** null when the file does not exist, or does not exist yet. */
+  /** Returns null when the file does not exist or does not exist yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
@@ -197,7 +197,7 @@ export class ContainerLogs {
     }
   }
 
-  /** null when the node is unreachable. */
+  /** Returns null when the node is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});

@@ -31,7 +31,7 @@ export class FrameReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** Buffered bytes of an incomplete frame. */
+  /** The number of buffered bytes of an incomplete frame. */
   get pending(): number {
     return this.#buffered;
   }
@@ -43,7 +43,7 @@ export class FrameReader {
   push(chunk: Buffer): Buffer[] {
     this.#chunks.push(chunk);
     this.#buffered += chunk.length;
-    this.#gatherCrumbs();
+    this.#mergeSmallChunks();
     const frames: Buffer[] = [];
     while (this.#buffered >= LENGTH_BYTES) {
       const length = this.#length();
@@ -59,8 +59,8 @@ export class FrameReader {
     return frames;
   }
 
-  /** Many small chunks occupy more memory than their bytes: adjacent chunks are merged, and each byte is copied only a few times. */
-  #gatherCrumbs(): void {
+  /** Merges small adjacent chunks, which would occupy more memory than their bytes. Each byte is copied only a few times. */
+  #mergeSmallChunks(): void {
     for (;;) {
       const last = this.#chunks.at(-1);
       const before = this.#chunks.at(-2);

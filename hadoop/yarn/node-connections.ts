@@ -87,7 +87,7 @@ export class NodeConnections {
       if (this.#closed) {
         throw closedError();
       }
-      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. Last try at ${outcome.reason}`);
+      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. The last attempt failed: ${outcome.reason}`);
     } finally {
       this.#rounds.delete(round);
       this.#busy--;

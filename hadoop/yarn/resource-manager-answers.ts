@@ -42,7 +42,7 @@ export interface Application {
   /** ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** The log URL of the ApplicationMaster's current container; below, the web address of its node. */
+  /** The log URL of the ApplicationMaster's current container. `amNodeHttp` is the web address of its node. */
   readonly amContainerLogs: string | null;
   readonly amNodeHttp: string | null;
   readonly allocatedMb: number;

@@ -220,13 +220,15 @@ export class ResourceManager {
         throw refusal(response.status, response.data, request);
       }
       const { clusterInfo } = checked(schema, parsedJson(response.data));
-      return clusterInfo.haState === 'ACTIVE' ? { result: clusterInfo } : { again: `it is ${clusterInfo.haState}` };
+      return clusterInfo.haState === 'ACTIVE'
+        ? { result: clusterInfo }
+        : { again: `this ResourceManager is in state ${clusterInfo.haState}` };
     });
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. null when no ApplicationMaster can respond: it has not
-   * registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
+   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null when no ApplicationMaster can respond: it has
+   * not registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
     parseApplicationId(id);
@@ -260,7 +262,7 @@ export class ResourceManager {
       // A starting ResourceManager responds before it has loaded its applications.
       const state = await this.#haState(address);
       if (state !== null && state !== 'ACTIVE') {
-        return { again: `it is ${state}` };
+        return { again: `this ResourceManager is in state ${state}` };
       }
       if (status === 404) {
         // The ResourceManager may have become active between the two requests.
@@ -276,7 +278,7 @@ export class ResourceManager {
     });
   }
 
-  /** null when the response lacks the state. */
+  /** Returns null when the response lacks the state. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {
@@ -297,7 +299,7 @@ export class ResourceManager {
     if ('result' in ended) {
       return ended.result;
     }
-    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
   }
 
   /** Makes one attempt at one address. */
@@ -314,7 +316,7 @@ export class ResourceManager {
         // Includes the time to connect, which axios's own timeout does not.
         signal: AbortSignal.timeout(timeoutMs),
       });
-      return isStandby(response, request.path) ? { again: 'it is a standby' } : { response };
+      return isStandby(response, request.path) ? { again: 'this ResourceManager is a standby' } : { response };
     } catch (error) {
       return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
     }
@@ -345,7 +347,7 @@ function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notResourceManager('its answer is not JSON');
+    throw notResourceManager('its response is not JSON');
   }
 }
 

@@ -5,7 +5,7 @@ import { type Browser, chromium } from 'playwright-core';
 /** Names under which distributions install Chromium. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-export const NO_BROWSER = `no browser: none of ${NAMES.join(', ')} is in PATH; install chromium, or name one in CHROMIUM`;
+export const NO_BROWSER = `no browser found: PATH contains none of ${NAMES.join(', ')}; install chromium, or set CHROMIUM to the path of a browser`;
 
 /** Disables the browser's own network traffic: tests use loopback only. */
 const QUIET = [

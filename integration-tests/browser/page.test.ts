@@ -120,7 +120,7 @@ describe('the job’s page', () => {
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[2]));
     await page.getByLabel('Scale').selectOption('log');
-    await page.getByLabel('Over').selectOption('wall');
+    await page.getByLabel('X axis').selectOption('wall');
     await plot.hover({ position: { x: 300, y: 100 } });
     await expect.poll(() => chart.locator('.at').textContent()).toMatch(/^\d\d:\d\d:\d\d$/);
     expect(complaints).toEqual([]);
@@ -143,7 +143,7 @@ describe('the job’s page', () => {
 
   test('shows why the job waits', async (context) => {
     const { page } = await shown(context, waitingScene());
-    expect(await page.locator('.alert').innerText()).toContain('queue research is full: it has room for 0 yarn.io/gpu');
+    expect(await page.locator('.alert').innerText()).toContain('queue research has too little room left: 0 yarn.io/gpu');
   });
 
   test('announces the state of the job, and stops polling when the job has ended', async (context) => {
@@ -151,7 +151,7 @@ describe('the job’s page', () => {
     const { page } = await shown(context, scene);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`asked ${new URL(request.url()).pathname}`));
-    // The response headers, which arrive before the page can send a further request because of the response.
+    // This event fires when the response headers arrive, before the page can send its next request.
     page.on('response', (response) => seen.push(`answered ${new URL(response.url()).pathname}`));
     const announced = page.locator('[aria-live=polite]').first();
     expect(await announced.textContent()).toBe('State of the job: running.');
@@ -189,7 +189,7 @@ describe('the job’s page', () => {
   test('does not follow a redirect to another site, and reports it', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
-    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('leads elsewhere by now');
+    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('now leads elsewhere');
     expect(complaints.filter((complaint) => complaint.startsWith('request to another origin'))).toEqual([]);
   });
 
@@ -204,7 +204,7 @@ describe('the job’s page', () => {
     expect(await text.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight)).toBeLessThan(3);
     await page.getByRole('button', { name: 'Show more' }).click();
     await expect.poll(() => text.textContent()).toMatch(/^line 0\n/);
-    await page.getByLabel('Lines with').fill('line 1234');
+    await page.getByLabel('Lines containing').fill('line 1234');
     await expect
       .poll(() => text.textContent())
       .toBe(['line 1234', ...Array.from({ length: 10 }, (_, digit) => `line 1234${digit}`)].join('\n'));
@@ -241,7 +241,7 @@ test.for(['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs/worker:0
   },
 );
 
-describe('the job’s page, by keyboard alone,', () => {
+describe('the job’s page, without a mouse,', () => {
   test('moves a visible focus through all controls', async (context) => {
     const { page } = await shown(context, failedScene(), '#tasks');
     const focused = () => page.evaluate<[string, boolean]>(FOCUSED);
@@ -334,7 +334,7 @@ test('the job’s page weighs less than 70 kB', () => {
 
 // Expressions that run in the page, as strings: this project's tests compile without DOM types.
 
-/** The focused element, and whether its focus is visible. */
+/** Returns the name of the focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
   const element = document.activeElement;
   if (element === null || element === document.body) return ['', false];

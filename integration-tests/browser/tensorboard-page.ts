@@ -18,7 +18,8 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
 }
 
 /**
- * A worker draws the curve on a canvas, so the curve can only be read from pixels. Returns the share of the chart's columns that contain
+ * A web worker draws the curve on a canvas, so the curve can only be read from pixels. Returns the share of the chart's columns that
+ * contain
  * a pixel of a colour (the grid is grey).
  */
 export async function drawnColumns(page: Page, card: Locator): Promise<number> {

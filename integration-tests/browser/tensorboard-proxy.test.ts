@@ -103,7 +103,7 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
   return started;
 }
 
-/** A page, and the errors that occurred in it. */
+/** Opens a page; returns it with the list of errors that occur in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   // Many tests may run on this machine at the same time.

@@ -119,7 +119,7 @@ it('waits on one connection while the feed has no room, and then sends everythin
   expect(reads).toBe(1);
 });
 
-it('closes while it is still looking for the job', async () => {
+it('the writer can be closed before it has found the job', async () => {
   const { address } = await openFeeds();
   let found = (_address: FeedAddress): void => {};
   const writer = newWriter('p', () => new Promise((resolve) => (found = resolve)));

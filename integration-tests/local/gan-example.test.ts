@@ -6,7 +6,7 @@ import { ROOT, runCommand, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
 interface Outcome {
-  /** The last line of each worker: the end of its training. */
+  /** The last line that each worker printed; it reports the result of the training. */
   readonly lines: readonly string[];
   readonly events: string;
 }

@@ -121,5 +121,5 @@ test('history serve rejects --auth simple on a cluster with Kerberos', async () 
   const local = await runCommand(['history', 'serve', '--auth', 'simple', '--local'], { env: { HOME: folder } });
   expect(local).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--auth simple works only with the histories of a cluster') });
   const port = await runCommand(['history', 'serve', '--port', '70000', '--local'], { env: { HOME: folder } });
-  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port wants a whole number') });
+  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port requires a whole number') });
 });

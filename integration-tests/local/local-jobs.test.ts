@@ -29,12 +29,12 @@ interface Job {
   readonly id: string;
   readonly out: string;
   readonly paths: ReturnType<typeof localPaths>;
-  /** The pid of a program. */
+  /** Waits until the task's program of a generation has started; returns its pid. */
   pid(task: string, generation: number): Promise<number>;
   ran(task: string, generation: number): boolean;
   go(): void;
   status(): Promise<JobStatus>;
-  /** The process of the task's current container. */
+  /** Returns the pid of the executor in the task's current container. */
   executor(role: string, index: number): Promise<number>;
   final(): Promise<JobStatus>;
   /** Waits until no process of the job remains. */
@@ -150,7 +150,7 @@ async function succeeds(job: Job): Promise<JobStatus> {
 }
 
 describe('a job on this machine', () => {
-  test('runs to its end, and leaves its history and no processes', async () => {
+  test('runs to its end, leaves its history, and leaves no processes', async () => {
     const job = await startJob();
     await bothRun(job, 1);
     const status = await job.status();
@@ -251,7 +251,7 @@ describe('a job on this machine', () => {
     ]);
   });
 
-  test('gets its second attempt from the client that follows it when the ApplicationMaster is killed', async () => {
+  test('is continued by a second attempt, which the following client starts, when the ApplicationMaster is killed', async () => {
     const { command, ...job } = await startJob({ attached: true });
     const programs = await bothRun(job, 1);
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
@@ -276,7 +276,7 @@ describe('a job on this machine', () => {
     expect((await succeeds(job)).generations).toBe(2);
   });
 
-  test('ends with all of its processes when it is killed', async () => {
+  test('leaves no processes when it is killed', async () => {
     const job = await startJob();
     const programs = await bothRun(job, 1);
     const { pid } = JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number };

@@ -108,7 +108,7 @@ describe('the runtime', () => {
     );
   });
 
-  it('does not exist after a build that was killed', async () => {
+  it('does not exist after a killed build', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     // In its own process group, because a terminal or a shutdown ends a whole process group.
@@ -135,7 +135,7 @@ describe('the runtime', () => {
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/the runtime cannot be built in .*\n.*TONY_CACHE_DIR/),
+      stderr: expect.stringMatching(/cannot build the runtime in .*\n.*TONY_CACHE_DIR/),
     });
   });
 

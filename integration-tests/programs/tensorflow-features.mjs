@@ -1,4 +1,4 @@
-// @ts-nocheck: what a user writes, in plain JavaScript; and tfjs-node, with its types, need not be installed here
+// @ts-nocheck: this file is plain JavaScript, like a user's program, and tfjs-node with its types may not be installed
 /**
  * Checks each tfjs-node feature that training needs by its result: prints `NAME ok` or `NAME: <the error>` for each, then `done`.
  * The images are vertical (0) or horizontal (1) lines in deterministic noise: a model that learns distinguishes them.

@@ -10,19 +10,19 @@ import type { CheckpointThread } from './checkpoint-thread.ts';
 const HELD = '.held';
 const BEST = 'best.json';
 const END = 'end.json';
-/** How long `setEndNow` blocks an exiting process. */
+/** The maximum time, in ms, for which `setEndNow` blocks an exiting process. */
 const END_NOW_MS = 10_000;
 
 /**
- * What processes record beside the checkpoints of a folder: the best one (best.json), those that tasks are reading (.held), and that no
- * further one follows (end.json).
+ * The marks that processes write beside the checkpoints of a folder: which one is the best (best.json), which ones tasks are reading
+ * (.held), and whether the program has ended (end.json).
  */
 export class CheckpointMarks {
   readonly #storage: Storage;
   readonly #dir: string;
   readonly #openThread: () => CheckpointThread | null;
 
-  /** @param openThread returns the thread that writes for an exiting process. */
+  /** @param openThread returns the thread that writes on behalf of an exiting process. */
   constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null) {
     this.#storage = storage;
     this.#dir = dir;
@@ -40,14 +40,14 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint as the best one, in place of the previous best.
-   * @returns false, without a change, if the checkpoint no longer exists.
+   * Protects a checkpoint as the best one, instead of the previous best.
+   * @returns false, and changes nothing, if the checkpoint no longer exists.
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);
     const before = await this.#readIfThere(uri);
     await this.#storage.write(uri, encodeBest(best));
-    if (await this.#isThere(best.step)) {
+    if (await this.#exists(best.step)) {
       return true;
     }
     await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
@@ -65,7 +65,7 @@ export class CheckpointMarks {
     await this.#storage.write(this.#endUri, encodeEnd(applicationId));
   }
 
-  /** Synchronous `setEnd` for a process that is exiting. @returns whether the mark was written. */
+  /** Like `setEnd`, but synchronous, for a process that is exiting. @returns whether the mark was written. */
   setEndNow(applicationId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
@@ -78,7 +78,7 @@ export class CheckpointMarks {
     }
   }
 
-  /** Removes an earlier program's end mark, because training continues. */
+  /** Removes the end mark of an earlier program. Call it when training begins. */
   async clearEnd(): Promise<void> {
     if ((await this.#storage.stat(this.#endUri)) !== null) {
       await this.#storage.remove(this.#endUri);
@@ -97,12 +97,12 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
+   * Protects a checkpoint while `holder` reads it: until `release`, or until the holder's next `hold`.
    * @returns false if the checkpoint no longer exists.
    */
   async hold(holder: string, step: number): Promise<boolean> {
     await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
-    if (await this.#isThere(step)) {
+    if (await this.#exists(step)) {
       return true;
     }
     await this.release(holder);
@@ -118,7 +118,7 @@ export class CheckpointMarks {
     return joinUri(this.#dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
   }
 
-  async #isThere(step: number): Promise<boolean> {
+  async #exists(step: number): Promise<boolean> {
     return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
   }
 

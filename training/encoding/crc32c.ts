@@ -1,7 +1,8 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k gives a byte's contribution to the sum when k bytes
- * follow it, so the module processes sixteen bytes at a time ("slicing"). This sum limits the speed of reading records, so a WebAssembly
- * module computes it, more than twice as fast as JavaScript. Without WebAssembly (`node --jitless`), and for a few bytes, JavaScript does.
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k contains a byte's contribution to the checksum when
+ * k bytes follow it, so that sixteen bytes can be processed at a time ("slicing"). The checksum limits the speed of reading records. A
+ * WebAssembly module therefore computes it, more than twice as fast as JavaScript. JavaScript computes it without WebAssembly (`node
+ * --jitless`), and for small numbers of bytes.
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -15,7 +16,7 @@ const WINDOW_AT = TABLES * TABLE_BYTES;
 const WINDOW_BYTES = 1024 * 1024 - WINDOW_AT;
 const PAGE_BYTES = 64 * 1024;
 
-/** For fewer bytes, copying them to the module costs more time than it saves. */
+/** For fewer bytes than this, copying them to the module costs more time than it saves. */
 const LEAST_BYTES = 64;
 
 const TABLE = createTables();
@@ -89,9 +90,9 @@ interface Kernel {
   update(crc: number, at: number, to: number): number;
 }
 
-/** undefined until first used; null without WebAssembly. */
+/** undefined before the first use; null without WebAssembly. */
 let kernel: Kernel | null | undefined;
-/** Identifies the `maskedSumsOf` function whose bytes are in the window. */
+/** Identifies the function from `maskedSumsOf` whose bytes are in the window. */
 let owner: object | null = null;
 
 function kernelOf(wasm: WebAssemblyApi | undefined): Kernel | null {
@@ -109,7 +110,7 @@ function theKernel(): Kernel | null {
   return kernel;
 }
 
-/** The CRC-32C of `bytes` from `start` to `end`. */
+/** Returns the CRC-32C of `bytes` from `start` to `end` (exclusive). */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const module = end - start < LEAST_BYTES ? null : theKernel();
   if (module === null) {
@@ -125,7 +126,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** The same in plain JavaScript. */
+/** Computes the same as `crc32c`, in plain JavaScript. */
 export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const table = TABLE;
   let crc = -1;
@@ -148,14 +149,17 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
   return ~crc >>> 0;
 }
 
-/** The sum as TFRecord files store it: rotated, plus a constant, because a CRC of data that contains its own CRC is degenerate. */
+/**
+ * Returns the CRC-32C as TFRecord files store it: rotated and with a constant added, because the CRC of data that contains CRCs would be
+ * weak.
+ */
 export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   return masked(crc32c(bytes, start, end));
 }
 
 /**
- * Returns a function that computes masked sums of parts of `bytes`. For many parts of one buffer it is faster than maskedCrc32c, because it
- * copies the buffer to the module only once. The bytes must not change while the function is in use.
+ * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, it is faster than maskedCrc32c,
+ * because it copies the buffer to the module only once. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
   const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : theKernel();

@@ -58,7 +58,7 @@ describe('a server rejects', () => {
       code: 'RING_JOIN_FAILED',
       message: expect.stringMatching(message),
     });
-    expect(told.mock.calls.some(([text]) => String(text).includes('was turned away'))).toBe(true);
+    expect(told.mock.calls.some(([text]) => String(text).includes('rejected a connection'))).toBe(true);
     await expect(open(worker(0))).resolves.toBeDefined();
   });
 

@@ -183,7 +183,7 @@ function fromList(type: number, field: Field): number | null {
 }
 
 function singleVarint(bytes: Buffer): number | null {
-  // Decoded as a field with an arbitrary number.
+  // The bytes are decoded as a field with an arbitrary number.
   const fields = [...fieldsOf(Buffer.concat([Buffer.of(0x08), bytes]))];
   return fields.length === 1 ? (fields[0]?.varint ?? null) : null;
 }

@@ -138,12 +138,12 @@ export class TensorBoard {
         this.#become('unavailable', pythons);
       } else {
         this.#mirror?.start();
-        await Promise.race([this.#mirror?.firstLook, pause(FIRST_COPY_MS, this.#closing.signal)]);
+        await Promise.race([this.#mirror?.initialCopy, pause(FIRST_COPY_MS, this.#closing.signal)]);
         await this.#keepRunning(pythons);
       }
     } catch (error) {
-      this.#options.log.error({ error: messageOf(error) }, 'TensorBoard cannot be kept running');
-      this.#become('unavailable', `TensorBoard cannot be kept running: ${messageOf(error)}`);
+      this.#options.log.error({ error: messageOf(error) }, 'TensorBoard failed and will not be restarted');
+      this.#become('unavailable', `TensorBoard failed and will not be restarted: ${messageOf(error)}`);
     }
   }
 
@@ -173,7 +173,7 @@ export class TensorBoard {
       }
       failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
       const pauseMs = backoffMs(failures, BACKOFF);
-      this.#become('starting', `${end.sentence} It is started again in ${Math.round(pauseMs / 1000)} s.`);
+      this.#become('starting', `${end.sentence} It will be restarted in ${Math.round(pauseMs / 1000)} s.`);
       await pause(pauseMs, signal);
     }
   }
@@ -200,7 +200,7 @@ export class TensorBoard {
     return end;
   }
 
-  /** Ends a TensorBoard that no longer answers, so that it is restarted. */
+  /** Kills a TensorBoard that no longer responds, so that it is restarted. */
   async #watch(server: ServerProcess): Promise<void> {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {

@@ -247,7 +247,7 @@ export class Master implements Endpoint {
     }
     const without = awaitedTasks(this.state).filter((task) => task.role !== role && !isOver(task) && task.container === null);
     if (without.length > 0) {
-      violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
+      violate(this.#world, `${role.name} is requested while ${without.map(nameOf).join(', ')} had no container`);
     }
   }
 
@@ -282,7 +282,7 @@ export class Master implements Endpoint {
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
     const self = this.state.tasks.find((task) => task.container?.id === action.containerId);
     if (self === undefined) {
-      violate(this.#world, `${action.containerId} is started for no task`);
+      violate(this.#world, `${action.containerId} is started although it has no task`);
     } else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
       violate(this.#world, `${action.containerId} is started before it is saved`);
     } else if (inGang(self) && (durable?.generation ?? 0) < action.generation) {
@@ -310,7 +310,7 @@ export class Master implements Endpoint {
       const givenUp = this.state.tasks.filter((task) => task.role.name === role.name && isGivenUp(task)).length;
       const least = role.instances - (this.#options.frozen.job.success === 'chief' ? givenUp : 0);
       if (own.length < least || own.length > role.maxInstances) {
-        violate(this.#world, `${what} with ${own.length} of ${role.name}`);
+        violate(this.#world, `${what} with ${own.length} tasks of role ${role.name}`);
       }
       if (role.servesParameters && own.some(({ port }) => port === 0)) {
         violate(this.#world, `${what} without the address of a server`);

@@ -9,7 +9,7 @@ const [first = 1, last = first] = (process.env.SEED ?? process.env.DAYS ?? '1-10
 const BATCH = 1_000;
 const batches = Array.from({ length: Math.ceil((last - first + 1) / BATCH) }, (_, at) => first + at * BATCH);
 
-describe('the job machine keeps its invariants in simulated failures', () => {
+describe('the job machine keeps its invariants under simulated failures', () => {
   it.each(batches)('from seed %i', { timeout: 120_000 }, (from) => {
     for (let seed = from; seed < Math.min(from + BATCH, last + 1); seed++) {
       const { violations } = simulate(seed);

@@ -218,7 +218,7 @@ class Day {
       return;
     }
     if (this.#finished === null) {
-      violate(this.#world, `no end after ${LIMIT_MS / 60_000} minutes`);
+      violate(this.#world, `the job has not ended after ${LIMIT_MS / 60_000} minutes`);
       return;
     }
     judge({

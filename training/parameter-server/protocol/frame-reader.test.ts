@@ -72,7 +72,7 @@ test('frames are read unchanged from chunks of any size', () => {
 
 test('invalid bytes stop the reader, and later bytes are ignored', () => {
   for (const [bytes, reason] of [
-    [Buffer.from('GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n'), 'sent something that is no frame'],
+    [Buffer.from('GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n'), 'sent data that is not a frame'],
     [encodeFrame('ask', 1, Buffer.from('{"a":'), 0), /JSON/],
   ] as const) {
     const { reader: under, frames, broken } = reader();

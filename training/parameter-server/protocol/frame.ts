@@ -40,7 +40,7 @@ export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyB
 export function decodeFrame(bytes: Uint8Array): Frame | { readonly refusal: string } {
   const header = HEADER.decode(bytes);
   if (header === null) {
-    return { refusal: 'sent something that is no frame' };
+    return { refusal: 'sent data that is not a frame' };
   }
   const [id = 0, headBytes = 0, bodyBytes = 0] = header.fields;
   if (headBytes > MAX_HEAD_BYTES) {

@@ -484,7 +484,7 @@ describe('checkpoints', () => {
     const worker = second.worker(0);
     const history = await fitModel(worker, trained, data, { epochs: 3, batchSize: 16 });
     expect(history.steps).toBe(24);
-    expect(worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/training goes on from .*step-10, step 10/) });
+    expect(worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/training resumes from .*step-10, step 10/) });
     expect(worker.reports).toContainEqual({ type: 'checkpoint', step: 24 });
     expect(distance(flat(trained), flat(undisturbed))).toBe(0);
   });

@@ -38,7 +38,7 @@ export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replac
 /** The interval at which waiting workers are told that the server is alive. */
 export const HOLD_MS = 5000;
 /** The maximum number of connections in their handshake. */
-const MAX_STRANGERS = 64;
+const MAX_UNAUTHENTICATED = 64;
 /** The maximum number of unfinished runs of one program: calls of `fit`, loops, and the custom steps between them. */
 const MAX_RUNS = 64;
 /** The number of ended runs to keep: a worker that is replaced later passes through them again. */
@@ -65,11 +65,11 @@ export class ParameterServer {
     this.#handshakes = new IncomingHandshakes({
       key: serverKey(key).reveal(),
       expected: { generation, worldSize, from: null, to: index },
-      most: MAX_STRANGERS,
+      most: MAX_UNAUTHENTICATED,
       onAccepted: (socket, rank) => this.#serve(socket, rank),
-      onRefused: (address, reason) => process.stderr.write(`tony-ts: ${address} was turned away: ${reason}\n`),
+      onRefused: (address, reason) => process.stderr.write(`tony-ts: rejected a connection: ${address} ${reason}\n`),
     });
-    server.on('connection', this.#handshakes.greet);
+    server.on('connection', this.#handshakes.accept);
     this.#holding = setInterval(() => {
       for (const session of this.#sessions.values()) {
         session.holdWaiting();
