@@ -19,7 +19,7 @@ export interface Container {
 
 export interface ProgramExit {
   readonly generation: Generation;
-  /** -1 if the program was ended by a signal. */
+  /** -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;

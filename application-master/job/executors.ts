@@ -144,7 +144,7 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
     event.phase === 'idle' &&
     program === null
   ) {
-    // A replacement. It starts once its predecessor has ended.
+    // This executor is for a replacement, which starts once its predecessor has ended.
     if (event.generation !== 0 && event.generation !== generation) {
       failTask(transition, slot, { kind: 'inconsistent' });
     }
@@ -365,8 +365,8 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
 }
 
 /**
- * Records that the container's executor was heard, and returns the slot of its task; null if the container has no task or its executor has
- * not registered.
+ * Records that the container's executor has sent a message, and returns the slot of its task; null if the container has no task or its
+ * executor has not registered.
  */
 function heard(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);

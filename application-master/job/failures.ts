@@ -14,7 +14,7 @@ export interface Failure {
   /** The task before the failure. */
   readonly task: Task;
   readonly cause: Cause;
-  /** What the history and the status record of it. */
+  /** The facts about the failure that the history and the status record. */
   readonly facts: TaskFailure;
   /** True if the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
@@ -255,7 +255,7 @@ export function whyNotRestarted(
   }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
-  // A bug that hits one task after the other must not use up all tasks of an elastic role.
+  // A bug that hits one task after another must not use up all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
   const together = { kind: 'job', text: `failed, as did the ${inVain} generations before, without a new checkpoint` } as const;

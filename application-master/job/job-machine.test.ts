@@ -540,7 +540,7 @@ describe('a failing program', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not make the failure of a container outside its generation free of charge', () => {
+  it('does not prevent a charge for the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -668,7 +668,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
   });
 
-  it('may explain a fatal signal shortly after it, before the signal fails the job', () => {
+  it('explains a fatal signal if it is reported shortly after, before the signal fails the job', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });

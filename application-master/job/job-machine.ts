@@ -185,7 +185,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
 }
 
 /**
- * The time that a job is held counts neither as waiting for containers nor toward the job's run time. A job that was already running before
+ * Time for which a job is held does not count as waiting for containers or as run time. A job that was already running before
  * this attempt keeps its start time.
  */
 function admitted(transition: Transition): void {

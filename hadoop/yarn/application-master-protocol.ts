@@ -359,7 +359,7 @@ export class ApplicationMasterClient {
     if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
       this.#ledger = forgetReleases(this.#ledger, request.releases);
     } else if (error.is('InvalidResourceBlacklistRequestException') && request.avoid.length > 0) {
-      this.#ledger = avoid(this.#ledger, this.#ledger.toldAvoided);
+      this.#ledger = avoid(this.#ledger, this.#ledger.sentAvoided);
     } else {
       return false;
     }

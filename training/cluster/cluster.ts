@@ -21,7 +21,7 @@ import type { LoopOptions } from '../fit/loop-options.ts';
 import { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
-import { unsupportedWithServers, type ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
+import { type ParameterServerWorker, unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
 import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';

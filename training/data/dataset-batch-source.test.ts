@@ -456,7 +456,7 @@ describe('fit', () => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);
     };
     await refused(examplesOf(folder).batch(4), { batchSize: 4 }, /is already batched/);
-    await refused(fromArray([1, 2]), {}, /are not \{ xs, ys \}/);
+    await refused(fromArray([1, 2]), {}, /do not have the form \{ xs, ys \}/);
     await refused(fromArray([{ xs: 'a', ys: 1 }]), {}, /not batches of numbers/);
     await refused({ x: tf.ones([3, 3]), y: tf.ones([3, 1]) }, { stepsPerEpoch: 2 }, /stepsPerEpoch/);
     await refused(tfrecords(join(folder, 'none-*')), {}, /no file matches/);

@@ -99,7 +99,7 @@ describe('TFRecord files', () => {
     const whole = encodeTfRecord(new Uint8Array(2000));
     expect(() => parse([whole.subarray(0, 20)])).toThrow('a record of 2000 bytes extends beyond the end of the file');
     expect(() => parse([whole.subarray(0, 20)], { end: Number.POSITIVE_INFINITY, maxRecordBytes: 1000 })).toThrow(/maxRecordBytes/);
-    expect(() => parse([lie(2 ** 60)])).toThrow(/no TFRecord file/);
+    expect(() => parse([lie(2 ** 60)])).toThrow(/not a TFRecord file/);
   });
 
   test('yield all records that do not exceed the maximum length, however they are divided into chunks', () => {

@@ -229,7 +229,7 @@ describe('steps', () => {
 describe('options of fit', () => {
   const attempt = (options: FitOptions, data = examples(8)) => fitTogether([classifier(tf.train.sgd(0.1))], data, options);
 
-  test('are rejected by name if their values are invalid', async () => {
+  test('are rejected, with an error that names them, if their values are invalid', async () => {
     const held = examples(4);
     await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/cannot be combined/);
     await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
@@ -239,8 +239,8 @@ describe('options of fit', () => {
     await expect(attempt({ accumulate: 0 })).rejects.toThrow(/accumulate is 0/);
     await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch is -1/);
     await expect(attempt({ clipNorm: -1 })).rejects.toThrow(/clipNorm is -1/);
-    await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returns NaN for step 0/);
-    await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/says undefined for class 2; each of the 3 classes/);
+    await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returned NaN for step 0/);
+    await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/has undefined for class 2; each of the 3 classes/);
     await expect(attempt({ classWeight: { output: { 0: 1 } } })).rejects.toThrow(/classWeight is for output; the model's outputs are/);
     await expect(attempt({ sampleWeight: tf.ones([3]) })).rejects.toThrow(/different numbers of examples: 8, 3/);
     const rows = fromArray([{ xs: new Float32Array(4), ys: new Float32Array(3) }]);

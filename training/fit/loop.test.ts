@@ -340,7 +340,7 @@ describe('a loop rejects', () => {
 
   test('the same variable under two names', async () => {
     const trained = variable();
-    await expect(attempt({ variables: { one: trained, two: trained } })).rejects.toThrow('names variable/two twice');
+    await expect(attempt({ variables: { one: trained, two: trained } })).rejects.toThrow('contains the variable variable/two twice');
   });
 });
 

@@ -219,7 +219,7 @@ export class Executor {
     }
   }
 
-  /** Ends its program and itself. */
+  /** Ends the program and this executor. */
   leave(status: number): void {
     if (!this.alive || this.frozen) {
       return;
@@ -237,7 +237,7 @@ export class Executor {
     this.options.exit(status);
   }
 
-  /** Killed from outside, together with its program. */
+  /** Something outside kills the executor together with its program. */
   die(): void {
     this.alive = false;
     this.#endProgram('SIGKILL', false);

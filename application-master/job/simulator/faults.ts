@@ -6,7 +6,7 @@ import { trace, type World } from './world.ts';
 
 export interface Fault {
   readonly name: string;
-  /** Running tasks must not be affected. */
+  /** True if the fault must not affect running tasks. */
   readonly harmless?: true;
   readonly strike: () => void;
 }

@@ -20,7 +20,7 @@ export interface FinishedDay {
   readonly killed: boolean;
   /** No fault has harmed a task. */
   readonly calm: boolean;
-  /** Crashes of the ApplicationMaster before training began. */
+  /** Crashes of the ApplicationMaster while the training made no progress. */
   readonly earlyCrashes: number;
 }
 
@@ -28,7 +28,7 @@ export interface FinishedDay {
 export function judge(day: FinishedDay): void {
   judgeContainers(day);
   judgeBudgets(day);
-  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by somebody')) {
+  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by a user')) {
     violate(day.world, 'killed although no user killed it');
   }
   if (day.result.state === 'FAILED') {

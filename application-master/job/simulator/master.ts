@@ -123,7 +123,7 @@ export class Master implements Endpoint {
     this.#world.timeline.after(ms, () => {
       const late = this.#stalled ?? [];
       this.#stalled = null;
-      // Timers fire before sockets are read.
+      // After a stall, expired timers may fire before sockets are read.
       if (this.#world.random.chance(0.5)) {
         this.dispatch({ type: 'tick' });
       }
@@ -135,7 +135,7 @@ export class Master implements Endpoint {
 
   crash(): void {
     this.alive = false;
-    // Reports delivered to this attempt are not repeated.
+    // The cluster does not repeat reports that it has delivered to this attempt.
     for (const news of this.#stalled ?? []) {
       if (news.type === 'container-ended') {
         this.#world.charges++;

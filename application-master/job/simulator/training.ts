@@ -41,7 +41,7 @@ export class Training {
   readonly #alone: ReadonlyMap<string, number>;
   readonly #alive = new Set<Program>();
   #saved = 0;
-  /** When the current run began to make progress; null while no run does. */
+  /** When the current period of progress began; null while the training makes none. */
   #since: number | null = null;
   #runs = 0;
   /** The generation that is making progress. */
@@ -134,7 +134,7 @@ export class Training {
     return Math.floor(this.#done() / CHECKPOINT_MS);
   }
 
-  get gettingOn(): boolean {
+  get isProgressing(): boolean {
     return this.#since !== null;
   }
 

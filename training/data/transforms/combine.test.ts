@@ -30,8 +30,8 @@ describe('zip', () => {
 
   test('combines batches only with batches', async () => {
     const dataset = fromArray(numbers(10));
-    expect(() => zip([dataset, dataset.batch(2)])).toThrow('batches');
-    expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batches');
+    expect(() => zip([dataset, dataset.batch(2)])).toThrow('batched and unbatched');
+    expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batched and unbatched');
     expect(() => zip([])).toThrow('at least one dataset');
     expect(zip([dataset.batch(2), dataset.batch(2)]).isBatched).toBe(true);
   });
