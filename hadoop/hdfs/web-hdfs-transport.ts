@@ -33,7 +33,7 @@ export interface Transfer<T> {
   /** Sends the request to the DataNode's URL, which may contain a token and must never be printed. */
   readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
   /** Called before a failed transfer is repeated. May throw to prevent the repetition. */
-  readonly beforeRepeat?: (reason: string) => void;
+  readonly beforeRepeat?: (reason: string) => void | Promise<void>;
 }
 
 /**
@@ -104,7 +104,7 @@ export class WebHdfsTransport {
       }
       const outcome = await this.#interpret(path, successes, () => send(this.#http, found.result, this.#idleTimeoutMs));
       if ('again' in outcome) {
-        beforeRepeat?.(outcome.again);
+        await beforeRepeat?.(outcome.again);
       }
       return outcome;
     });

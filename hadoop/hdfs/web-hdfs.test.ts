@@ -228,6 +228,30 @@ describe('writing a file', () => {
     expect(tries).toBe(3);
   });
 
+  test('names the quota when the response that rejected a long stream was lost', async () => {
+    const address = await cluster('json', async (request, response) => {
+      let received = 0;
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        received += chunk.length;
+        if (received > 1) {
+          request.destroy();
+          return;
+        }
+      }
+      const RemoteException = { exception: 'DSQuotaExceededException', message: 'The DiskSpace quota is exceeded' };
+      response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify({ RemoteException }));
+    });
+    async function* source(): AsyncIterable<Buffer> {
+      for (;;) {
+        yield Buffer.alloc(500_000);
+      }
+    }
+    await expect(client([address]).create('/a', source(), { overwrite: true, permission: 0o644 })).rejects.toMatchObject({
+      code: 'STORAGE_FULL',
+      message: expect.stringContaining('quota'),
+    });
+  });
+
   test('fails when the connection breaks during a stream that cannot be reopened', async () => {
     const address = await cluster('json', async (request) => {
       await once(request, 'data');

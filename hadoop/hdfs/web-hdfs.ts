@@ -14,6 +14,15 @@ export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
 
 const MAXIMUM_READ_BYTES = 1024 * 1024 * 1024;
 
+export interface CreateOptions {
+  readonly overwrite: boolean;
+  readonly makeParents?: boolean | undefined;
+  readonly permission: number;
+  /** Length of the data, bytes, if known. */
+  readonly length?: number | undefined;
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
 /**
  * An HDFS file system, accessed through its REST interface
  * (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
@@ -148,40 +157,47 @@ export class WebHdfs {
   }
 
   /** Writes a file and, by default, creates its parents. After a failure, sends the source again if it can be reopened. */
-  async create(
+  async create(path: string, data: ByteSource, options: CreateOptions): Promise<void> {
+    await this.#put(path, data, options, async (reason) => {
+      if (canBeSentAgain(data)) {
+        return;
+      }
+      const interrupted = new TonyError(
+        'HDFS_UNREACHABLE',
+        `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
+      );
+      // A DataNode that rejects an upload closes the connection, and its response may be lost. A single byte reveals such a rejection.
+      await this.#put(path, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
+        throw interrupted;
+      });
+      throw interrupted;
+    });
+  }
+
+  async #put(
     path: string,
     data: ByteSource,
-    options: {
-      readonly overwrite: boolean;
-      readonly makeParents?: boolean | undefined;
-      readonly permission: number;
-      readonly length?: number | undefined;
-      readonly onProgress?: ((bytes: number) => void) | undefined;
-    },
+    { overwrite, makeParents, permission, length, onProgress }: CreateOptions,
+    beforeRepeat: (reason: string) => void | Promise<void>,
   ): Promise<void> {
     await this.#transport.transfer(`Writing ${path}`, {
       method: 'PUT',
       operation: 'CREATE',
       path,
       parameters: {
-        overwrite: String(options.overwrite),
-        ...(options.makeParents === false && { createparent: 'false' }),
-        permission: octal(options.permission),
+        overwrite: String(overwrite),
+        ...(makeParents === false && { createparent: 'false' }),
+        permission: octal(permission),
       },
       successes: [201, 200],
       send: async (http, url, idleTimeoutMs) => {
-        const { length, onProgress } = options;
         const response = await upload(http, url, openSource(data), { idleTimeoutMs, length, onProgress });
         if (response.statusCode === 201 || response.statusCode === 200) {
           response.resume();
         }
         return { response, result: undefined };
       },
-      beforeRepeat: (reason) => {
-        if (!canBeSentAgain(data)) {
-          throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`);
-        }
-      },
+      beforeRepeat,
     });
   }
 
