@@ -91,9 +91,9 @@ describe('events have the same bytes as those that TensorBoard 2.21 writes', () 
 test('histograms count every finite number in exactly one bucket that contains it', () => {
   fc.assert(
     fc.property(fc.array(fc.double()), fc.integer({ min: 1, max: 40 }), (numbers, count) => {
-      const { buckets, strange } = histogramOf(numbers, count);
+      const { buckets, notFinite } = histogramOf(numbers, count);
       const finite = numbers.filter(Number.isFinite);
-      expect(strange).toBe(numbers.length - finite.length);
+      expect(notFinite).toBe(numbers.length - finite.length);
       const counts = Array.from({ length: count }, (_, bucket) => buckets[bucket * 3 + 2] as number);
       expect(counts.reduce((sum, value) => sum + value, 0)).toBe(finite.length);
       if (finite.length > 0) {

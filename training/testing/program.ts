@@ -1,5 +1,5 @@
 /**
- * A user's program for gang.ts: trains a small model and prints its weights. Environment variables:
+ * The user's program that gang.ts runs. It trains a small model and prints the weights. Environment variables:
  *
  * - STEP_MS slows down its steps.
  * - PHASES=3 trains, freezes a layer and trains again, and then trains another model.
