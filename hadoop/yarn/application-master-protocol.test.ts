@@ -449,6 +449,26 @@ test('sends the rest of a request when a release or an avoided host is refused',
   expect(() => client.release('nonsense')).toThrow('not a container ID');
 });
 
+test('keeps avoiding an accepted host when the ResourceManager rejects another one', async () => {
+  await client.register(ADDRESS);
+  client.setAvoidedHosts(new Set(['bad']));
+  await client.heartbeat(0);
+  rm.fault = (call) =>
+    call.method === 'allocate' && requestOf(call).blacklist_request?.blacklist_additions.includes('*')
+      ? { error: 'org.apache.hadoop.yarn.exceptions.InvalidResourceBlacklistRequestException', message: 'Cannot add *' }
+      : null;
+  client.setAvoidedHosts(new Set(['bad', '*']));
+  await client.heartbeat(0);
+  await client.heartbeat(0);
+  const sent = rm.requests().map(({ blacklist_request: hosts }) => [hosts?.blacklist_additions ?? [], hosts?.blacklist_removals ?? []]);
+  expect(sent).toEqual([
+    [['bad'], []],
+    [['*'], []],
+    [[], []],
+    [[], []],
+  ]);
+});
+
 test('adopts the response ID that the ResourceManager expects', async () => {
   await client.register(ADDRESS);
   rm.responseId = 41;

@@ -62,8 +62,8 @@ class TraceMerge {
   /** Maps tensor ids of the second trace to those of the first. */
   readonly #twins = new Map<number, number>();
   readonly #constants = new Map<number, MergedConstant>();
-  #layer = '';
-  #kernel = '';
+  /** The call that is being merged, for messages. */
+  #current: KernelCall | null = null;
 
   constructor(one: Trace, other: Trace, batches: readonly [number, number]) {
     this.#one = one;
@@ -78,14 +78,14 @@ class TraceMerge {
       this.#fail('the operations depend on the number of examples');
     }
     const calls = one.calls.map((call, index) => this.#call(call, other.calls[index]));
+    this.#current = null;
     const outputs = one.outputs.map((output, index) => this.#used(output, other.outputs[index] as TracedTensor));
     return { inputs, calls, constants: this.#constants, outputs };
   }
 
   #call(a: KernelCall, b: KernelCall | undefined): MergedCall {
     const { layer, kernel } = a;
-    this.#layer = layer;
-    this.#kernel = kernel;
+    this.#current = a;
     if (b?.kernel !== kernel || b.inputs.size !== a.inputs.size || b.outputs.length !== a.outputs.length) {
       return this.#fail('the operations depend on the number of examples');
     }
@@ -158,7 +158,8 @@ class TraceMerge {
   }
 
   #fail(what: string): never {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${this.#layer}, kernel ${this.#kernel}: ${what}`);
+    const place = this.#current === null ? 'the model' : `layer ${this.#current.layer}, kernel ${this.#current.kernel}`;
+    throw new TonyError('MODEL_NOT_EXPORTABLE', `${place}: ${what}`);
   }
 }
 
