@@ -15,7 +15,7 @@ async function jobFolder(): Promise<string> {
   for (const name of ['source', 'data/sub']) {
     await mkdir(path.join(folder, name), { recursive: true });
   }
-  // Unique to this run: files staged by other tests must not count.
+  // Unique to this run, so that files staged by other tests are not found in the cache.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
   await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
@@ -95,7 +95,7 @@ test('submit makes uploaded files private, and on a repeated submit uploads only
   await end(second.id);
 
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 61\n`);
-  // Changes to ignored files do not count.
+  // A change to an ignored file has no effect.
   await writeFile(path.join(folder, 'source', 'notes.log'), 'y');
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });

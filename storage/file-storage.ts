@@ -31,7 +31,7 @@ export class FileStorage implements Storage {
           await handle.close();
           return Readable.from([]);
         }
-        // createReadStream includes `end`.
+        // `createReadStream` includes `end`.
         return createReadStream('', { fd: handle, start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
       } catch (error) {
         await handle.close();

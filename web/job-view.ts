@@ -1,8 +1,8 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 
 /**
- * The data that the job's pages show, of a running job (from the ApplicationMaster) or a finished one (from its history). Each method is
- * one resource under `/tony/api/`; those that a page polls are cheap to read repeatedly.
+ * The data that a job's pages show. It comes from the ApplicationMaster while the job runs, and from the history after the job has ended.
+ * Each method is one resource under `/tony/api/`; the resources that a page polls are cheap to read repeatedly.
  */
 export interface JobView {
   /** `GET /tony/api/job`. */

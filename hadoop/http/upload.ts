@@ -38,7 +38,7 @@ export async function upload(
     settled = true;
     wake();
   });
-  // The promise is awaited below; until then a failure must not count as unhandled.
+  // The promise is awaited below; until then, a rejection must not be reported as unhandled.
   answer.catch(() => undefined);
 
   /** Resolves when the bytes have left this process, or when the request has a response or has failed. */

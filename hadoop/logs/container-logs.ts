@@ -53,7 +53,8 @@ const MAXIMUM_TRIES = 6;
 const REMEMBERED_PARTS = 400_000;
 
 /**
- * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after its end.
+ * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after it has
+ * ended.
  */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;

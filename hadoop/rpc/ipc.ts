@@ -105,7 +105,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Callers of opened() receive the rejection; without a caller it must not count as unhandled.
+    // Callers of `opened()` receive the rejection; without a caller, it must not be reported as unhandled.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));

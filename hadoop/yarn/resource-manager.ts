@@ -155,7 +155,7 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Containers of an attempt that the ResourceManager still knows: the running ones. */
+  /** Returns the running containers of an attempt; the ResourceManager does not report finished ones. */
   async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
     const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
     return checked(listOf('container', containerSchema), answer);

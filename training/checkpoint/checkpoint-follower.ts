@@ -6,7 +6,7 @@ export interface FollowOptions {
   /** The polling interval, in ms; 2 s by default. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
-  /** The application whose end ends the loop; null for any application. */
+  /** The loop ends when this application's program has ended; with null, when any application's program has ended. */
   readonly applicationId: string | null;
   /** Restricts the checkpoints to those of this phase; all phases by default. */
   readonly phase?: string;

@@ -85,7 +85,7 @@ export class CheckpointMarks {
     }
   }
 
-  /** @param applicationId the application whose end counts; null for any application. */
+  /** @param applicationId the application to ask about; null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
     const bytes = await this.#readIfThere(this.#endUri);
     const of = bytes === null ? null : parseEnd(bytes);

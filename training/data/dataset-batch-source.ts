@@ -99,7 +99,10 @@ export class DatasetBatchSource implements BatchSource {
   #damages = 0;
   /** On a worker that steps alone: the position of its shares at the end of the previous pass, which other workers may still be reading. */
   #before: { readonly before?: Json } = {};
-  /** The numbers that all ranks sum before a step: examples, whether more follow, and whether the rank still waits for data. */
+  /**
+   * The numbers that all ranks sum before a step: the number of examples, and 0 or 1 for whether more follow and for whether the rank still
+   * waits for data.
+   */
   readonly #news: Float32Array;
 
   /** @param dataset a dataset of batches. */

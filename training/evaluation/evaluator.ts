@@ -120,7 +120,7 @@ export class Evaluator {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
-    // An earlier process of this evaluator may have recorded it, or the training run that this job resumes.
+    // The best checkpoint may have been recorded by an earlier process of this evaluator, or during the training run that this job resumes.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const byPhase = new Map<string, BestSoFar>();
     const follow: FollowOptions = {

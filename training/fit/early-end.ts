@@ -26,7 +26,7 @@ const LOOK_MS = 2000;
 
 /**
  * Decides whether training ends before its last epoch, either because a callback set `model.stopTraining` on some rank or because an
- * evaluator gave a stop order. All ranks end together: each rank states with each step whether it wants to end, and all end after the first
+ * evaluator gave a stop order. All ranks end together: in each step, each rank states whether it wants to end, and all end after the first
  * step in which any rank wants to.
  */
 export class EarlyEnd {

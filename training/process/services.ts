@@ -10,8 +10,8 @@ import { readTask } from './task.ts';
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
- * How long requests are retried if the executor is unreachable. This is not expected, because it starts before its program, and its death
- * ends the program.
+ * How long requests are retried if the executor is unreachable. This is not expected: the executor starts before the program, and the
+ * program ends if the executor dies.
  */
 const EXECUTOR_PATIENCE_MS = 30_000;
 

@@ -7,7 +7,7 @@ export interface TaskContext {
   readonly jobName: string;
   readonly role: string;
   readonly index: number;
-  /** The number of tasks that the role requires at least. */
+  /** The minimum number of tasks that the role requires. */
   readonly roleSize: number;
   /** The task's number within the gang; null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;

@@ -30,7 +30,7 @@ export interface StepperOptions extends StepOptions {
 const VERIFY_EVERY_STEPS = 100;
 /** The maximum number of recent steps whose losses stay on the backend as tensors. */
 const MAX_UNREAD = 64;
-/** The interval at which a single worker, which never waits for the network, yields to the event loop. */
+/** The interval, in ms, at which a single worker yields to the event loop; it never waits for the network. */
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 

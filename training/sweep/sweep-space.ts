@@ -34,7 +34,7 @@ export function grid<Space extends Readonly<Record<string, Choices>>>(space: Spa
 
 /**
  * Draws random combinations: one value from each list, one number from each range. The result depends only on the arguments and is the same
- * on every machine. A larger number of trials adds to the combinations of a smaller one.
+ * on every machine. With more trials, the result starts with the same combinations and adds further ones.
  */
 export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
   space: Space,

@@ -61,7 +61,7 @@ type Parser = (feature: WireReader | null) => unknown;
  * schema does not name are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js tensors.
  *
  * @returns a function that parses one record. It throws TonyError DATA_INVALID if a feature of the schema is missing or of another type, or
- *   if an int64 exceeds 32 bits (decodeExample returns such numbers as bigints).
+ *   if an int64 exceeds 32 bits (`decodeExample` returns such numbers as bigints).
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
   const names = Object.keys(schema);

@@ -12,14 +12,14 @@ export interface Pass {
   readonly fingerprint: string;
   /** The number of splits. */
   readonly splits: number;
-  /** The number of completed reads of the dataset, from the outermost repetition to the innermost. */
+  /** The number of completed reads at each level of repetition, from the outermost to the innermost. */
   readonly passes: readonly number[];
 }
 
 /** A pass, and the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** How often this process has already begun the same pass. It distinguishes two loops over the same files. */
+  /** How many times this process has already begun the same pass. It distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
@@ -45,7 +45,7 @@ export interface SplitQuestion extends PassPlace {
 
 /** Assigns the splits of datasets: the ApplicationMaster, or this process if the program runs by itself. */
 export interface SplitGiver {
-  /** Begins a pass as the reader of this share. Returns how often this process has already begun it. */
+  /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /** Returns the next entry of the reader's log; null after the last one. @param log the complete log so far. */

@@ -135,8 +135,8 @@ export const joinAnswer = z.object({
   steps: count,
 });
 /**
- * Body: the weights of the pieces. `known` is false only for the chief, which must then add the variables and the optimizer. `size`: the
- * number of numbers that the server holds.
+ * Body: the weights of the pieces. `known` is false only for the chief, which must then add the variables and the optimizer. `size`: how
+ * many numbers the server holds.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
