@@ -165,7 +165,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await settle('fail');
     const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
-    // The job is submitted nevertheless.
+    // Even so, the job is submitted.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();

@@ -87,7 +87,7 @@ async function hasRead(page: Page, place: () => string): Promise<void> {
   await until(isWhole, { describe: () => tags().catch(String), timeoutMs: 120_000, everyMs: 500 });
 }
 
-/** Opens the application's page in YARN and follows its own link. */
+/** Opens the application's page in YARN and follows the given link on that page. */
 async function follow(page: Page, id: string, link: string): Promise<void> {
   await page.goto(`${cluster.resourceManager}/cluster/app/${id}`);
   await page.locator(`a[href*="/proxy/${id}/"]`, { hasText: link }).first().click();

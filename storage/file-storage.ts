@@ -136,7 +136,7 @@ export class FileStorage implements Storage {
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
-        // If the removal fails, the folder gets its name back.
+        // If the removal fails, the folder is renamed back.
         await rename(aside, path).catch(() => undefined);
         throw error;
       }

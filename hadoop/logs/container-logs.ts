@@ -15,7 +15,7 @@ export interface LogOwner {
   readonly containerId: string;
   /**
    * `host:port` of the web server of the container's node, if known: it serves the logs until the application ends. The value may come from
-   * data that another user wrote, so an invalid one counts as unknown.
+   * data that another user wrote, so an invalid value is treated as unknown.
    */
   readonly nodeHttp: string | null;
   /** The application's user. */

@@ -93,7 +93,8 @@ export class ResourceManager {
     this.#user = options.user;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#http = axios.create({
-      // Proxies of the environment are meant for external addresses; a cluster's addresses would fail there with misleading errors.
+      // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
+      // misleading errors.
       proxy: false,
       maxRedirects: 0,
       maxContentLength: MAXIMUM_ANSWER_BYTES,

@@ -39,7 +39,7 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, a background child of it, and a child that leads its own process group. */
+/** The shell, a background child of the shell, and a child that leads its own process group. */
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {

@@ -60,7 +60,7 @@ export class CheckpointMarks {
     return bytes === null ? null : parseBest(bytes);
   }
 
-  /** Records that the program which writes here has ended, so that readers stop waiting for further checkpoints. */
+  /** Records that the program which writes to this folder has ended, so that readers stop waiting for further checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
     await this.#storage.write(this.#endUri, encodeEnd(applicationId));
   }

@@ -52,7 +52,7 @@ export class ClusterEnd {
   }
 
   /**
-   * A program of a job that exits with code 0 in the middle of `fit` has failed. Sets the exit code to 1, and returns true so that the
+   * A job's program that exits with code 0 in the middle of `fit` has failed. Sets the exit code to 1, and returns true so that the
    * other ranks count this rank as lost. A program that ends training on purpose closes the cluster first.
    */
   #refuseExit(): boolean {
@@ -79,7 +79,7 @@ export class ClusterEnd {
   /** Completes the work synchronously. */
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
+    // Closing the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }

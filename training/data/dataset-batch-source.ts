@@ -157,8 +157,8 @@ export class DatasetBatchSource implements BatchSource {
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
     const coming = this.#prepare();
-    // The caller receives the error where it awaits the promise. If the peers are lost first, nothing awaits it, and it must not be
-    // unhandled.
+    // The caller receives the error where it awaits the promise. If the peers are lost first, no code awaits it, and its rejection must not
+    // be reported as unhandled.
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {
@@ -203,7 +203,7 @@ export class DatasetBatchSource implements BatchSource {
         states[index] = state;
       }
     }
-    // Without a reader's state (a feed has none) there is no position: a resumed reader of a feed takes the next records.
+    // If a reader has no state (as with feeds), there is no position: a resumed reader of a feed takes the next records.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }

@@ -90,7 +90,7 @@ interface Kernel {
   update(crc: number, at: number, to: number): number;
 }
 
-/** undefined before the first use; null without WebAssembly. */
+/** undefined before the first use; null if WebAssembly is unavailable. */
 let kernel: Kernel | null | undefined;
 /** Identifies the function from `maskedSumsOf` whose bytes are in the window. */
 let owner: object | null = null;

@@ -39,7 +39,7 @@ export class EarlyEnd {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #look: Promise<void> | null = null;
 
-  /** @param orders null without a checkpoint folder. */
+  /** @param orders null if there is no checkpoint folder. */
   constructor(orders: StopOrders | null, options: EarlyEndOptions) {
     this.#orders = options.keepsOrders ? orders : null;
     this.#options = options;

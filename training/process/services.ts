@@ -6,7 +6,7 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit for an answer. The executor's own limit is shorter, and it answers when it gives up. */
+/** The time limit for an answer. The executor's own limit is shorter, so the executor answers even if it gives up. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**

@@ -34,8 +34,8 @@ export interface TaskContext {
   /** The file to which the program appends one JSON object per line (see Report) for the executor to read. */
   readonly reportFile: string;
   /**
-   * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see Services); null without
-   * services.
+   * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see `Services`); null if the task
+   * has no services.
    */
   readonly services: string | null;
 }

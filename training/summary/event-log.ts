@@ -21,7 +21,7 @@ const FIRST_FLUSH_MS = 5000;
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** Both notices about writes, of failure and of recovery, have this `about`. */
+/** The `about` of both notices about writes: that they fail, and that they succeed again. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {

@@ -78,7 +78,7 @@ function draw(choice: Choices | Range, random: number): HyperparameterValue {
     return choice[Math.floor(random * choice.length)] as HyperparameterValue;
   }
   const { min, max, scale = 'linear', integer = false } = choice;
-  // An integer stands for all numbers that round down to it.
+  // Each integer represents the numbers that round down to it.
   const end = integer ? max + 1 : max;
   const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
   return integer ? Math.min(max, Math.floor(value)) : value;

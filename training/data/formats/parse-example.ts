@@ -115,7 +115,7 @@ class FeaturePlaces {
       return expected.place;
     }
     const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
-    // If a record has very many features, only the first of them are remembered.
+    // If a record has very many features, only the first ones are remembered.
     if (this.#turn < MAX_REMEMBERED) {
       this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
     }

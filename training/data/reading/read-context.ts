@@ -35,7 +35,7 @@ export interface ReadContext {
   readonly dispatch?: boolean;
   /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
-  /** Called by a source that cannot be read twice, so that no reader can resume from this reader's position. */
+  /** Called by a source that cannot be read twice. No reader can then resume from this reader's position. */
   readonly onUnrepeatable?: () => void;
   /**
    * Called when other readers have received all dispatched splits. This reader then yields nothing, which does not mean that the dataset is

@@ -26,7 +26,9 @@ export interface ReadOptions {
   readonly epoch?: number;
   /** The output of `state()`. The reader resumes after the last element that had been taken then, on any machine. */
   readonly state?: Json;
-  /** The states of the readers of all shares, if all resume together. Dispatched splits are assigned on the basis of all of them. */
+  /**
+   * The states of the readers of all shares, if all resume together. The assignment of dispatched splits depends on all of these states.
+   */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
   /** Assigns dispatched splits; by default the job's ApplicationMaster or, without a job, this process. */

@@ -128,7 +128,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   #ask(): Promise<ServiceReply> {
     const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
-    // The error surfaces where the promise is awaited; if the stream is closed first, it must not be unhandled.
+    // The error surfaces where the promise is awaited. If the stream is closed first, the rejection must not be reported as unhandled.
     asking.catch(() => {});
     return asking;
   }
