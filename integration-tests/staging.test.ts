@@ -5,7 +5,7 @@ import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Which files a submit uploads to HDFS, and which files it finds there and skips. */
+/** Which files `submit` uploads to HDFS, and which it skips because HDFS already has them. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';

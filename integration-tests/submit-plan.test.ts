@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The plan that submit prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+/** The plan that `submit` prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
 
 vi.setConfig({ testTimeout: 400_000 });
 

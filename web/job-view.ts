@@ -11,7 +11,7 @@ export interface JobView {
   configuration(): Promise<unknown>;
   /** `GET /tony/api/events?after=N`. */
   events(after: number): Promise<EventPage>;
-  /** `GET /tony/api/usage?after=MS`: the resource usage of the programs since then. */
+  /** `GET /tony/api/usage?after=MS`: the resource usage of the programs since `after`. */
   usage(after: number): Promise<UsagePage>;
   /** `GET /tony/api/scalars`: the scalar curves of the summaries. */
   scalars(): Promise<ScalarCharts>;

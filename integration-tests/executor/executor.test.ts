@@ -164,7 +164,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without a SIGTERM of its own.
+    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without sending it a SIGTERM first.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('terminated');
   });
 

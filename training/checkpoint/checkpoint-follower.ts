@@ -31,8 +31,8 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // The end mark is read before the checkpoints are listed, so that none written in between is missed. If checkpoints could not be
-      // read, one more poll follows.
+      // The end mark is read before the checkpoints are listed: in the reverse order, a checkpoint written between the two reads would be
+      // missed. If checkpoints could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, tell);
       if (found !== null) {

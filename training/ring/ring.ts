@@ -299,7 +299,7 @@ export class Ring {
 
   /**
    * Detects silent neighbours. It counts timer ticks instead of elapsed time: after this process's event loop was blocked, only one tick is
-   * late, and the event loop reads the bytes that have arrived meanwhile before the next tick.
+   * late, and the event loop reads the bytes that have arrived in the meantime before the next tick.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;

@@ -14,7 +14,7 @@ import { verifyEqual } from './verify-equal.ts';
 export interface StepperOptions extends StepOptions {
   /** The number of metrics that each step returns in addition to the loss; 0 by default. */
   readonly metrics?: number;
-  /** The number of signals of the caller that each step sums over the ranks; 0 by default. */
+  /** The number of the caller's signals, which each step sums over the ranks; 0 by default. */
   readonly signals?: number;
   /** The number format of gradients on the network; sums are always computed in float32. */
   readonly wire?: Wire;

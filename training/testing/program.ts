@@ -7,7 +7,7 @@
  *   `fit-2/step-3`), after writing the last checkpoint but before renaming it (`before-commit`), right after renaming it (`after-commit`),
  *   or after all training (`end`).
  * - EXIT_AT makes it call process.exit(0): at the end of a step (`step-12`; `closed-step-12`: after cluster.close()), in onTrainEnd
- *   (`train-end`), or after fit (`end`).
+ *   (`train-end`), or after `fit` (`end`).
  * - GRACE_MS is the ring's grace period after the loss of a peer.
  */
 import { createHash } from 'node:crypto';

@@ -49,7 +49,7 @@ const optimizerHead = z.object({
 /** Body: the weights of the pieces, then the slots of the optimizers' states. */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
-/** A number that a worker sends to server 0, which counts the workers that have sent a signal above 0 in any step. */
+/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a signal above 0 in any step. */
 const signal = z.number();
 /** The maximum length of a signal's reason, in characters. */
 export const MAX_REASON = 1000;
