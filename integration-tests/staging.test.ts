@@ -209,7 +209,7 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
   expect(removed).toEqual([expect.stringMatching(/\/source-\d+\.tar\.gz$/)]);
   expect(before).toContain(removed[0]);
 
-  // The job's next containers localise every file that it named, with the timestamps that it named.
+  // The job's next containers localise every file that the job named, with the timestamps that the job recorded.
   const executor = (await cluster.containers(second.id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
   process.kill(executor?.pid as number, 'SIGKILL');
   await started(second.id, 2);

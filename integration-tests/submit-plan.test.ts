@@ -154,7 +154,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    // The first job also uses most of a total in the site file.
+    // The first job also uses most of a total that the site file sets.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);

@@ -9,7 +9,9 @@ import { expectCurve } from './browser/tensorboard-page.ts';
 import { ROOT } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** The pages behind YARN's tracking URL: a real browser on a real cluster, only through the ResourceManager's proxy. */
+/**
+ * The pages behind YARN's tracking URL, which a real browser opens on a real cluster and reaches only through the ResourceManager's proxy.
+ */
 
 const cluster = useCluster();
 /** Time limit for a job, a browser and several starts of TensorBoard on a slow machine. */

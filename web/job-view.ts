@@ -43,7 +43,7 @@ export interface ScalarCharts {
 }
 
 export interface ScalarRun {
-  /** The folder below the summaries' folder, as TensorBoard names it; `.` for that folder itself. */
+  /** The run's folder, relative to the folder of the summaries, as TensorBoard names it; `.` for the folder of the summaries itself. */
   readonly name: string;
   readonly scalars: readonly ScalarSeries[];
 }

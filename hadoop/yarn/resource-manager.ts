@@ -112,7 +112,7 @@ export class ResourceManager {
     return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user: configuration.secure ? null : user });
   }
 
-  /** Returns a new application ID, and the largest container by resource name. */
+  /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });

@@ -287,7 +287,7 @@ export class Ring {
     };
   }
 
-  /** Fails the current call if a neighbour ended before it. A neighbour that ended after it has already sent its part. */
+  /** Fails the current call if a neighbour ended before this call. A neighbour that ended after this call has already sent its part. */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {

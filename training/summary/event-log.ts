@@ -26,7 +26,7 @@ const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
-  /** The URI of the folder of the event files. */
+  /** The URI of the folder that contains the event files. */
   readonly dir: string;
   /** Called once when writes begin to fail and once when they succeed again, with the same `about`. Also called for dropped records. */
   readonly onTrouble: (message: string, about?: string) => void;

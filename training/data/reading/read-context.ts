@@ -5,7 +5,7 @@ import type { DispatchLog } from './dispatch-log.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
-/** Makes a source read one split instead of a share: it reports its splits and yields the records of the chosen one. */
+/** Makes a source read one split instead of a share: the source reports its splits and yields the records of the chosen split. */
 export interface SplitRead {
   /** The number of the split to read; null to report the splits only. */
   readonly index: number | null;

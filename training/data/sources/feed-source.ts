@@ -80,7 +80,7 @@ interface Question {
 
 /**
  * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. If this process
- * fails, the ApplicationMaster therefore delivers no record again that this process may have used.
+ * fails, the ApplicationMaster therefore never redelivers a record that this process may have used.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
