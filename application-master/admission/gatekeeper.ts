@@ -63,8 +63,8 @@ export class Gatekeeper {
   /** The queue in which this attempt has admitted the job. */
   #admittedIn: string | null = null;
   /**
-   * An observation that the next call of `#take` returns instead of making a new one. The first starts while the ApplicationMaster
-   * registers, so that a job without limits does not wait.
+   * An observation that the next call of `#take` returns instead of making a new one. The first observation starts while the
+   * ApplicationMaster registers, so that a job without limits does not wait.
    */
   #seen: Promise<Observation> | null;
 
@@ -81,7 +81,7 @@ export class Gatekeeper {
    * @param judgeJob see `admissionPolicy`.
    * @param queue the job's queue according to the ResourceManager.
    * @param onWaiting called whenever the reason changes.
-   * @returns null if closed first.
+   * @returns null if the gatekeeper is closed before a decision.
    */
   async decide(
     judgeJob: typeof judge,

@@ -12,10 +12,11 @@ import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
 
-/** Approximate capacity of all feeds together; below it, the minimum window of each producer. */
+/** Approximate capacity of all feeds together. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
 /** Hard limit, including chunks of dead producers and large records that exceed the windows. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
+/** Minimum window of each producer, however many producers share the capacity. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
 /** A window that permits no chunk at all, not even the one that may exceed any other window. */
 const NO_WINDOW = 0;

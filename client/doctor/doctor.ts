@@ -60,7 +60,7 @@ interface Opened {
   readonly resourceManager: ResourceManager;
 }
 
-/** Returns the checks of a cluster, in the order in which a job needs what they check. */
+/** Returns the checks of a cluster, in the order in which a job depends on them. */
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
@@ -152,7 +152,7 @@ async function clocks(addresses: readonly string[]): Promise<Verdict> {
     : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
 }
 
-/** Measures the clock skew by the Date header of a response, which has whole seconds; null if the header is missing. */
+/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
 async function skewOf(address: string): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
     const before = Date.now();
@@ -219,7 +219,7 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks access to the queue by the ResourceManager's list of queues, which is available to all users only over RPC. */
+/** Checks access to the queue with the ResourceManager's list of queues, which is available to all users only over RPC. */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {

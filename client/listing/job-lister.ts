@@ -35,7 +35,7 @@ export interface ListOptions extends ClusterOptions {
   readonly localRoot?: string | undefined;
   /** The owner of the jobs; null for all users; default: the caller. */
   readonly user?: string | null | undefined;
-  /** Include finished jobs that the ResourceManager still knows; default: only unfinished jobs. */
+  /** Include finished jobs that the ResourceManager still lists; default: only unfinished jobs. */
   readonly ended?: boolean | undefined;
   /** Only jobs whose name contains this; case-insensitive. */
   readonly name?: string | undefined;

@@ -96,7 +96,7 @@ async function download(what: string, call: ToolCall): Promise<void> {
   }
 }
 
-/** Converts a failure of npm or pip to an error with a fitting code, by the messages in its output. */
+/** Converts a failure of npm or pip to an error whose code is chosen by the messages in its output. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, {
