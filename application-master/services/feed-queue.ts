@@ -92,7 +92,7 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has ended reports it again; another process may continue under the same name.
+    // A producer that has ended reports its end again; another process may continue under the same name.
     producer.last = null;
     return producer.received + 1;
   }

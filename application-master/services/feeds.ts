@@ -40,7 +40,7 @@ interface Feed {
   readonly told: Map<ProducerLink, string>;
 }
 
-/** Room for further chunks. `scarce`: only for producers of which no chunks are held. */
+/** Room for further chunks. `scarce`: only for producers without held chunks. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -246,7 +246,7 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** Windows limit the chunks of connected producers; chunks of disconnected ones remain in addition. */
+  /** The windows limit only the chunks held for connected producers; chunks of disconnected producers are held in addition. */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

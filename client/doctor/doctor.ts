@@ -21,7 +21,10 @@ import { homesVerdict } from './homes-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/** The tolerated clock skew. Tokens are valid for hours and leases for seconds, but a larger skew makes timestamps in logs misleading. */
+/**
+ * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
+ * but a larger skew makes timestamps in logs misleading.
+ */
 const SKEW_MS = 5_000;
 /** The memory that Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;

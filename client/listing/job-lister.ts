@@ -40,7 +40,7 @@ export interface ListOptions extends ClusterOptions {
   /** Only jobs whose name contains this; case-insensitive. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits, or of which a task waits. */
+  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits or has a task that waits. */
   readonly state?: ListedState | undefined;
   /** Maximum number of jobs, newest first. */
   readonly limit?: number | undefined;

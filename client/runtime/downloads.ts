@@ -8,7 +8,8 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type W
 import { runTool, type ToolCall, ToolFailure } from './tool.ts';
 
 /*
- * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further configuration. tfjs-node's own installer is not used: it downloads from a host that firewalls often block, and does not verify checksums.
+ * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further configuration. The
+ * installer of tfjs-node is not used: it downloads from a host that firewalls often block, and does not verify checksums.
  */
 
 const MINUTES = 60_000;
