@@ -55,7 +55,7 @@ interface Sources {
 /** Admits a job when the cluster's site file and its running applications permit it. Both are read from the cluster itself. */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
-  /** Opened with the node's configuration, once the node has reported it. */
+  /** The sources, opened once the node has reported its configuration; null before that. */
   #sources: Sources | null = null;
   /** Groups from the NameNode that the job's own configuration names; used only until the node has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;

@@ -31,7 +31,7 @@ const ABORTED = -100;
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** Stored beside a container's folders while its process is running, so that a later attempt can find it. */
+/** File stored beside a container's folders while its process is running, so that a later attempt can find the process. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {

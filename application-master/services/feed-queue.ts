@@ -36,7 +36,7 @@ export interface StoredFeed {
 
 /** Maximum size of an answer, unless a single chunk is larger. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Includes producers that have ended, because the end of the feed depends on them. */
+/** Maximum number of producers, including those that have ended, because the end of the feed depends on them. */
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**

@@ -73,7 +73,7 @@ export interface JobProgress {
 
 /** Maximum number of jobs to query; for the others, the list shows YARN's state. */
 const MOST_ASKED = 200;
-/** Number of concurrent queries. Many hanging jobs delay the list no longer than a single one. */
+/** Number of concurrent queries. Many hanging jobs delay the list no longer than a single hanging job. */
 const ASKED_AT_ONCE = 50;
 
 /** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE */
