@@ -25,7 +25,7 @@ const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
 const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {
-  /** The rate of its slowest process. */
+  /** Returns the rate of the slowest process. */
   run(steps: number): Promise<Rate>;
   close(): Promise<void>;
 }

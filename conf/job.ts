@@ -148,7 +148,7 @@ export interface FrozenJob {
   readonly history: string;
   /** The history folder's group may read the history. */
   readonly historyShared: boolean;
-  /** The URL of the job's pages after its end; null when no history server serves them. */
+  /** The URL of the job's pages after the job ends; null when no history server serves them. */
   readonly historyUrl: string | null;
   /** URIs, resolved from the job and the application id. */
   readonly checkpointDir: string;

@@ -148,7 +148,7 @@ export interface HistoryEntry {
   readonly reason?: string;
   /** `job-finished`: how the job ended; `detail` is the message. */
   readonly result?: JobResult['state'];
-  /** A text for users. */
+  /** Text for users. */
   readonly detail?: string;
 }
 

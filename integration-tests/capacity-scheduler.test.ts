@@ -50,7 +50,7 @@ async function refreshQueues(): Promise<void> {
     connectTimeoutMs: 10_000,
   });
   try {
-    // The request message of refreshQueues is empty too, so both have the same encoding.
+    // The request message of `refreshQueues` is empty too, so both have the same encoding.
     await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
   } finally {
     connection.close();

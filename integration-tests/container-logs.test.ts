@@ -105,7 +105,7 @@ test('a log has the same bytes when read from the node of a running container an
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  // The shell, not the short `sleep` that it repeats.
+  // The shell itself, not the short `sleep` that it runs repeatedly.
   const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
   await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);

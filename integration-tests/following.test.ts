@@ -5,7 +5,7 @@ import { listJobs } from '../client/listing/list-jobs.ts';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The client's commands for a job on YARN and on this machine: follow, status, logs, kill, and their exit codes. */
+/** The client's commands for a job on YARN and on this machine: following, `status`, `logs` and `kill`, and their exit codes. */
 
 const cluster = useCluster();
 

@@ -7,7 +7,7 @@ import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** Changes to an honest submission, as a user could make them without this client. */
+/** Changes that a user could make to an honest submission without this client. */
 export interface Changes {
   /** Application ID under which to submit, in place of a new one. */
   readonly id?: string;

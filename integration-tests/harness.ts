@@ -143,7 +143,10 @@ export class TestCluster extends Cluster {
     await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }
 
-  /** Restarts daemons that a test has killed, and waits until all serve: a DataNode notices a new NameNode only on its next call. */
+  /**
+   * Restarts daemons that a test has killed, and waits until all of them are serving: a DataNode notices a new NameNode only on its next
+   * call.
+   */
   async heal(): Promise<void> {
     await this.up();
     const probe = '/.readiness';
@@ -176,8 +179,8 @@ function worker(): number {
 }
 
 /**
- * The worker's cluster, started before the file's first test. After the last test it restarts the daemons that tests killed, and fails the
- * file when an application or a container process is still running.
+ * Returns the worker's cluster, which starts before the file's first test. After the last test, restarts the daemons that tests killed, and
+ * fails the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);

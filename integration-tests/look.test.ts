@@ -5,7 +5,7 @@ import { COMMAND, type Command, type CommandOptions, type CommandResult, runComm
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { openTerminal, type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Inspection of jobs with describe, events, top, kill and list, both on YARN and on this machine. */
+/** Inspection and control of jobs with `describe`, `events`, `top`, `kill` and `list`, both on YARN and on this machine. */
 
 const cluster = useCluster();
 const ID = /(?:application|local)_\d+_\d+/;

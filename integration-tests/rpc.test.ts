@@ -294,7 +294,7 @@ describe('when connections or daemons fail,', () => {
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
-      // One at a time, because YARN gives up a node that is down for too long.
+      // One at a time, because YARN declares a node lost if it is down for too long.
       await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });

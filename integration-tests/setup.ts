@@ -9,7 +9,7 @@ import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offsets of the run's clusters, one for each Vitest worker; the first test of a worker that needs its cluster starts it. */
+    /** Port offsets of the run's clusters, one per Vitest worker. A worker's cluster starts when its first test needs it. */
     clusterOffsets: readonly number[];
   }
 }

@@ -5,7 +5,7 @@ import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Which files a submit uploads to HDFS, and which files it finds there and skips. */
+/** Which files `submit` uploads to HDFS, and which it skips because HDFS already has them. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -15,7 +15,7 @@ async function jobFolder(): Promise<string> {
   for (const name of ['source', 'data/sub']) {
     await mkdir(path.join(folder, name), { recursive: true });
   }
-  // Unique to this run: files staged by other tests must not count.
+  // Unique to this run, so that files staged by other tests are not found in the cache.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
   await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
@@ -95,7 +95,7 @@ test('submit makes uploaded files private, and on a repeated submit uploads only
   await end(second.id);
 
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 61\n`);
-  // Changes to ignored files do not count.
+  // A change to an ignored file has no effect.
   await writeFile(path.join(folder, 'source', 'notes.log'), 'y');
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
@@ -209,7 +209,7 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
   expect(removed).toEqual([expect.stringMatching(/\/source-\d+\.tar\.gz$/)]);
   expect(before).toContain(removed[0]);
 
-  // The job's next containers localise every file that it named, with the timestamps that it named.
+  // The job's next containers localise every file that the job named, with the timestamps that the job recorded.
   const executor = (await cluster.containers(second.id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
   process.kill(executor?.pid as number, 'SIGKILL');
   await started(second.id, 2);

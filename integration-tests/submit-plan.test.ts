@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The plan that submit prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+/** The plan that `submit` prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -154,7 +154,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    // The first job also uses most of a total in the site file.
+    // The first job also uses most of a total that the site file sets.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
@@ -165,7 +165,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await settle('fail');
     const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
-    // The job is submitted nevertheless.
+    // Even so, the job is submitted.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();

@@ -74,7 +74,7 @@ function open(place: Place, run: string, now: () => number = Date.now): SummaryW
   });
 }
 
-/** Waits until TensorBoard has read a run up to a step. It may not have read later records yet. */
+/** Waits until TensorBoard has read a run up to a step. It might not have read later records yet. */
 async function readUpTo(
   server: TensorBoardServer,
   run: string,

@@ -21,7 +21,7 @@ export const ERROR_CODES = {
   },
   FINAL_VALUES: {
     exit: 2,
-    means: 'A program submitted a job without the values that tony-site.yaml fixes, because it loaded the job without the site file.',
+    means: 'A program submitted a job that lacks the final values of tony-site.yaml, because it loaded the job without the site file.',
     hint: "Pass the cluster's site file to loadJob: loadJob(path, { site: await siteFor(options) }).",
   },
   LISTEN_FAILED: {

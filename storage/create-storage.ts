@@ -9,7 +9,7 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts'
 import { parseUri } from './uri.ts';
 
 export interface StorageOptions {
-  /** null without a cluster: hdfs:// URIs are then rejected. */
+  /** null if there is no cluster; hdfs:// URIs are then rejected. */
   readonly hadoop: HadoopConfiguration | null;
   readonly user: string;
   /** How long an operation may search for an active NameNode. */

@@ -31,7 +31,7 @@ export class FileStorage implements Storage {
           await handle.close();
           return Readable.from([]);
         }
-        // createReadStream includes `end`.
+        // `createReadStream` includes `end`.
         return createReadStream('', { fd: handle, start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
       } catch (error) {
         await handle.close();
@@ -136,7 +136,7 @@ export class FileStorage implements Storage {
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
-        // If the removal fails, the folder gets its name back.
+        // If the removal fails, the folder is renamed back.
         await rename(aside, path).catch(() => undefined);
         throw error;
       }

@@ -11,7 +11,7 @@ export interface Storage {
   read(uri: string): Promise<Buffer>;
   /**
    * Atomic: writes to a temporary name in the same folder and renames it. Creates missing parents by default. `ifAbsent`
-   * (create-exclusive): when the file exists, nothing changes and the result is false; of two concurrent writers, one gets true.
+   * (create-exclusive): when the file exists, nothing changes and the result is false; of two concurrent calls, exactly one returns true.
    */
   write(uri: string, data: ByteSource, options?: WriteOptions): Promise<boolean>;
   /** Returns null when the path does not exist. */

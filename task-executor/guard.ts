@@ -53,7 +53,10 @@ export class Guard {
     return told;
   }
 
-  /** A closed pipe or a missing acknowledgement shows that the guard has died. In that case a new guard is started and gets the group. */
+  /**
+   * A closed pipe or a missing acknowledgement shows that the guard has died. In that case, this method starts a new guard and sends it the
+   * process group.
+   */
   async #tellNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) {
       this.#process = this.#spawn();

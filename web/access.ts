@@ -137,7 +137,8 @@ async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
 function letIn(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // After a link on another site, the browser withholds a strict cookie from a redirect, but sends it when our own page navigates.
+    // When a user follows a link on another site, the browser does not send a strict cookie with a redirect, but sends it when our own page
+    // navigates.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
@@ -200,7 +201,7 @@ export function cookieOf(header: string, name: string): string | null {
   return null;
 }
 
-/** Compares texts of equal length in constant time. */
+/** Compares strings of equal length in constant time. */
 export function sameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);

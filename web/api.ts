@@ -14,7 +14,7 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** Smaller responses are not worth compressing. */
+/** Responses of fewer bytes are not compressed. */
 const WORTH_COMPRESSING = 1024;
 /** Equal queries within this time (ms) share one response, so the cost does not grow with the number of viewers. */
 const SHARED_MS = 250;

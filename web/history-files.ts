@@ -63,7 +63,7 @@ export function parseSamples(text: string): UsageSample[] {
 }
 
 /**
- * Parses a line of metrics as parseEntry does. Drops entries without a valid task name, because any other text could fill the whole line.
+ * Parses a line of metrics as `parseEntry` does. Drops entries without a valid task name, because any other text could fill the whole line.
  */
 export function parseSample(line: string): UsageSample | null {
   const value = parsed(line);

@@ -6,7 +6,7 @@ const HARMLESS = /^(?:true|false|yes|no|\d{1,2}|)$/i;
 const SECRET_VALUE =
   /-----BEGIN [A-Z ]*PRIVATE KEY-----|^(?:gh[pousr]_\w{20,}|xox[abpr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)$/;
 /*
- * The input contains other users' texts of up to many megabytes, so every pattern below runs in linear time: a match can start only at
+ * The input contains text from other users, up to many megabytes, so every pattern below runs in linear time: a match can start only at
  * `://` or at the beginning of a word, never within text that has just failed to match.
  */
 /** The part behind `scheme` of `scheme://user:password@host`. */

@@ -9,7 +9,7 @@ import type { FeedListener, ProducerEvents } from './producer-link.ts';
 
 /** The longest time (ms) that a service holds a request it cannot answer yet. After that, the client must repeat it. */
 const HOLD_MS = 10_000;
-/** How often to check whether readers and workers are still running (ms). */
+/** Interval (ms) at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
 const NOTHING = Buffer.alloc(0);
 

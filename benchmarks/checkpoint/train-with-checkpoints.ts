@@ -41,7 +41,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
   const { tf } = await loadBackend(1);
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user });
   const { compiled, steps } = trainer(tf, mebibytes);
-  // Opened as `join` opens it; the thread's program is beside the training library's.
+  // Opened as `join` opens it; the thread's program is in the same folder as the training library.
   const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
   const writer = new CheckpointWriter(new CheckpointStore(storage, dir, () => thread), {

@@ -21,7 +21,7 @@ const ANSWER_MS = 5_000;
 const KILL_MS = 30_000;
 /** Maximum time between the creation of the job's folder and the start of its ApplicationMaster. */
 const START_MS = 1_000;
-/** Maximum time for the next attempt to start on a busy machine, while its starter is alive. */
+/** Maximum time for the next attempt to start on a busy machine, while the process that starts it is alive. */
 const RESTART_MS = 10_000;
 /** Maximum startup time of an ApplicationMaster. */
 const LISTENING_MS = 10_000;
@@ -217,7 +217,7 @@ export class LocalJob implements JobConnection {
   /** Whether an ApplicationMaster runs; waits up to the maximum startup time for one to appear. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Reads both IDs at once: between two reads, the starter could start the ApplicationMaster and exit.
+      // Reads both IDs at once: between two reads, the starting process could start the ApplicationMaster and exit.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;

@@ -40,7 +40,7 @@ const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: t
 /** The buffer limit until the job has announced its window. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
-/** How often to check whether an unreachable job has ended. */
+/** Interval (ms) at which to check whether an unreachable job has ended. */
 const LOOK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
 

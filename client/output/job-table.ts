@@ -25,7 +25,7 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
 const MESSAGE_LINES = 3;
-/** The maximum number of lines for one sentence about orphaned containers, and for all of them. */
+/** Maximum number of lines: for one sentence about orphaned containers (`each`), and for all such sentences together (`all`). */
 const ORPHAN_LINES = { each: 2, all: 4 };
 
 export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {

@@ -1,7 +1,7 @@
 /** Files that only compilers, type checkers and test runners need. */
 const FOLDERS = /(^|\/)(tests?|testdata|include|f2py|distutils)\//;
 const FILES = /\.(pyi|pxd|pyx|a|c|h|cc|f90)$|(^|\/)py\.typed$/;
-/** Excludes `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
+/** NumPy's compiled test modules, except `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
 const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_ufunc|umath)_tests)\./;
 /**
  * Pillow's libraries for other formats. TensorBoard uses Pillow only to detect image formats, and Pillow reads PNG, JPEG, GIF and BMP

@@ -18,7 +18,7 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
  *   <root>/cache/<sha256>/<name>/...             a data folder, file by file
  *   <root>/cache/.<sha256>-<ms>.<random>.writing   set aside by a prune (cache/prune-cache.ts) before removal
  *   <root>/jobs/<application id>/                job.json, and the ApplicationMaster's state while the job runs
- *   <root>/history/<application id>/             the job's history, kept after its end
+ *   <root>/history/<application id>/             the job's history, kept after the job ends
  *
  * Everything is private: folders 0700, files 0600. NodeManagers read the files as the user.
  */

@@ -31,7 +31,7 @@ interface TestCluster {
   readonly cluster: HadoopCluster;
   readonly root: string;
   readonly requests: string[];
-  /** How often the cluster was closed. */
+  /** How many times the cluster was closed. */
   closed(): number;
 }
 

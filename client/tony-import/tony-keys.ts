@@ -32,7 +32,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
       ? not('all tasks of a job always start together')
-      : not('all tasks of a job always start together; submit roles that must not wait as separate jobs'),
+      : not('all tasks of a job always start together; if a role must not wait for the others, submit it as a separate job'),
   'tony.application.untracked.jobtypes': to('roles.*.untracked'),
   'tony.application.sidecar.jobtypes': to('roles.*.sidecar'),
   'tony.application.stop-on-failure-jobtypes': to('roles.*.restart.policy', 'policy never: the first failure of such a task fails the job'),
@@ -61,13 +61,15 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.am.memory': to('master.memory', 'the ApplicationMaster needs little memory; the default is 1g'),
   'tony.am.vcores': to('master.vcores'),
   'tony.am.node-label': to('master.nodeLabel'),
-  'tony.am.command': to('command', 'converted to a role worker with one task'),
+  'tony.am.command': to('command', 'converted to a role named worker, with one task'),
   'tony.am.gpus': not('the ApplicationMaster does not use GPUs; request GPUs for a role'),
-  'tony.am.retry-count': not('tony-ts restarts single tasks, and training resumes from its checkpoint; see roles.*.restart.maxRestarts'),
+  'tony.am.retry-count': not(
+    'tony-ts restarts individual tasks, and training resumes from its checkpoint; see roles.*.restart.maxRestarts',
+  ),
   'tony.am.startup-timeout': not(NOTHING_NEEDED),
   'tony.am.wait-client-signal-stop-timeout-sec': not('the ApplicationMaster does not wait for the client'),
   'tony.am.resources': not(NO_FILES),
-  'tony.task.heartbeat-interval-ms': to('heartbeat.interval', 'the value is limited to between 100 ms and 60 s'),
+  'tony.task.heartbeat-interval-ms': to('heartbeat.interval', 'the converted value is at least 100 ms and at most 60 s'),
   'tony.task.max-missed-heartbeats': to('heartbeat.missed'),
   'tony.task.metrics-interval-ms': not('executors report metrics with each heartbeat'),
   'tony.task.gpu-metrics.enabled': not(NOTHING_NEEDED),
@@ -80,7 +82,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.worker.timeout': (value) =>
     value === '0'
       ? not('0 means no timeout')
-      : not('the key timeout ends the whole job; to limit a single program, set its command to `timeout 60 COMMAND`'),
+      : not('`timeout` in job.yaml ends the whole job; to limit a single program, set its command to `timeout 60 COMMAND`'),
   'tony.other.namenodes': not('hdfs:// URIs of other clusters work without configuration'),
   'tony.gpu-exec-path': not('tony-ts finds nvidia-smi on the PATH of each node'),
   'tony.python-exec-path': not('include the interpreter in the command'),
@@ -107,11 +109,11 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },
   {
     pattern: /^tony\.application\.(group|dependency)\./,
-    remark: 'a time limit that starts when other roles end is not supported; the key timeout limits the whole job',
+    remark: 'not supported: a time limit that starts when other roles end; `timeout` limits the whole job',
   },
   { pattern: /^tony\.application\.hadoop\./, remark: 'containers do not need Hadoop, and tony-ts does not ship it' },
   { pattern: /^tony\.docker\./, remark: NO_DOCKER },
-  { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see the key strategy of job.yaml' },
+  { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see `strategy` in job.yaml' },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
   { pattern: /^tony\.(portal|keytab|https?|secret)\./, remark: OF_SECURITY },
   { pattern: /^tony\.version-info\./, remark: NOTHING_NEEDED },

@@ -120,7 +120,8 @@ export class HadoopConfiguration {
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */
   static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    // `freeze()` has substituted variables with the environment of its own machine; the environment here must not change the values.
+    // `freeze()` has already substituted variables, with the environment of the machine on which it ran; the environment of this machine
+    // must not change the values.
     return new HadoopConfiguration(new Map(Object.entries(properties)), {});
   }
 

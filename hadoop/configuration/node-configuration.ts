@@ -38,8 +38,9 @@ export async function configurationOfNode(
 type Properties = Readonly<Record<string, string>>;
 
 /**
- * Returns the NameNode properties that the node lacks. If the node names a NameNode by host and port, they contain only the address of the
- * web server on that host. If it names a nameservice, whose hosts no other property names, they are all those of `otherwise`.
+ * Returns the NameNode properties that the node lacks. If the node names a NameNode by host and port, the result contains only the address
+ * of the web server on that host. If it names a nameservice, no other property names the hosts, so the result contains all NameNode
+ * properties of `otherwise`.
  */
 function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, NAME_NODES)) {
@@ -80,7 +81,7 @@ function missingResourceManagers(own: Properties, otherwise: Properties): Proper
   return { ...Object.fromEntries(onThatHost), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }
 
-/** Returns an empty list for invalid settings: those of `otherwise` must not discard the node's own configuration. */
+/** Returns an empty list for invalid settings, so that an error in `otherwise` does not discard the node's own configuration. */
 function addressesOf(find: () => readonly string[]): readonly string[] {
   try {
     return find();
@@ -106,7 +107,7 @@ function hostOf(address: string): string {
   return address.replace(/:\d+$/, '');
 }
 
-/** Tries HTTP, then HTTPS: only a configuration names the protocol, and the available one may come from any user. */
+/** Tries HTTP, then HTTPS: only a configuration names the protocol, and the only configuration at hand may come from any user. */
 async function ownProperties(authority: string, timeoutMs: number): Promise<Record<string, string>> {
   const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch(() =>
     propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true }),

@@ -77,7 +77,7 @@ export interface HttpAnswer {
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Not `once`: an error after the head belongs to the response, but must not be an unhandled event here.
+    // Not `once`: an error after the head belongs to the response, but without a listener on the request it would be thrown.
     sent.on('error', reject);
   });
 }

@@ -53,7 +53,7 @@ describe('reading a file that a NodeManager wrote', () => {
   });
 });
 
-/** The inverse of readVLong. Like TFile's writer, it uses the shortest encoding. */
+/** The inverse of `readVLong`. Like TFile's writer, it uses the shortest encoding. */
 function vlong(value: number): Buffer {
   if (value >= -32 && value < 128) {
     return Buffer.from([value & 0xff]);

@@ -15,7 +15,7 @@ export interface LogOwner {
   readonly containerId: string;
   /**
    * `host:port` of the web server of the container's node, if known: it serves the logs until the application ends. The value may come from
-   * data that another user wrote, so an invalid one counts as unknown.
+   * data that another user wrote, so an invalid value is treated as unknown.
    */
   readonly nodeHttp: string | null;
   /** The application's user. */
@@ -53,7 +53,8 @@ const MAXIMUM_TRIES = 6;
 const REMEMBERED_PARTS = 400_000;
 
 /**
- * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after its end.
+ * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after it has
+ * ended.
  */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
@@ -81,7 +82,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** Returns null when the file does not exist or does not exist yet. */
+  /** Returns null when the file does not exist, or has not been created yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);

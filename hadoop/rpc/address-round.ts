@@ -50,7 +50,7 @@ export class AddressRound {
     this.#pacing = pacing;
   }
 
-  /** Returns the first result, or the reason why the last attempt failed when the patience has run out. */
+  /** Returns the first result. If the patience runs out first, returns the reason why the last attempt failed. */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
     const { now, random, wait } = this.#pacing;
     const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));

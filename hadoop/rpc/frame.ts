@@ -9,7 +9,7 @@ import { Buffer } from 'node:buffer';
 const LENGTH_BYTES = 4;
 const CRUMB_BYTES = 16_384;
 
-/** A server that rejects a client older than version 9 sends this value instead of a length. */
+/** A server sends this value instead of a length when it rejects a client that is older than version 9. */
 const OLD_REFUSAL = -1;
 
 export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {

@@ -1,6 +1,6 @@
 /** How long a user's groups are cached (ms). Changes to group membership are not urgent. */
 const CACHED_MS = 60_000;
-/** Concurrent lookups. Each lookup opens its own connection. */
+/** The maximum number of concurrent lookups. Each lookup opens its own connection. */
 const MAX_CONCURRENT = 8;
 
 /** Caches the groups of users and limits the number of concurrent lookups. */

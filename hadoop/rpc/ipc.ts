@@ -105,7 +105,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Callers of opened() receive the rejection; without a caller it must not count as unhandled.
+    // Callers of `opened()` receive the rejection; without a caller, it must not be reported as unhandled.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
@@ -315,7 +315,7 @@ export class IpcConnection {
     return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
   }
 
-  /** RPC_FINAL_PACKET has the value 0, which must be encoded nevertheless. */
+  /** RPC_FINAL_PACKET has the value 0, which must still be encoded. */
   #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
     return encodeDelimited('RpcRequestHeaderProto', {
       rpcKind: 'RPC_PROTOCOL_BUFFER',

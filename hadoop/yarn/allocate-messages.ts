@@ -144,7 +144,7 @@ export const EMPTY_RESULT: AllocateResult = {
   reregistered: false,
 };
 
-/** Merges several results in order. For fields that describe the current state, the latest result counts. */
+/** Merges several results in order. For fields that describe the current state, the latest result applies. */
 export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
   return results.reduce(
     (sum, next) => ({

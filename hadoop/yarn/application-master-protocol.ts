@@ -120,7 +120,10 @@ export class ApplicationMasterClient {
     return await turn;
   }
 
-  /** Unregisters the ApplicationMaster. Resolves when the ResourceManager has recorded the end; it kills the remaining containers. */
+  /**
+   * Unregisters the ApplicationMaster. Resolves when the ResourceManager has recorded the end of the application. The ResourceManager then
+   * kills the remaining containers.
+   */
   async finish(final: FinalStatus, timeoutMs = 15_000): Promise<void> {
     const end = performance.now() + timeoutMs;
     const request = {

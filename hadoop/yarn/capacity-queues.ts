@@ -29,8 +29,8 @@ export interface CapacityQueue {
   /** True if YARN creates child queues at their first use. */
   readonly makesQueues: boolean;
   /**
-   * How the capacity is configured. `differing`: individually for each resource, or in an unknown form, so that the numbers below do not
-   * describe it.
+   * How the capacity is configured. `differing`: individually for each resource, or in an unknown form; the numbers below then do not
+   * describe the capacity.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;

@@ -100,7 +100,7 @@ function withoutBoilerplate(diagnostics: string): string {
   return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
 }
 
-/** A sentence about a deleted file of the job that a node could not localise; null for any other cause. */
+/** Returns a sentence about a file of the job that a node could not localise because it has been deleted; null for any other cause. */
 export function missingFile(diagnostics: string): string | null {
   const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
   if (file === undefined) {

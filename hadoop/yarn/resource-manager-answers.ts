@@ -202,7 +202,7 @@ export interface Node {
   readonly rack: string;
   readonly labels: readonly string[];
   readonly containers: number;
-  /** Resource types that are absent are unknown. */
+  /** The total is unknown for resource types that are absent. */
   readonly total: Readonly<Record<string, number>>;
   readonly available: Readonly<Record<string, number>>;
   readonly healthReport: string;

@@ -73,7 +73,7 @@ const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
 
-/** Internal states of the ResourceManager that only the response to a kill contains. */
+/** Internal application states, which only the response to a kill request contains. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
@@ -93,7 +93,8 @@ export class ResourceManager {
     this.#user = options.user;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#http = axios.create({
-      // Proxies of the environment are meant for external addresses; a cluster's addresses would fail there with misleading errors.
+      // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
+      // misleading errors.
       proxy: false,
       maxRedirects: 0,
       maxContentLength: MAXIMUM_ANSWER_BYTES,
@@ -111,7 +112,7 @@ export class ResourceManager {
     return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user: configuration.secure ? null : user });
   }
 
-  /** Returns a new application ID, and the largest container by resource name. */
+  /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
@@ -155,7 +156,7 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Containers of an attempt that the ResourceManager still knows: the running ones. */
+  /** Returns the running containers of an attempt; the ResourceManager does not report finished ones. */
   async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
     const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
     return checked(listOf('container', containerSchema), answer);

@@ -8,8 +8,8 @@ let started: Promise<Browser> | null = null;
 afterAll(async () => (await started)?.close());
 
 /**
- * The headless browser of this test file. Each of its contexts has its own cookies and cache, and is closed when the test ends. Without an
- * installed browser the test is skipped and says so; with CI set it fails, because CI machines must have a browser.
+ * The headless browser of this test file. Each of its contexts has its own cookies and cache, and is closed when the test ends. If no
+ * browser is installed, the test is skipped with a message; if CI is set, it fails, because CI machines must have a browser.
  */
 export async function openBrowser(context: TestContext): Promise<Browser> {
   const isCi = process.env.CI !== undefined && process.env.CI !== '';

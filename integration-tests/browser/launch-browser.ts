@@ -19,7 +19,10 @@ const QUIET = [
   '--disable-extensions',
 ];
 
-/** Starts a headless Chromium with an empty profile. `CHROMIUM` names an executable to use instead of the one on PATH. @throws Error without one. */
+/**
+ * Starts a headless Chromium with an empty profile. `CHROMIUM` names an executable to use instead of the one on PATH. @throws Error if no
+ * browser is found.
+ */
 export async function launchBrowser(): Promise<Browser> {
   const executablePath = await findBrowser();
   if (executablePath === null) {

@@ -8,7 +8,10 @@ import { openBrowser } from './chromium.ts';
 import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
-/** Folder for screenshots to look at, which a run takes in both color schemes if SCREENSHOTS names it. The color scheme does not affect the layout. */
+/**
+ * The folder for screenshots. If the environment variable SCREENSHOTS names it, a run takes screenshots in both color schemes, for a person
+ * to inspect. The color scheme does not affect the layout.
+ */
 const SCREENSHOTS = process.env.SCREENSHOTS;
 const COLOR_SCHEMES = SCREENSHOTS === undefined ? (['light'] as const) : (['light', 'dark'] as const);
 /** Longer than the page's polling interval. */

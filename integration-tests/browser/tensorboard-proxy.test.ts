@@ -165,7 +165,7 @@ test('the printed URL with its token opens TensorBoard and the job’s page', as
   await page.getByText('mnist').first().waitFor();
   // A page cancels its pending requests when the user leaves it.
   expect(troubles.filter((each) => !each.startsWith('net::ERR_ABORTED'))).toEqual([]);
-  // Another site's page links here: the browser sends the cookie nevertheless.
+  // The browser sends the cookie even after the user follows a link on another site's page.
   const fresh = await openPage(browser);
   await fresh.page.setContent(`<a href="http://localhost:${web.port}/tony/?token=correct-horse-battery">the job</a>`);
   await fresh.page.click('a');

@@ -139,8 +139,8 @@ export class Cluster {
     while (await isAlive(pid)) {
       await delay(20);
     }
-    // The threads of a killed JVM hold its sockets slightly longer than its process exists; after that, `start` reports the process that
-    // has the port.
+    // The threads of a killed JVM keep its sockets open slightly longer than its process exists; after that, `start` reports the process
+    // that has the port.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);
     }

@@ -39,7 +39,7 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, a background child of it, and a child that leads its own process group. */
+/** The shell, a background child of the shell, and a child that leads its own process group. */
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
@@ -164,7 +164,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without a SIGTERM of its own.
+    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without sending it a SIGTERM first.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('terminated');
   });
 

@@ -45,7 +45,7 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** All messages except hellos, of all streams. */
+  /** The messages of all streams, except hellos. */
   readonly heard: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };

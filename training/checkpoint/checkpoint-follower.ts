@@ -6,7 +6,7 @@ export interface FollowOptions {
   /** The polling interval, in ms; 2 s by default. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
-  /** The application whose end ends the loop; null for any application. */
+  /** The loop ends when this application's program has ended; with null, when any application's program has ended. */
   readonly applicationId: string | null;
   /** Restricts the checkpoints to those of this phase; all phases by default. */
   readonly phase?: string;
@@ -31,8 +31,8 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // The end mark is read before the checkpoints are listed, so that none written in between is missed. If checkpoints could not be
-      // read, one more poll follows.
+      // The end mark is read before the checkpoints are listed: in the reverse order, a checkpoint written between the two reads would be
+      // missed. If checkpoints could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, tell);
       if (found !== null) {

@@ -14,8 +14,8 @@ const END = 'end.json';
 const END_NOW_MS = 10_000;
 
 /**
- * The marks that processes write beside the checkpoints of a folder: which one is the best (best.json), which ones tasks are reading
- * (.held), and whether the program has ended (end.json).
+ * Reads and writes the marks in a folder of checkpoints: the best checkpoint (best.json), the checkpoints that tasks are reading (.held),
+ * and the end of the program (end.json).
  */
 export class CheckpointMarks {
   readonly #storage: Storage;
@@ -60,7 +60,7 @@ export class CheckpointMarks {
     return bytes === null ? null : parseBest(bytes);
   }
 
-  /** Records that the program which writes here has ended, so that readers stop waiting for further checkpoints. */
+  /** Records the end of the program that writes to this folder, so that readers stop waiting for further checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
     await this.#storage.write(this.#endUri, encodeEnd(applicationId));
   }
@@ -85,7 +85,7 @@ export class CheckpointMarks {
     }
   }
 
-  /** @param applicationId the application whose end counts; null for any application. */
+  /** @param applicationId the application to ask about; null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
     const bytes = await this.#readIfThere(this.#endUri);
     const of = bytes === null ? null : parseEnd(bytes);

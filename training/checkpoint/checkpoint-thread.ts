@@ -13,7 +13,7 @@ interface Waiting {
 
 /**
  * Writes checkpoints in a worker thread. A training step blocks its thread while it computes. An upload on the same thread would wait for
- * the end of a step before each piece and each call of the NameNode, and would take ten times as long.
+ * the end of a step before each piece and each call to the NameNode, and would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;

@@ -9,7 +9,7 @@ import type { SummaryWriter } from '../summary/summary.ts';
 export interface ClusterEndParts {
   /** Empty for a standalone program. */
   readonly applicationId: string;
-  /** The store in which this process records the end of training; null if another process records it, or without checkpoints. */
+  /** The store in which this process records the end of training; null if another process records it, or if there are no checkpoints. */
   readonly store: CheckpointStore | null;
   readonly writer: SummaryWriter | null;
   readonly phases: Phases;
@@ -27,13 +27,13 @@ export class ClusterEnd {
   readonly #parts: ClusterEndParts;
   readonly #onExit: (code: number) => void;
   readonly #stopLastWork: () => void;
-  /** True once it has been recorded that no further checkpoint follows. */
+  /** True once this process has recorded that no further checkpoint follows. */
   #isMarked = false;
 
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // The other ranks must not count a program as lost that exits with code 0 without calling close().
+    // If a program exits with code 0 without calling `close()`, the other ranks must not count it as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();
@@ -52,7 +52,7 @@ export class ClusterEnd {
   }
 
   /**
-   * A program of a job that exits with code 0 in the middle of `fit` has failed. Sets the exit code to 1, and returns true so that the
+   * A job's program that exits with code 0 in the middle of `fit` has failed. Sets the exit code to 1, and returns true so that the
    * other ranks count this rank as lost. A program that ends training on purpose closes the cluster first.
    */
   #refuseExit(): boolean {
@@ -79,7 +79,7 @@ export class ClusterEnd {
   /** Completes the work synchronously. */
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
+    // Closing the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }

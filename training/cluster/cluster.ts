@@ -39,7 +39,7 @@ import { outputPlace } from './output-place.ts';
 export interface ClusterParts {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
-  /** Connects the ranks; a ring of one if the workers use parameter servers. */
+  /** Connects the ranks. With parameter servers, each worker has a ring of its own, with one member. */
   readonly ring: Ring;
   /** The number format in which gradients travel around the ring. */
   readonly wire: Wire;
@@ -66,8 +66,8 @@ export class Cluster {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
   /**
-   * The number of this task among the tasks that train together, from 0 to worldSize-1. For a task without a rank in the job, such as an
-   * evaluator, `rank` is 0 and `worldSize` is 1.
+   * The number of this task among the tasks that train together, from 0 to `worldSize` - 1. For a task without a rank in the job, such as
+   * an evaluator, `rank` is 0 and `worldSize` is 1.
    */
   readonly rank: number;
   readonly worldSize: number;
@@ -322,7 +322,8 @@ export class Cluster {
   }
 
   /**
-   * Reports current values to the job and writes them as summaries. The client displays them, and the last ones become the job's metrics.
+   * Reports current values to the job and writes them as summaries. The client displays the values, and the last ones reported become the
+   * job's metrics.
    * @param values the values by name, e.g. `{ 'test/accuracy': 0.98 }`.
    */
   metrics(step: number, values: Readonly<Record<string, number>>): void {
@@ -331,7 +332,7 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: yields the newest checkpoint of the job each time one appears, and ends when the training program has ended.
+   * For evaluators: yields the newest checkpoint of the job each time a new one appears, and ends when the training program has ended.
    * @param options `phase` restricts the checkpoints to those of one phase.
    */
   async *checkpoints(
@@ -346,9 +347,9 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: evaluates the newest checkpoint on held-out data each time one appears, until the training program has ended. Writes
-   * summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best checkpoint. With
-   * `patience`, ends training when the evaluation stops improving.
+   * For evaluators: evaluates the newest checkpoint on held-out data each time a new one appears, until the training program has ended.
+   * Writes summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best checkpoint.
+   * With `patience`, ends training when the evaluation stops improving.
    *
    * @param model a compiled model with the same layers as the trained one; its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.

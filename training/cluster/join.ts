@@ -13,14 +13,14 @@ import { Ring, type RingTimeouts } from '../ring/ring.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
-  /** For a program that runs by itself: paths or URIs of input folders, by name. In a job, `data` of job.yaml applies. */
+  /** For a standalone program: paths or URIs of input folders, by name. In a job, `data` of job.yaml applies. */
   readonly data?: Readonly<Record<string, string>>;
-  /** For a program that runs by itself: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
+  /** For a standalone program: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
   readonly checkpointDir?: string;
   readonly checkpointEverySteps?: number;
-  /** For a program that runs by itself: the folder for summaries. No summaries by default. */
+  /** For a standalone program: the folder for summaries. No summaries by default. */
   readonly summaryDir?: string;
-  /** For a program that runs by itself: the output folder. */
+  /** For a standalone program: the output folder. */
   readonly outputDir?: string;
   readonly timeouts?: Partial<RingTimeouts>;
 }

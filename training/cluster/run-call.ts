@@ -14,7 +14,7 @@ const LEFTOVERS_MS = 5000;
 const schema = z.object({ module: z.string().min(1), export: z.string().min(1), args: z.array(z.unknown()) });
 
 /**
- * The program of a job that `run()` of the library `tony-ts` has submitted: calls the function with this task's cluster. The chief's return
+ * The program of a job submitted with `run()` of the library `tony-ts`. It calls the function with this task's cluster. The chief's return
  * value becomes the job's result; an error fails the task that throws it.
  */
 export async function runCall(): Promise<void> {

@@ -99,7 +99,10 @@ export class DatasetBatchSource implements BatchSource {
   #damages = 0;
   /** On a worker that steps alone: the position of its shares at the end of the previous pass, which other workers may still be reading. */
   #before: { readonly before?: Json } = {};
-  /** The numbers that all ranks sum before a step: examples, whether more follow, and whether the rank still waits for data. */
+  /**
+   * The numbers that all ranks sum before a step: the number of examples, and 0 or 1 for whether more follow and for whether the rank still
+   * waits for data.
+   */
   readonly #news: Float32Array;
 
   /** @param dataset a dataset of batches. */
@@ -154,8 +157,8 @@ export class DatasetBatchSource implements BatchSource {
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
     const coming = this.#prepare();
-    // The caller receives the error where it awaits the promise. If the peers are lost first, nothing awaits it, and it must not be
-    // unhandled.
+    // The caller receives the error where it awaits the promise. If the peers are lost first, no code awaits it, and its rejection must not
+    // be reported as unhandled.
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {
@@ -200,7 +203,7 @@ export class DatasetBatchSource implements BatchSource {
         states[index] = state;
       }
     }
-    // Without a reader's state (a feed has none) there is no position: a resumed reader of a feed takes the next records.
+    // If a reader has no state (as with feeds), there is no position: a resumed reader of a feed takes the next records.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }

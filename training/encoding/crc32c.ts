@@ -44,19 +44,19 @@ function createTables(): Int32Array {
  *   (import "crc32c" "memory" (memory 1))
  *   (func (export "update") (param $crc i32) (param $at i32) (param $to i32) (result i32)
  *     (local $a i32) (local $b i32) (local $c i32) (local $d i32)
- *     (block $tail (loop $wide                                        ;; sixteen bytes a turn
+ *     (block $tail (loop $wide                                        ;; 16 bytes per iteration
  *       (br_if $tail (i32.gt_u (i32.add (local.get $at) (i32.const 16)) (local.get $to)))
  *       (local.set $b (i32.load offset=4 (local.get $at)))
  *       ... $c and $d with offset=8 and offset=12
  *       (local.set $a (i32.xor (local.get $crc) (i32.load (local.get $at))))
- *       (local.set $crc (i32.xor                                       ;; of all sixteen, $a last: the turn before decides it
+ *       (local.set $crc (i32.xor                                       ;; of all 16 bytes; $a comes last, because it depends on the previous iteration
  *         ... (i32.load offset=11264 (i32.and (i32.shl (local.get $b) (i32.const 2)) (i32.const 1020)))       ;; T11
  *         ... (i32.load offset=10240 (i32.and (i32.shr_u (local.get $b) (i32.const 6)) (i32.const 1020)))     ;; T10
  *         ... (i32.load offset=14336 (i32.and (i32.shr_u (local.get $a) (i32.const 6)) (i32.const 1020)))))   ;; T14
  *       (local.set $at (i32.add (local.get $at) (i32.const 16)))
  *       (br $wide)))
- *     (block $rest ... the same once with eight bytes, T7 to T0)
- *     (block $done (loop $one                                         ;; what is left, byte by byte
+ *     (block $rest ... the same once with 8 bytes, T7 to T0)
+ *     (block $done (loop $one                                         ;; the remaining bytes, one by one
  *       (br_if $done (i32.ge_u (local.get $at) (local.get $to)))
  *       (local.set $crc (i32.xor (i32.shr_u (local.get $crc) (i32.const 8))
  *         (i32.load (i32.shl (i32.and (i32.xor (local.get $crc) (i32.load8_u (local.get $at))) (i32.const 255)) (i32.const 2)))))
@@ -90,7 +90,7 @@ interface Kernel {
   update(crc: number, at: number, to: number): number;
 }
 
-/** undefined before the first use; null without WebAssembly. */
+/** undefined before the first use; null if WebAssembly is unavailable. */
 let kernel: Kernel | null | undefined;
 /** Identifies the function from `maskedSumsOf` whose bytes are in the window. */
 let owner: object | null = null;
@@ -158,7 +158,7 @@ export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): 
 }
 
 /**
- * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, it is faster than maskedCrc32c,
+ * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, it is faster than `maskedCrc32c`,
  * because it copies the buffer to the module only once. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {

@@ -41,7 +41,7 @@ export class TfRecordParser {
   #pendingBytes = 0;
   /** The number of bytes that must be pending before parsing continues. */
   #needed = HEADER_BYTES;
-  /** The number of bytes still to skip of a record that exceeds the maximum length. */
+  /** How many bytes of an overlong record are still to be skipped. */
   #passing = 0;
   #offset: number;
   #taken: number;

@@ -34,7 +34,7 @@ export interface EvaluateOptions {
   readonly batchSize?: number;
   /** For a dataset: the number of batches to evaluate; all by default. */
   readonly batches?: number;
-  /** Whether the model holds the weights of the best checkpoint at the end, instead of those of the last one; false by default. */
+  /** Whether the model, at the end, holds the weights of the best checkpoint instead of those of the last one; false by default. */
   readonly restoreBest?: boolean;
   /** The interval, in ms, at which the evaluator checks for a newer checkpoint; 2000 by default. */
   readonly everyMs?: number;
@@ -120,7 +120,7 @@ export class Evaluator {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
-    // An earlier process of this evaluator may have recorded it, or the training run that this job resumes.
+    // The best checkpoint may have been recorded by an earlier process of this evaluator, or during the training run that this job resumes.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const byPhase = new Map<string, BestSoFar>();
     const follow: FollowOptions = {
@@ -136,7 +136,7 @@ export class Evaluator {
         const { name } = checkpoint.position.phase;
         const bestSoFar = byPhase.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
         byPhase.set(name, bestSoFar);
-        // `hold` returns false if the checkpoint has been removed meanwhile. A newer one then exists and follows in the next round.
+        // `hold` returns false if the checkpoint has been removed in the meantime. A newer one then exists and follows in the next round.
         if (await store.marks.hold(holder, checkpoint.position.step)) {
           await this.#evaluate(checkpoint, bestSoFar);
         }

@@ -34,7 +34,7 @@ export interface MergedCall {
 }
 
 export interface MergedConstant extends MergedTensor {
-  /** All values. If their count depends on the number of examples, the one value that is repeated. */
+  /** All values; if their count depends on the number of examples, only the single value that is repeated. */
   readonly values: TracedConstant['values'];
 }
 

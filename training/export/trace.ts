@@ -167,7 +167,7 @@ class KernelRecorder {
   /** Tracks when the layer's `call` runs. @returns a function that restores the layer. */
   attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
-    // Training may have set its own `call` on the instance.
+    // Synchronised batch normalisation may have replaced `call` on this instance.
     const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
       this.#layers.push(layer.name);

@@ -67,7 +67,7 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
     const skipped: string[] = [];
     expect((await store.newest((message) => skipped.push(message)))?.position.step).toBe(12);
     expect(skipped).toEqual([expect.stringMatching(/step-20 is skipped: training had diverged/)]);
-    // The phase counts as finished nevertheless.
+    // Even so, the phase counts as finished.
     const [again] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, generation: 2 });
     expect(again).toEqual(history);
   });

@@ -26,7 +26,7 @@ const LOOK_MS = 2000;
 
 /**
  * Decides whether training ends before its last epoch, either because a callback set `model.stopTraining` on some rank or because an
- * evaluator gave a stop order. All ranks end together: each rank states with each step whether it wants to end, and all end after the first
+ * evaluator gave a stop order. All ranks end together: in each step, each rank states whether it wants to end, and all end after the first
  * step in which any rank wants to.
  */
 export class EarlyEnd {
@@ -39,7 +39,7 @@ export class EarlyEnd {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #look: Promise<void> | null = null;
 
-  /** @param orders null without a checkpoint folder. */
+  /** @param orders null if there is no checkpoint folder. */
   constructor(orders: StopOrders | null, options: EarlyEndOptions) {
     this.#orders = options.keepsOrders ? orders : null;
     this.#options = options;

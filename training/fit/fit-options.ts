@@ -20,7 +20,7 @@ export interface FitOptions extends StepOptions {
   /** false: `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from its start. */
   readonly checkpoint?: false;
   readonly epochs?: number;
-  /** The first epoch of a run that starts without a checkpoint; 0 by default. The epochs before it count as done. */
+  /** The first epoch of a run that starts without a checkpoint; 0 by default. Earlier epochs are treated as already complete. */
   readonly initialEpoch?: number;
   /**
    * The number of examples per rank and step; 32 by default. All ranks together process `batchSize` times the world size. Not for batched

@@ -41,13 +41,13 @@ export interface FitStep {
   readonly endsEpoch: boolean;
 }
 
-/** The number of signals that the ranks exchange with each step; FitSteps describes them. */
+/** The number of signals that the ranks exchange in each step; `FitSteps` describes them. */
 export function signalsOf(worldSize: number): number {
   return worldSize === 1 ? 1 : 1 + worldSize;
 }
 
 /**
- * Takes the steps of `fit`: reads this rank's batches, computes their loss, and lets the strategy apply the gradients. With each step, the
+ * Takes the steps of `fit`: reads this rank's batches, computes their loss, and lets the strategy apply the gradients. In each step, the
  * ranks also agree on whether training ends early.
  */
 export class FitSteps {

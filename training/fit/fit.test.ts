@@ -143,7 +143,7 @@ describe('several ranks', () => {
 });
 
 describe('a resumed run', () => {
-  /** Ends a run after a given step like a kill, but only once its checkpoints have been written. */
+  /** Ends a run after a given step, as a kill would, but only once its checkpoints have been written. */
   class Stopped extends Error {}
 
   async function interrupted(

@@ -52,7 +52,7 @@ export interface FitEnvironment {
   /** The phase of the program that this call represents. */
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** Holds evaluators' orders to end training, and the decision to end early; null without checkpoints. */
+  /** Holds evaluators' orders to end training, and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
   /** Set only on the rank that writes summaries. */
   readonly summaries: SummaryWriter | null;
@@ -257,7 +257,7 @@ class Fit {
     const { clock } = this.#profile;
     await this.#callbacks.batchBegin(batch);
     const step = await this.#steps.take();
-    // This counts as computing, because EpochMeans waits for the backend once in many steps.
+    // Counts as `compute`, because `EpochMeans` waits for the backend once in many steps.
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');

@@ -301,7 +301,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return { stopTraining: this.#stopReason !== null };
   }
 
-  /** Lets all ranks exchange whether they want to stop, and decides whether the loop ends here. */
+  /** Finds out whether any rank wants to stop, and decides whether the loop ends here. */
   async #agree(): Promise<void> {
     const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
     const reason = await this.#strategy.agree(wish);

@@ -47,7 +47,7 @@ export class UnfinishedTraining {
     }
   }
 
-  /** Where the first unfinished training is, for example `step 120, in epoch 3 of 10`; null if none is unfinished. */
+  /** The position of the first unfinished training, for example `step 120, in epoch 3 of 10`; null if none is unfinished. */
   get place(): string | null {
     const [call] = this.#calls;
     if (call === undefined) {

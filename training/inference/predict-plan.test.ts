@@ -10,7 +10,7 @@ test('a worker takes its own splits in order, then free ones, then those that ot
     expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split, kind: 'own' });
     done.add(split);
   }
-  // Splits that their owners cannot be computing yet come first. Splits 0 and 2 are the first of their shares, so their owners may be
+  // Splits that their owners cannot have reached come first. Splits 0 and 2 are the first of their shares, so their owners may be
   // computing them.
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split: 6, kind: 'free' });
   for (const split of [3, 5, 6, 8]) {

@@ -17,7 +17,7 @@ import type { Values } from './predict-model.ts';
 
 const storage = createStorage({ hadoop: null, user: 'alice' });
 
-/** The part of a cluster that predict uses, for one of several workers. */
+/** The part of a `Cluster` that `predict` uses, for one of several workers. */
 function worker(index: number, count: number, own: Storage = storage): Cluster & { readonly told: Record<string, number>[] } {
   const told: Record<string, number>[] = [];
   const parts = {

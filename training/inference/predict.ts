@@ -58,7 +58,7 @@ export interface PredictReport {
 }
 
 const DEFAULT_BATCH = 128;
-/** The size of the pieces that are passed to storage, in bytes. */
+/** The size, in bytes, of the pieces that are passed to storage. */
 const PIECE_BYTES = 256 * 1024;
 const REPORT_MS = 1000;
 /** The interval, in ms, at which a worker checks whether another worker has finished a split. */

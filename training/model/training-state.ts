@@ -121,7 +121,7 @@ export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly Stor
   }
 }
 
-/** Restores the variables that `optimizerVariables` returns. Call checkOptimizer first. */
+/** Restores the variables that `optimizerVariables` returns. Call `checkOptimizer` first. */
 export function restoreOptimizer(
   tf: typeof tfjs,
   optimizer: tfjs.Optimizer,

@@ -25,7 +25,7 @@ export interface LastWork {
  */
 export function beforeProgramEnds(work: LastWork): () => void {
   const onEnd = () => {
-    // Node.js emits beforeExit again after the asynchronous work.
+    // Node.js emits `beforeExit` again after the asynchronous work.
     process.removeListener('beforeExit', onEnd);
     void work.finish((process.exitCode ?? 0) === 0);
   };

@@ -25,7 +25,7 @@ export interface FrameLimits {
 }
 
 /**
- * The limits, in bytes, that readFrame checks before it allocates memory. A request must fit into a gRPC message; an answer may carry a
+ * The limits, in bytes, that `readFrame` checks before it allocates memory. A request must fit into a gRPC message; an answer may carry a
  * feed's record.
  */
 export const REQUEST_LIMITS: FrameLimits = { head: 4096, body: 960 * 1024 };

@@ -6,12 +6,12 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit for an answer. The executor's own limit is shorter, and it answers when it gives up. */
+/** The time limit for an answer. The executor's own limit is shorter, so the executor answers even if it gives up. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
- * How long requests are retried if the executor is unreachable. This is not expected, because it starts before its program, and its death
- * ends the program.
+ * How long requests are retried if the executor is unreachable. This is not expected: the executor starts before the program, and the
+ * program ends if the executor dies.
  */
 const EXECUTOR_PATIENCE_MS = 30_000;
 

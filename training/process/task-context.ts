@@ -7,7 +7,7 @@ export interface TaskContext {
   readonly jobName: string;
   readonly role: string;
   readonly index: number;
-  /** The number of tasks that the role requires at least. */
+  /** The minimum number of tasks that the role requires. */
   readonly roleSize: number;
   /** The task's number within the gang; null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;
@@ -34,8 +34,8 @@ export interface TaskContext {
   /** The file to which the program appends one JSON object per line (see Report) for the executor to read. */
   readonly reportFile: string;
   /**
-   * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see Services); null without
-   * services.
+   * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see `Services`); null if the task
+   * has no services.
    */
   readonly services: string | null;
 }

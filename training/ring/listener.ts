@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
 export interface Listener {
-  /** The file descriptor of an inherited listening socket; null without one. */
+  /** The file descriptor of an inherited listening socket; null if there is none. */
   readonly fd: number | null;
   readonly host: string;
   readonly port: number;

@@ -287,7 +287,7 @@ export class Ring {
     };
   }
 
-  /** Fails the current call if a neighbour ended before it. A neighbour that ended after it has already sent its part. */
+  /** Fails the current call if a neighbour ended before this call. A neighbour that ended after this call has already sent its part. */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {
@@ -299,7 +299,7 @@ export class Ring {
 
   /**
    * Detects silent neighbours. It counts timer ticks instead of elapsed time: after this process's event loop was blocked, only one tick is
-   * late, and the event loop reads the bytes that have arrived meanwhile before the next tick.
+   * late, and the event loop reads the bytes that have arrived in the meantime before the next tick.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;

@@ -33,7 +33,7 @@ export function checkStepOptions(name: string, options: CustomStepOptions): void
   }
 }
 
-/** What steps with the same optimizer and the same list of variables share. */
+/** The data that all steps with the same optimizer and the same list of variables share. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;

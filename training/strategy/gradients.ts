@@ -86,7 +86,7 @@ export class FusedGradients {
   /**
    * Passes the gradients to `use` as tensors. The gradient is null for a variable that has no gradient on any rank: with a gradient of
    * zeros, momentum and decay would still change the variable.
-   * @param present the sums over the ranks of the numbers that `load` has set.
+   * @param present the numbers that `load` has set, summed over the ranks.
    * @param use must not keep the tensors after it returns: they may share the ring's memory.
    */
   withTensors(present: Float32Array, use: (gradients: readonly NamedGradient[]) => void): void {

@@ -4,8 +4,8 @@ import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
 /** The gradients, loss and metrics of one worker's examples in one step. They are on the worker's backend. */
 export interface LocalGradients {
   /**
-   * The gradients of the variables that the loss depends on, by variable name, weighted and summed over the parts; null if no part has
-   * examples. The caller must dispose them.
+   * The gradients of the variables on which the loss depends, by variable name. They are weighted and summed over the parts; null if no
+   * part has examples. The caller must dispose them.
    */
   readonly gradients: tfjs.NamedTensorMap | null;
   /** This worker's weighted share of the loss and the metrics. The caller must read or dispose them. */

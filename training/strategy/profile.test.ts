@@ -47,7 +47,7 @@ describe('the profile', () => {
   });
 });
 
-/** The profile metrics of a rank, summed over its reports. */
+/** The metrics of each progress report that contains a profile, in order. */
 function profileOf(reports: readonly Report[]): Record<string, number>[] {
   return reports.flatMap((report) =>
     report.type === 'progress' && report.metrics?.['profile/step ms'] !== undefined ? [report.metrics as Record<string, number>] : [],

@@ -14,7 +14,7 @@ import { verifyEqual } from './verify-equal.ts';
 export interface StepperOptions extends StepOptions {
   /** The number of metrics that each step returns in addition to the loss; 0 by default. */
   readonly metrics?: number;
-  /** The number of signals of the caller that each step sums over the ranks; 0 by default. */
+  /** The number of the caller's signals, which each step sums over the ranks; 0 by default. */
   readonly signals?: number;
   /** The number format of gradients on the network; sums are always computed in float32. */
   readonly wire?: Wire;
@@ -30,7 +30,7 @@ export interface StepperOptions extends StepOptions {
 const VERIFY_EVERY_STEPS = 100;
 /** The maximum number of recent steps whose losses stay on the backend as tensors. */
 const MAX_UNREAD = 64;
-/** The interval at which a single worker, which never waits for the network, yields to the event loop. */
+/** The interval, in ms, at which a single worker yields to the event loop; it never waits for the network. */
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 

@@ -32,7 +32,7 @@ export interface StrategyContext {
   readonly placement?: Placement;
   /** The number of values that each step exchanges with the other workers in addition to gradients, loss and metrics. */
   readonly signals: number;
-  /** The clock on which the strategy enters the phases `compute`, `exchange` and `update`. */
+  /** Measures the time of each phase; the strategy switches it to `compute`, `exchange` and `update`. */
   readonly clock: StepClock;
   readonly report: (report: Report) => void;
   readonly onNotice: (message: string, about?: string) => void;

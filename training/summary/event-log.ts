@@ -21,12 +21,12 @@ const FIRST_FLUSH_MS = 5000;
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** Both notices about writes, of failure and of recovery, have this `about`. */
+/** The `about` of both notices about writes: that they fail, and that they succeed again. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
-  /** The URI of the folder of the event files. */
+  /** The URI of the folder that contains the event files. */
   readonly dir: string;
   /** Called once when writes begin to fail and once when they succeed again, with the same `about`. Also called for dropped records. */
   readonly onTrouble: (message: string, about?: string) => void;

@@ -196,7 +196,7 @@ describe('a writer', () => {
     writer.finishNow();
     const written = await content();
     expect(written.subarray(-encodeScalars(0, 2, [{ tag: 'b', value: 2 }]).length).includes('b')).toBe(true);
-    // finishNow also works while a flush is pending.
+    // `finishNow` also works while a flush is pending.
     writer.scalar('c', 3, 3);
     const flushed = writer.flush();
     writer.scalar('d', 4, 4);

@@ -41,7 +41,7 @@ export interface Summaries {
    * @param options.max the maximum number of images to keep; 3 by default.
    */
   image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
-  /** A text, for the Text tab. @param text rendered as Markdown. */
+  /** Text for the Text tab. @param text rendered as Markdown. */
   text(tag: string, text: string, step: number): void;
   /**
    * The values of a row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call this method

@@ -34,7 +34,7 @@ export function grid<Space extends Readonly<Record<string, Choices>>>(space: Spa
 
 /**
  * Draws random combinations: one value from each list, one number from each range. The result depends only on the arguments and is the same
- * on every machine. A larger number of trials adds to the combinations of a smaller one.
+ * on every machine. With more trials, the result starts with the same combinations and adds further ones.
  */
 export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
   space: Space,
@@ -78,7 +78,7 @@ function draw(choice: Choices | Range, random: number): HyperparameterValue {
     return choice[Math.floor(random * choice.length)] as HyperparameterValue;
   }
   const { min, max, scale = 'linear', integer = false } = choice;
-  // An integer stands for all numbers that round down to it.
+  // Each integer represents the numbers that round down to it.
   const end = integer ? max + 1 : max;
   const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
   return integer ? Math.min(max, Math.floor(value)) : value;

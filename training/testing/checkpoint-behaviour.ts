@@ -59,7 +59,8 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
     { by: 'several processes', save: saveSharded },
   ])(`fencing on ${kind}, written by $by`, { timeout: 180_000 }, ({ save }) => {
     test('an old writer publishes no checkpoint after a takeover at any moment, and the newest checkpoint stays intact', async () => {
-      // In each round, the new generation takes over before another operation of the old writer: the first, the second, ...
+      // In each round, the new generation takes over one operation later: before the old writer's first operation, before its second, and
+      // so on.
       for (let moment = 0; moment < 16; moment++) {
         let chosen: number | undefined;
         let tookOver = false;

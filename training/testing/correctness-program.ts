@@ -1,6 +1,6 @@
 /**
  * One rank of several. Trains the given nets together with the other ranks; rank 0 also trains them alone with the batches of all ranks.
- * Prints the differences for each net. Takes a JSON text as its argument and its listening socket as descriptor 3.
+ * Prints the differences for each net. Takes a JSON string as its argument, and inherits its listening socket as descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';

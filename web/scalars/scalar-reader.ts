@@ -43,8 +43,8 @@ interface Run {
 }
 
 /**
- * The curves of a job's summaries, as far as they have been written, read without TensorBoard and its memory. Reads only while requests
- * come in, one file at a time, only new bytes, and in short time slices.
+ * Reads the curves of a job's summaries while they are being written, without TensorBoard and the memory that it needs. Reads only while
+ * requests come in, one file at a time, only new bytes, and in short time slices.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;

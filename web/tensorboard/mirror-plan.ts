@@ -19,8 +19,8 @@ export interface MirrorLimits {
   /** The maximum size of a file that holds no events, such as pictures of the embedding projector. */
   readonly otherBytes: number;
   /**
-   * The number of bytes on disk that are read again to verify that the file is still the same. They differ in another file, because each
-   * event carries its time and checksums.
+   * The number of bytes on disk that are read again to verify that the file is still the same. If another file has replaced it, these bytes
+   * differ, because each event carries its time and checksums.
    */
   readonly overlapBytes: number;
 }

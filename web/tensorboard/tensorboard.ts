@@ -13,7 +13,7 @@ import { readPackages } from './packages.ts';
 import { findPythons, type Python } from './python.ts';
 import { ServerProcess } from './server-process.ts';
 
-/** How long TensorBoard may take until it listens: the first start may read its modules from a slow disk. */
+/** How long TensorBoard may take before it listens. The limit is long, because the first start may read its modules from a slow disk. */
 const START_MS = 180_000;
 /** How long to wait for the first copy before the start: TensorBoard's page asks for the runs only once and would stay empty. */
 const FIRST_COPY_MS = 20_000;

@@ -9,8 +9,8 @@ const LEAST = Math.fround(EPSILON);
 const MOST = Math.fround(1 - EPSILON);
 
 /**
- * A replacement for TensorFlow.js's categoricalCrossentropy. TensorFlow.js runs forty small operations for the loss and its gradient; this
- * function makes one JavaScript pass over the probabilities p, unless there are too many. With q = p / sum(p), for each example:
+ * A replacement for TensorFlow.js's `categoricalCrossentropy`. TensorFlow.js runs forty small operations for the loss and its gradient;
+ * this function makes one JavaScript pass over the probabilities p, unless there are too many. With q = p / sum(p), for each example:
  *
  *   loss      - sum(t log(clipped q))
  *   gradient  (g - sum(g q)) / sum(p), with g = 0 where q is clipped, and g = - t / q elsewhere

@@ -118,7 +118,7 @@ export class FusedOptimizer {
         return null;
       }
       const group = this.#groupOf(native, rule, variable);
-      // #groupOf has created the variable's slots: TensorFlow.js creates them even for a variable without a gradient.
+      // `#groupOf` has created the variable's slots: TensorFlow.js creates them even for a variable without a gradient.
       if (gradient === null || gradient === undefined) {
         continue;
       }

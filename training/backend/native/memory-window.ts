@@ -34,7 +34,10 @@ export class MemoryWindow {
     this.#panes = panes;
   }
 
-  /** Opens a window with one tensor per place; overwrites the numbers there. Returns null if TensorFlow cannot use the memory in place. */
+  /**
+   * Opens a window with one tensor per place, and overwrites the numbers at these places. Returns null if TensorFlow cannot use the memory
+   * in place.
+   */
   static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
     if (native.usesGpu) {
       return null;

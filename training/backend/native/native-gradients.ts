@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
 /*
- * Replaces gradients that TensorFlow.js composes of many small operations with single TensorFlow kernels. A kernel is used only if it
+ * Uses single TensorFlow kernels for gradients that TensorFlow.js composes from many small operations. A kernel is used only if it
  * computes the same result within float tolerance, including ties and zeros:
  *
  *   Relu6, Selu and LeakyRelu keep TensorFlow.js's gradients, because TensorFlow's slopes differ at 6 and at 0.
@@ -101,7 +101,7 @@ function meanGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs
   return { x: () => spread(native, native.run('RealDiv', [dy, native.tf.scalar(x.size / dy.size)]), x.shape, attributes) };
 }
 
-/** Broadcasts the gradient of a sum to all numbers that the sum contains. */
+/** Broadcasts the gradient of a sum to all of its terms. */
 function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[], attributes: tfjs.NamedAttrMap): tfjs.Tensor {
   const { tf } = native;
   const axes = tf.util.parseAxisParam(attributes.axis as number | number[], [...shape]);

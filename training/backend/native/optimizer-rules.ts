@@ -135,7 +135,7 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
   };
 }
 
-/** The learning rate is -c: TensorFlow.js's sgd uses its tensor `c` and ignores its property learningRate. */
+/** The learning rate is -c: TensorFlow.js's sgd uses its tensor `c` and ignores its property `learningRate`. */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };
 }

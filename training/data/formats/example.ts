@@ -176,7 +176,7 @@ export function readFloatList(list: WireReader): Float32Array {
       const outer = list.enter();
       const packed = floatsOf(list.bytes, list.at, list.end);
       list.leave(outer);
-      // All values are in one packed field, as common writers produce it.
+      // The usual case: all values are in one packed field.
       if (list.isAtEnd && values === null) {
         return packed;
       }

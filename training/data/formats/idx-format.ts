@@ -113,7 +113,8 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
 }
 
 /**
- * The range of records that begin in a split. A compressed file is a single split, whose end says nothing about the size of the content.
+ * The range of records that begin in a split. A compressed file is a single split, whose end does not show the size of the uncompressed
+ * content.
  */
 function recordsOf({ from, to }: Split, { packing, header, records, recordBytes }: Layout): readonly [first: number, last: number] {
   if (packing !== 'none') {

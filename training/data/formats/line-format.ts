@@ -72,7 +72,7 @@ async function* linesOf(
   context: ReadContext,
 ): AsyncGenerator<{ readonly lines: readonly Line[]; readonly bytes: number }, void> {
   const compression = compressionOf(file, options.compression ?? 'auto');
-  // A compressed file is a single split, whose end says nothing about the size of the content.
+  // A compressed file is a single split, whose end does not show the size of the uncompressed content.
   const end = compression === 'none' ? to : Number.POSITIVE_INFINITY;
   let isAligned = resumeAt !== null || start === 0;
   const offset = resumeAt ?? Math.max(0, start - 1);

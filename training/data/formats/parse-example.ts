@@ -61,7 +61,7 @@ type Parser = (feature: WireReader | null) => unknown;
  * schema does not name are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js tensors.
  *
  * @returns a function that parses one record. It throws TonyError DATA_INVALID if a feature of the schema is missing or of another type, or
- *   if an int64 exceeds 32 bits (decodeExample returns such numbers as bigints).
+ *   if an int64 exceeds 32 bits (`decodeExample` returns such numbers as bigints).
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
   const names = Object.keys(schema);
@@ -115,7 +115,7 @@ class FeaturePlaces {
       return expected.place;
     }
     const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
-    // If a record has very many features, only the first of them are remembered.
+    // If a record has very many features, only the first ones are remembered.
     if (this.#turn < MAX_REMEMBERED) {
       this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
     }

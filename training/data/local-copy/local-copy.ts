@@ -5,7 +5,7 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../stor
 import type { DataFile } from '../reading/file-set.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 
-/** The size of the copied blocks. It is small, so that a reader of a part of a file copies little beyond the borders of the part. */
+/** The size of the copied blocks. It is small, so that a reader of only part of a file copies little beyond that part. */
 export const BLOCK_BYTES = 1024 * 1024;
 
 /** The block stores of this process, by the folder in the options. */

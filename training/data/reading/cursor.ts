@@ -39,7 +39,7 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
-  /** Returns the next element if it is already in memory, as usual; otherwise null. */
+  /** Returns the next element if it is already in memory, which is usually the case; otherwise null. */
   poll(): { readonly value: T } | null {
     if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
       return null;

@@ -7,8 +7,8 @@ const schema = place.extend({ before: place.optional() });
 
 /**
  * Joins the positions of workers that step alone into one position in the dataset. Each worker knows the positions of its own shares. The
- * joined position is in the pass of the first worker (`own`): a worker that is one pass ahead contributes the ends of its shares in that
- * pass, and the shares of a worker that is behind start at their beginning.
+ * joined position is in the pass of the first worker (`own`). A worker that is one pass ahead contributes the ends of its shares in the
+ * pass of the first worker. The shares of a worker that is behind start at their beginning.
  */
 export function joinPositions(own: Json | undefined, others: readonly (Json | undefined)[]): Json | undefined {
   const first = schema.safeParse(own);

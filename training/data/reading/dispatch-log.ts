@@ -53,13 +53,16 @@ export class DispatchLog {
   readonly #logs: PassLog[] = [];
   /** The number of the earliest pass that this reader's state contains; 0 for a new reader. */
   readonly #first: number;
-  /** The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader only then leaves a pass. */
+  /**
+   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader leaves a pass only once all of
+   * its splits are assigned.
+   */
   readonly #farthest: number;
 
   /**
    * @param stored the output of `state`.
-   * @param all the outputs of `state` of the readers of all shares, if they resume together. This reader registers an empty log for a pass
-   *   that only other readers have begun, because the giver waits for the logs of all readers.
+   * @param all one output of `state` for each share, if the readers of all shares resume together. This reader registers an empty log for a
+   *   pass that only other readers have begun, because the giver waits for the logs of all readers.
    * @param giver null for the giver of this process.
    * @throws TonyError DATA_INVALID if a stored state does not have the form of such an output.
    */

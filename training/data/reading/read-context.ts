@@ -5,7 +5,7 @@ import type { DispatchLog } from './dispatch-log.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
-/** Makes a source read one split instead of a share: it reports its splits and yields the records of the chosen one. */
+/** Makes a source read one split instead of a share: the source reports its splits and yields the records of the chosen split. */
 export interface SplitRead {
   /** The number of the split to read; null to report the splits only. */
   readonly index: number | null;
@@ -20,7 +20,10 @@ export interface SplitList {
   readonly splits: readonly { readonly uri: string; readonly from: number; readonly to: number }[];
 }
 
-/** How often the dataset has been read completely, from the outermost repetition to the innermost. It determines the order of each pass. */
+/**
+ * The number of completed reads at each level of repetition, from the outermost to the innermost. These numbers determine the order of each
+ * pass.
+ */
 export type Passes = readonly number[];
 
 /** Everything that determines a read besides the dataset's description: equal contexts give the same elements in the same order. */
@@ -32,10 +35,11 @@ export interface ReadContext {
   readonly dispatch?: boolean;
   /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
-  /** Called by a source that cannot be read twice, so that no reader can resume from this reader's position. */
+  /** Called by a source that cannot be read twice. No reader can then resume from this reader's position. */
   readonly onUnrepeatable?: () => void;
   /**
-   * Called when other readers have received all dispatched splits: that this reader yields nothing does not mean that the dataset is empty.
+   * Called when other readers have received all dispatched splits. This reader then yields nothing, which does not mean that the dataset is
+   * empty.
    */
   readonly onPassedOver?: () => void;
   readonly seed: number;
@@ -46,7 +50,7 @@ export interface ReadContext {
   readonly signal: AbortSignal;
   /** Called for each damaged record that is skipped. */
   readonly onDamage: (damage: TonyError) => void;
-  /** Reports a problem to the user that slows reading down but does not change the result. */
+  /** Reports to the user a problem that slows reading down but does not change the result. */
   readonly onNotice: (message: string) => void;
 }
 

@@ -12,14 +12,14 @@ export interface Pass {
   readonly fingerprint: string;
   /** The number of splits. */
   readonly splits: number;
-  /** The number of completed reads of the dataset, from the outermost repetition to the innermost. */
+  /** The number of completed reads at each level of repetition, from the outermost to the innermost. */
   readonly passes: readonly number[];
 }
 
 /** A pass, and the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** How often this process has already begun the same pass. It distinguishes two loops over the same files. */
+  /** How many times this process has already begun the same pass. It distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
@@ -33,7 +33,7 @@ export function isSamePass(one: Pass, other: Pass): boolean {
   );
 }
 
-/** A request to the dispatcher: first SPLITS_JOIN with the log so far, then SPLITS_NEXT for one entry of the log after the other. */
+/** A request to the dispatcher: first SPLITS_JOIN with the log so far, then SPLITS_NEXT for each further entry of the log. */
 export interface SplitQuestion extends PassPlace {
   readonly log?: readonly number[];
   /** True if the reader resumes from a checkpoint, in which case other readers may have logs too. */
@@ -43,9 +43,9 @@ export interface SplitQuestion extends PassPlace {
   readonly done?: readonly number[];
 }
 
-/** Assigns the splits of datasets: the ApplicationMaster, or this process if the program runs by itself. */
+/** Assigns the splits of datasets: the ApplicationMaster, or this process in a standalone program. */
 export interface SplitGiver {
-  /** Begins a pass as the reader of this share. Returns how often this process has already begun it. */
+  /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /** Returns the next entry of the reader's log; null after the last one. @param log the complete log so far. */
@@ -108,7 +108,7 @@ const PAUSE_MS = 20;
 /** The number of recently begun passes to keep. */
 const KEPT_PASSES = 64;
 
-/** Assigns splits within one process, for programs that run by themselves. */
+/** Assigns splits within one process, for standalone programs. */
 export class OwnSplits {
   readonly #passes = new Map<string, SplitPass>();
 

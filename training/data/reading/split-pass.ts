@@ -128,7 +128,7 @@ export class SplitPass {
     return true;
   }
 
-  /** Releases the unfinished splits of a failed worker for other workers. */
+  /** Releases the unfinished splits of a failed worker, so that other workers can receive them. */
   leave(reader: string): void {
     for (const split of this.#logs.get(reader) ?? []) {
       if (this.#done.has(split)) {

@@ -24,9 +24,11 @@ export interface ReadOptions {
   readonly seed?: number;
   /** The number of the pass over the data; 0 by default. */
   readonly epoch?: number;
-  /** The output of `state()`. The reader resumes after the last element that had been taken then, on any machine. */
+  /** The output of `state()`. The reader resumes, on any machine, after the last element taken before that call. */
   readonly state?: Json;
-  /** The states of the readers of all shares, if all resume together. Dispatched splits are assigned on the basis of all of them. */
+  /**
+   * The states of the readers of all shares, if all resume together. The assignment of dispatched splits depends on all of these states.
+   */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
   /** Assigns dispatched splits; by default the job's ApplicationMaster or, without a job, this process. */
@@ -100,7 +102,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return this.#skipped;
   }
 
-  /** The reader's position as JSON. It is small, whatever is read ahead or shuffled. null if no reader can resume, as with feeds. */
+  /** The reader's position as JSON. It stays small however much is read ahead or shuffled. null if no reader can resume, as with feeds. */
   state(): Json {
     if (!this.#isRepeatable) {
       return null;

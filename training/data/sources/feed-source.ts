@@ -80,7 +80,7 @@ interface Question {
 
 /**
  * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. If this process
- * fails, the ApplicationMaster therefore delivers no record again that this process may have used.
+ * fails, the ApplicationMaster therefore never redelivers a record that this process may have used.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
@@ -128,7 +128,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   #ask(): Promise<ServiceReply> {
     const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
-    // The error surfaces where the promise is awaited; if the stream is closed first, it must not be unhandled.
+    // The error surfaces where the promise is awaited. If the stream is closed first, the rejection must not be reported as unhandled.
     asking.catch(() => {});
     return asking;
   }

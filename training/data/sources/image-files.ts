@@ -45,7 +45,7 @@ export async function labelledImages(
   const counting = images.filter(({ uri }) => labels.has(folderOf(uri)));
   if (counting.length === 0) {
     throw new TonyError('NOT_FOUND', `no PNG, JPEG, BMP or GIF image matches ${[files].flat().join(', ')}`, {
-      hint: 'Name the class folders, as in images(tf, "flowers/*").',
+      hint: 'Pass a pattern that matches the class folders, as in images(tf, "flowers/*").',
     });
   }
   return { files: counting, classNames: names, labelOf: (uri) => labels.get(folderOf(uri)) as number };

@@ -21,8 +21,8 @@ import { elementsOfTfData, IterableNode } from './memory.ts';
  */
 
 /**
- * The records of TFRecord files, with verified checksums. The Buffers are views of a larger read buffer: copy a record before you keep it
- * for long. TFRecord files cannot be split: for N ranks to share them evenly, use N files or a multiple of N.
+ * The records of TFRecord files, with verified checksums. The Buffers are views of a larger read buffer: copy a record if you keep it for a
+ * long time. TFRecord files cannot be split: for N ranks to share them evenly, use N files or a multiple of N.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));

@@ -115,7 +115,7 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // Results are awaited in order. An error must not count as unhandled until its result is awaited.
+      // Results are awaited in order. Until a result is awaited, its rejection must not be reported as unhandled.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

@@ -20,12 +20,12 @@ const LEAST_CUT = 16_384;
 const PARTS_OF_FAIR_SHARE = 4;
 
 /**
- * Distributes variables so that all servers hold about the same number of numbers: large variables are split into parts, and each part, in
+ * Distributes variables so that all servers hold about equally many numbers: large variables are split into parts, and each part, in
  * descending size, goes to the server with the lowest load. A placed variable stays whole on its server.
  *
  * @param sizes the length of each variable, in numbers.
  * @param placed the server of each variable; null to balance it.
- * @param held the number of numbers that each server already holds.
+ * @param held how many numbers each server already holds.
  */
 export function layOut(
   sizes: readonly number[],

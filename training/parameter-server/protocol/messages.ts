@@ -49,7 +49,7 @@ const optimizerHead = z.object({
 /** Body: the weights of the pieces, then the slots of the optimizers' states. */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
-/** A number that a worker sends to server 0, which counts the workers that have sent a signal above 0 in any step. */
+/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a signal above 0 in any step. */
 const signal = z.number();
 /** The maximum length of a signal's reason, in characters. */
 export const MAX_REASON = 1000;
@@ -135,8 +135,8 @@ export const joinAnswer = z.object({
   steps: count,
 });
 /**
- * Body: the weights of the pieces. `known` is false only for the chief, which must then add the variables and the optimizer. `size`: the
- * number of numbers that the server holds.
+ * Body: the weights of the pieces. `known` is false only for the chief, which must then add the variables and the optimizer. `size`: how
+ * many numbers the server holds.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**

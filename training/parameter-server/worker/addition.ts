@@ -15,7 +15,7 @@ export const NO_ADDITION: Addition = { addition: { first: 0, variables: [], piec
 
 /**
  * Creates the message with which the chief adds new variables and an optimizer to each server.
- * @param sizes the number of numbers that each server already holds.
+ * @param sizes how many numbers each server already holds.
  * @param withValues false if the servers read weights and slots from a checkpoint.
  */
 export function additionOf(

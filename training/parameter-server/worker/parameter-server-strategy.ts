@@ -342,7 +342,7 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
 /** Assigns the chief's untrained weights to this worker's variables, whose names may differ. */
 function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
   const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
-  // restoreWeights expects the names of a model that consists of these weights only.
+  // `restoreWeights` expects the names of a model that consists of these weights only.
   const inOrder = fixed.flatMap(({ name }, index) => {
     const found = byKey.get(weightKey(name));
     return found === undefined ? [] : [{ ...found, name: `model:${index}:${name}` }];

@@ -14,7 +14,7 @@ export interface WorkerOptions extends ServerGroupOptions {
   readonly staleness: number | null;
 }
 
-/** The number of the run on the servers that holds broadcasts. The runs of the program begin with 1. */
+/** The number of the run that the servers use for broadcasts. The program's own runs are numbered from 1. */
 const BROADCAST_RUN = 0;
 
 /** Implements the cluster's training operations for a worker in a job with parameter servers. */

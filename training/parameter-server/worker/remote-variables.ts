@@ -166,8 +166,8 @@ export class RemoteVariables {
 
   /**
    * Pushes the gradients of one step, and receives the weights for the next step.
-   * @param gradients the gradients of the variables on which the loss depends, by variable name; null without examples. The caller disposes
-   *   them.
+   * @param gradients the gradients of the variables on which the loss depends, by variable name; null if this worker has no examples. The
+   *   caller disposes them.
    */
   async push(optimizer: tfjs.Optimizer, gradients: tfjs.NamedTensorMap | null, news: PushNews = {}): Promise<void> {
     const { servers } = this.#options;

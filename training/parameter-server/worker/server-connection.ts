@@ -157,7 +157,7 @@ export class ServerConnection implements Reader {
     }
     this.#socket?.ref();
     this.#silentTicks = 0;
-    // Counts ticks instead of time, because a process that was blocked for long reads the received data before the next tick.
+    // Counts ticks instead of time, because a process that was blocked for a long time reads the received data before the next tick.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {

@@ -135,7 +135,10 @@ export class VariableRegistry {
     return variables.length + optimizers.length === 0 ? null : { variables, optimizers };
   }
 
-  /** Returns null for a disposed optimizer, which is detected by its tensors. Without tensors, it counts as alive until it is collected. */
+  /**
+   * Returns null for a disposed optimizer, which is detected by its tensors. An optimizer without tensors is treated as alive until it is
+   * garbage-collected.
+   */
   #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {
     const optimizer = ref.deref();
     const isDisposed =

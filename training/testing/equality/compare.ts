@@ -52,7 +52,7 @@ function lossesOf(expected: Outcome, { losses }: Outcome): Record<string, readon
   return Object.fromEntries(expected.losses.filter(([what]) => compared.has(what)).map(([what, loss]) => [what, [loss]]));
 }
 
-/** The initial value of a slot, which stands in for a slot that one side has not created yet. */
+/** The initial value of a slot. It is used for a slot that one side has not created yet. */
 function initialSlot(name: string): number {
   return name.endsWith('/accumulator') ? 0.2 : 0;
 }

@@ -267,7 +267,7 @@ function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice)
     case 'rmsprop':
       return tf.train.rmsprop(rate, 0.9, 0.5, 1e-2, false);
     case 'centered':
-      // TensorFlow.js subtracts this epsilon: if a gradient is smaller than its root, the weights become NaN on both sides.
+      // TensorFlow.js subtracts this epsilon: if a gradient is smaller than the root of epsilon, the weights become NaN on both sides.
       return tf.train.rmsprop(rate, 0.9, 0, 1e-8, true);
   }
 }

@@ -107,7 +107,7 @@ export interface RenewAction {
 export interface Outcome {
   readonly weights: Readonly<Record<string, readonly number[]>>;
   readonly slots: Readonly<Record<string, readonly number[]>>;
-  /** The loss of each epoch of `fit` and of each step, as far as both sides compute the same loss. */
+  /** The loss of each epoch of `fit` and of each step, where both sides compute the same loss. */
   readonly losses: readonly (readonly [what: string, loss: number])[];
   /** On the plain side only, the sum over the actions of the largest distance by which a weight has moved. */
   readonly path: number;

@@ -8,10 +8,10 @@ import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
 
-// The seed is fixed, because rounding exceeds the tolerance for a few of all possible inputs.
+// The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
 fc.configureGlobal({ seed: 1 });
 
-/** A function of tensors whose gradients are compared. No input may be so close to a kink of the function that rounding crosses it. */
+/** A function of tensors; the test compares its gradients. No input may be so close to a kink of the function that rounding crosses it. */
 interface Case {
   readonly inputs: readonly tfjs.Tensor[];
   readonly compute: (...inputs: tfjs.Tensor[]) => tfjs.Tensor;

@@ -10,7 +10,7 @@ import { equal, holds } from './properties.ts';
 const { tf } = await loadBackend(1, process.env);
 equal(nativeKernelsOf(tf) === null, false);
 
-// The seed is fixed, because rounding exceeds the tolerance for a few of all possible inputs.
+// The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
 fc.configureGlobal({ seed: 1 });
 
 const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
@@ -25,7 +25,7 @@ const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
   'adagrad with another initial accumulator': () => tf.train.adagrad(0.05, 2),
   rmsprop: () => tf.train.rmsprop(0.01),
   'rmsprop with momentum': () => tf.train.rmsprop(0.01, 0.8, 0.5, 1e-4),
-  // Epsilon is 0: TensorFlow.js subtracts it under the root, where it might exceed the rest. A separate property covers epsilon.
+  // Epsilon is 0: TensorFlow.js subtracts it under the root, where it might exceed the other terms. A separate property covers epsilon.
   'rmsprop centered': () => tf.train.rmsprop(0.01, 0.9, 0.5, 0, true),
 };
 
