@@ -28,7 +28,7 @@ import type { FeedListener, ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 
-/** Executors need little memory, and the container's memory belongs to the user. These flags were measured to save 20 MiB. */
+/** Executors need little memory, and the container's memory belongs to the user. These flags save 20 MiB (measured). */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',

@@ -11,7 +11,7 @@ import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
 
-/** How long the end of the job waits for unavailable storage (ms). */
+/** How long to wait for unavailable storage at the end of the job (ms). */
 const FINAL_PATIENCE_MS = 10_000;
 
 export interface JobShellOptions {
@@ -212,7 +212,7 @@ export class JobShell {
         }
         break;
       case 'record':
-        // Omits the entry's `attempt`, the number of the task's container: in this log, `attempt` is that of the ApplicationMaster.
+        // Omits the entry's `attempt`, the number of the task's container: in this log, `attempt` is the ApplicationMaster's attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,

@@ -64,7 +64,7 @@ async function start(parts: Parts): Promise<Connections> {
 
   const http = `http://${authority}:${web.port}`;
   const isLocal = frozen.cluster.kind === 'local';
-  // An attempt publishes its address before it reads the previous attempt's state: see JobFiles.persist.
+  // An attempt publishes its address before it reads the previous attempt's state: see `JobFiles.persist`.
   void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });
   void files
     .writeFrozenJob(settings.frozenText)

@@ -153,7 +153,7 @@ export interface FrozenJob {
   /** URIs, resolved from the job and the application id. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
-  /** The job's folder for its results, which remains after the end. */
+  /** The job's folder for its results; it remains after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   /** The resources of every executor's container. */

@@ -6,7 +6,7 @@ const MOST_NAMED = 5;
 
 /**
  * Describes the programs that may still run although YARN has given up their containers, in one sentence per node. `now` (ms since the
- * epoch) matters for a finished job, whose last status gives the remaining time at its end.
+ * epoch) matters only for a finished job: its last status gives the time that remained when the job ended.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,

@@ -208,7 +208,7 @@ export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, qu
   return shortagesWithin(demandOf(job), owner, quotas, first);
 }
 
-/** Like shortagesOf, for a demand. */
+/** Like `shortagesOf`, for a demand. */
 export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return rulesOf(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
     const own = amountsOf({ ...demand, beyond: {} }, rule.role);

@@ -138,9 +138,9 @@ export interface HistoryEntry {
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
-  /** `program-ended`: how. */
+  /** `program-ended`: how the program ended. */
   readonly exit?: ProgramEnd;
-  /** `task-failed`, `failure-corrected`: why, and whether it counts. */
+  /** `task-failed`, `failure-corrected`: why the task failed, and whether the failure counts. */
   readonly failure?: TaskFailure;
   /** `executor-registered`: the state of its program. */
   readonly phase?: 'idle' | 'running' | 'ended';

@@ -52,7 +52,7 @@ export class ConnectionLimit {
     this.#wait(key, socket);
     socket.once('close', () => {
       this.#count--;
-      // The peer may reuse the port for a new connection before the close event of this one.
+      // The peer may reuse the port for a new connection before the close event of this connection arrives.
       if (this.#unproven.get(key)?.socket === socket) {
         this.#settle(key);
       }

@@ -7,7 +7,7 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON that decodes to the same value. JSON.stringify alone would drop functions, and change NaN, dates and typed
+ * Encodes a value as JSON that decodes to the same value. `JSON.stringify` alone would drop functions, and change NaN, dates and typed
  * arrays. Undefined fields are omitted.
  *
  * @param what names the value in messages: `args[0]`.

@@ -5,7 +5,7 @@ import { getSystemErrorName } from 'node:util';
 /**
  * A port that is bound before it is announced. Its socket is bound but not listening, so a client that connects before the program listens
  * is refused and retries. A program that cannot inherit the socket (npm closes descriptors that it does not know, while holding the socket
- * itself) can still listen on the port: the kernel allows that beside a socket that is only bound.
+ * itself) can still listen on the port: the kernel allows that while the inherited socket is only bound.
  */
 export interface BoundPort {
   readonly port: number;

@@ -36,7 +36,7 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /** Once resolved, the group dies with this process. Null: no group is watched. */
+  /** Once the promise resolves, the process group dies with this process. Null: no group is watched. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#tell();

@@ -71,7 +71,7 @@ class Job {
     return this.admittedAt === null || this.isOver(now) ? 0 : this.plan.gpus;
   }
 
-  /** The application as YARN shows it to `viewer`; YARN hides its times and containers from users other than its owner. */
+  /** The application as YARN shows it to `viewer`; YARN hides an application's times and containers from users other than its owner. */
   application(now: number, viewer: string): Application {
     const { user, submittedAt, waitsForContainers, gets, gpus } = this.plan;
     const has = this.admittedAt !== null && now >= this.admittedAt + waitsForContainers ? Math.min(gets, gpus) : 0;

@@ -21,7 +21,7 @@ import type { JobLimits, Snapshot } from '../job/events.ts';
 /** Whether a job may start. */
 export type Judgement =
   | { readonly type: 'admitted' }
-  /** Other jobs hold the resources that it requests; it may start when they have ended. */
+  /** Other jobs hold the resources that this job requests; it may start when those jobs have ended. */
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
@@ -79,8 +79,8 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
 }
 
 /**
- * Completes the job with submission data outside job.json: the size of the ApplicationMaster, and the node label of containers without
- * their own. Amounts that YARN rounded up to a multiple of its smallest container count as requested.
+ * Completes the job with submission data outside job.json: the size of the ApplicationMaster, and the application's node label for roles
+ * that set none. Amounts that YARN rounded up to a multiple of its smallest container count as requested.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -101,7 +101,7 @@ function roundedUp(amount: number, step: number): number {
  *
  * @param queue the queue in which the job was admitted; null if this attempt found containers of the previous attempt. These containers
  * prove that the job was admitted with the demand in its application tags, which never change, and in the queue to which it was submitted.
- * Differences from that are judged.
+ * The job is judged again only if its demand or its queue differs from these.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;

@@ -60,7 +60,7 @@ interface Sources {
 /** Admits a job when the cluster's site file and its running applications permit it. Both are read from the cluster itself. */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
-  /** Opened with the node's configuration, once the node has reported it. */
+  /** The sources, opened once the node has reported its configuration; null before that. */
   #sources: Sources | null = null;
   /** Groups from the NameNode that the job's own configuration names; used only until the node has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
@@ -68,8 +68,8 @@ export class Gatekeeper {
   /** The queue in which this attempt has admitted the job. */
   #admittedIn: string | null = null;
   /**
-   * An observation that the next call of `#take` returns instead of making a new one. The first starts while the ApplicationMaster
-   * registers, so that a job without limits does not wait.
+   * An observation that the next call of `#take` returns instead of making a new one. The first observation starts while the
+   * ApplicationMaster registers, so that a job without limits does not wait.
    */
   #seen: Promise<Observation> | null;
 
@@ -86,7 +86,7 @@ export class Gatekeeper {
    * @param judgeJob see `admissionPolicy`.
    * @param queue the job's queue according to the ResourceManager.
    * @param onWaiting called whenever the reason changes.
-   * @returns null if closed first.
+   * @returns null if the gatekeeper is closed before a decision.
    */
   async decide(
     judgeJob: typeof judge,

@@ -22,7 +22,7 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration 
 const KILL_AFTER_MS = 250;
 /** Poll interval for processes of an earlier attempt, which are not children of this process. */
 const WATCH_MS = 200;
-/** How long the end of the job waits for killed processes to end. */
+/** How long to wait, at the end of the job, for killed processes to exit (ms). */
 const END_MS = 5_000;
 /** YARN's exit statuses. */
 const STOPPED_BY_MASTER = -105;
@@ -31,7 +31,7 @@ const ABORTED = -100;
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** Stored beside a container's folders while its process is running, so that a later attempt can find it. */
+/** File stored beside a container's folders while its process is running, so that a later attempt can find the process. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -63,7 +63,7 @@ export class LocalNegotiator implements Negotiator {
   readonly #allocated = new Map<string, Container>();
   readonly #running = new Map<string, Running>();
   readonly #wanted = new Map<string, { role: Role; count: number }>();
-  /** Cleanups of ended containers that are in progress. */
+  /** Pending cleanups of ended containers. */
   readonly #clearing = new Set<Promise<void>>();
   #sequence = 1;
   #watch: NodeJS.Timeout | null = null;
@@ -328,7 +328,7 @@ export class LocalNegotiator implements Negotiator {
       try {
         return text === null ? [] : [JSON.parse(text) as ContainerRecord];
       } catch {
-        // The attempt died while writing the record; the executor ends itself when its lease expires.
+        // The attempt died while writing the record; the executor exits when its lease expires.
         return [];
       }
     });
@@ -343,7 +343,7 @@ function padded(value: number, digits: number): string {
   return String(value).padStart(digits, '0');
 }
 
-/** Signals a container's process group, which its process leads. */
+/** Signals a container's process group, whose leader is the container's process. */
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);

@@ -23,7 +23,7 @@ export interface Negotiator {
 }
 
 export interface Registration {
-  /** The largest container by resource name: memory-mb, vcores, yarn.io/gpu, ... */
+  /** The largest container that the cluster grants, by resource name: `memory-mb`, `vcores`, `yarn.io/gpu`, ... */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
   readonly survivors: readonly Container[];

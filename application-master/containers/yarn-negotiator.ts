@@ -102,7 +102,7 @@ export class YarnNegotiator implements Negotiator {
 
   launch(containerId: string, specification: LaunchSpecification): void {
     void this.#launch(containerId, specification).catch((error: unknown) => {
-      // The NodeManager may have started the container although the reply was lost. Releasing it ends it in any case.
+      // The NodeManager may have started the container although the reply was lost. Releasing the container ends it in either case.
       this.release(containerId);
       this.#listener.launchFailed(containerId, messageOf(error));
     });
@@ -227,7 +227,7 @@ export class YarnNegotiator implements Negotiator {
     return [{ id: container.id, role, node: container.node, nodeHttp: container.nodeHttp, memoryMb }];
   }
 
-  /** Each role has its own priority, which maps an allocated container to its request. YARN serves earlier roles first. */
+  /** Each role has its own priority, which identifies the role of an allocated container. YARN serves earlier roles first. */
   #priorityOf(role: string): number {
     return this.#frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
   }

@@ -5,7 +5,7 @@ import { outlivesMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
 /**
- * Detaches a task's container. From then on the container is not part of the job, and is ordered to stop until it has ended.
+ * Detaches a task's container. From then on the container is not part of the job, and receives stop orders until it has ended.
  * - `leave`: its program has ended; the executor leaves by itself.
  * - `stop`: the cluster ends the container in any case.
  * - `drain`: the job is over.
@@ -34,8 +34,8 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   if (how === 'release') {
     transition.act({ type: 'release', containerId: container.id });
   } else {
-    // The executor ends the whole process group of its program, which the cluster may not reach. For a container that the cluster has given
-    // up, the executor skips the grace period, because the replacement is waiting for it.
+    // The executor ends the whole process group of its program; the cluster's own signals may not reach that group. For a container that
+    // the cluster has given up, the executor skips the grace period, because the replacement is waiting for the program to end.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }
@@ -78,8 +78,8 @@ export function letLeave(transition: Transition): void {
 }
 
 /**
- * Handles the ResourceManager's report that a container with a stop order has ended. For containers on a lost node, and for those it
- * released because their NodeManager did not answer, the ResourceManager only presumes the end.
+ * Handles the ResourceManager's report that a container with a stop order has ended. The ResourceManager only presumes the end of
+ * containers on a lost node, and of containers that it released because their NodeManager did not answer.
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
@@ -187,8 +187,8 @@ export function noteLeft(transition: Transition, containerId: string): void {
 }
 
 /**
- * Without a stream, the executor is only certain to end with its lease. A preempted container has ended when its stream closes, because its
- * NodeManager ends both.
+ * Handles the loss of an executor's stream. Without a stream, the executor is certain to have ended only once its lease has expired. A
+ * preempted container has ended when its stream closes, because its NodeManager ends the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);

@@ -14,7 +14,7 @@ import type { Transition } from './transition.ts';
 // Handlers for messages from executors. Each handler first finds the task that the container is assigned to. A container without a task is
 // ordered to stop.
 
-/** Share of a core or GPU. A program that only waits stays below it. */
+/** Share of a core or GPU. A program that only waits stays below this share. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;

@@ -53,8 +53,9 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
 }
 
 /**
- * Members report a lost peer, but no failure was detected within the time that a silent peer needs to be detected. Returns the member that
- * most reports name; among equals, first the members that do not report a lost peer themselves.
+ * Finds the member to blame when members report a lost peer, but no failure was detected within the time that it takes to detect a silent
+ * peer. Returns the member that most reports name; of several, preferably one that does not itself report a lost peer. Returns null if
+ * there is no such member.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {

@@ -522,7 +522,7 @@ describe('a failing program', () => {
   it('is charged once when its peers fail as a consequence, before or after the report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
-    // Their reports cross the order to prepare.
+    // The peers send these reports before the order to prepare reaches them.
     scene.exit('c1', 1);
     scene.end('c3', 'exited', 1);
     scene.silent.add('c4');

@@ -264,8 +264,8 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
     return;
   }
   const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
-  // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, its cause replaces
-  // the exit.
+  // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, the
+  // cause that the cluster reports replaces the exit.
   if (pendingExit !== null && end === 'exited') {
     failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
   } else {

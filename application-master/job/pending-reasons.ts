@@ -9,7 +9,7 @@ export const GPU = 'yarn.io/gpu';
 export function askedResources(role: Role): Record<string, number> {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
-  // Listed first to fix the order, and again last so that no entry of `other` overrides an amount that quotas count.
+  // `counted` comes first to fix the order, and again last so that no entry of `other` overrides an amount that quotas count.
   return { ...counted, ...other, ...counted };
 }
 
@@ -128,7 +128,7 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
   return sentences.join(' ');
 }
 
-/** Why ready tasks do not start: an earlier program of the task may still be running. One sentence per node. */
+/** Why ready tasks do not start: an earlier program of each may still be running. One sentence per node. */
 export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
   const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
   for (const task of tasks) {

@@ -41,7 +41,7 @@ function waitedMs(state: JobState, task: Task): number {
   return state.now - Math.max(since, task.wait.notBefore);
 }
 
-/** Failures in a row, including this one. A TensorBoard that ran long enough starts counting from 1. */
+/** Failures in a row, including this one. The count restarts at 1 if TensorBoard ran long enough before this failure. */
 export function failuresInARow(state: JobState, task: Task): number {
   // `wait.since` is the time at which the container was allocated.
   return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;

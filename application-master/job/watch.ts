@@ -66,7 +66,7 @@ function endIdleJob(transition: Transition): void {
     return;
   }
   const { idle } = admission.limits;
-  // A job that is waiting for containers does not hold any without using them, so it is not idle.
+  // A job without a running program is still waiting for containers; such a job is not idle.
   if (!tasks.some((task) => task.state === 'running')) {
     transition.patch({ busyAt: transition.now });
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {

@@ -71,7 +71,7 @@ test('events of earlier attempts precede those of this one, as soon as they can 
   expect(page.entries.map(({ event }) => event)).toEqual(['before', 'after']);
   expect(await view.events(page.next)).toEqual({ entries: [], next: page.next });
   expect((await view.usage(0)).samples).toHaveLength(1);
-  // A task without a container shows the log of its last one.
+  // A task without a container shows the log of its last container.
   await write(folder, 'container_1_0001_01_000009/logs', 'stderr', 'the end');
   expect(await view.log('worker:0', 'stderr', 3)).toEqual({ text: 'end', skipped: 4 });
   expect(await view.log('container_1_0001_01_000009', 'stderr', 100)).toEqual({ text: 'the end', skipped: 0 });

@@ -93,8 +93,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the newest given snapshot, one write at a time. Calls `durable` for each written snapshot. Calls `superseded` if another attempt
-   * has taken over: either that attempt has read this snapshot, or this attempt learns of it before acting on the snapshot.
+   * Writes the newest given snapshot, one write at a time. After each write, calls `durable`, or `superseded` if another attempt has taken
+   * over. So either the other attempt reads this snapshot, or this attempt detects the other one before it acts on the snapshot.
    */
   persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
     this.#waiting = snapshot;

@@ -9,7 +9,7 @@ import type { LogFile, LogTail } from '../../web/job-view.ts';
 
 const MAXIMUM_TAIL_BYTES = 1024 * 1024;
 const DEADLINE_MS = 10_000;
-/** Limits memory: each read may hold a tail of MAXIMUM_TAIL_BYTES. */
+/** Limits memory: each read may hold a tail of `MAXIMUM_TAIL_BYTES`. */
 const MAXIMUM_READS = 8;
 
 export interface LogOwner {
@@ -25,7 +25,7 @@ export class TaskLogs {
   readonly #cluster: ContainerLogs | null;
   #reads = 0;
 
-  /** @param options.logDirs LOG_DIRS of this container: folders separated by commas. */
+  /** @param options.logDirs this container's `LOG_DIRS`: folders separated by commas. */
   constructor(options: { frozen: FrozenJob; hadoop: HadoopConfiguration | null; logDirs: string }) {
     this.#frozen = options.frozen;
     this.#ownFolders = options.logDirs.split(',').filter((folder) => folder !== '');

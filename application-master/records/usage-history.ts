@@ -114,7 +114,7 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
 
 /**
  * Merges two neighbouring samples: load is averaged (`share` is the weight of the later one), memory is the maximum, and all other values
- * are the later ones.
+ * come from the later sample.
  */
 function merged(earlier: UsageSample, later: UsageSample, share: number): UsageSample {
   const before = new Map(earlier.tasks.map((task) => [task.task, task]));

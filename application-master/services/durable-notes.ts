@@ -19,8 +19,8 @@ export interface DurableNotesOptions {
 
 /**
  * Stores the commitments of an ApplicationMaster attempt (which reader gets which split or chunk) before they are sent, in
- * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. A superseded attempt sends no further commitments: either
- * its successor has read its file, or this attempt detects the successor after writing.
+ * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. A superseded attempt sends no commitment that its
+ * successor does not know: either the successor reads the commitment from the file, or the attempt detects its successor after the write.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;

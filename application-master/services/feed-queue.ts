@@ -36,7 +36,7 @@ export interface StoredFeed {
 
 /** Maximum size of an answer, unless a single chunk is larger. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Includes producers that have ended, because the end of the feed depends on them. */
+/** Maximum number of producers, including those that have ended, because the end of the feed depends on them. */
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**
@@ -92,7 +92,7 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has ended reports it again; another process may continue under the same name.
+    // A producer that has ended reports its end again; another process may continue under the same name.
     producer.last = null;
     return producer.received + 1;
   }

@@ -12,10 +12,11 @@ import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
 
-/** Approximate capacity of all feeds together; below it, the minimum window of each producer. */
+/** Approximate capacity of all feeds together. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
 /** Hard limit, including chunks of dead producers and large records that exceed the windows. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
+/** Minimum window of each producer, however many producers share the capacity. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
 /** A window that permits no chunk at all, not even the one that may exceed any other window. */
 const NO_WINDOW = 0;
@@ -39,7 +40,7 @@ interface Feed {
   readonly told: Map<ProducerLink, string>;
 }
 
-/** Room for further chunks. `scarce`: only for producers of which no chunks are held. */
+/** Room for further chunks. `scarce`: only for producers without held chunks. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -245,7 +246,7 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** Windows limit the chunks of connected producers; chunks of disconnected ones remain in addition. */
+  /** The windows limit only the chunks held for connected producers; chunks of disconnected producers are held in addition. */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

@@ -225,7 +225,7 @@ export class Services {
       this.#dispatcher = Dispatcher.restore(splits);
       this.#feeds.restore(feeds);
     } catch (error) {
-      // Readers get SPLITS_FORGOTTEN and report their splits again.
+      // Readers receive the error SPLITS_FORGOTTEN and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the commitments of an earlier attempt');
     }
     // The notes may contain commitments that the previous attempt could not send. This attempt stores them as its own before it answers.

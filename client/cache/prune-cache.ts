@@ -74,8 +74,8 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
  * them. Also removes the remains of interrupted uploads. A damaged history of a finished job protects only the entries that are still
  * readable in it.
  *
- * @throws TonyError JOB_UNREADABLE, without further removals, if a job.json is unreadable whose job may still run, or if there are too many
- * histories; HDFS_UNREACHABLE, ACCESS_DENIED
+ * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a job that may still run is unreadable, or if there are
+ * too many histories; HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function* pruneCache(store: HistoryStore, options: PruneCacheOptions): AsyncGenerator<PrunedEntry> {
   checkOptions('pruneCache', options, PRUNE_OPTIONS);
@@ -156,7 +156,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   }
 }
 
-/** Restores the folder's name. If another submission has started to upload the same content, moves only the entries that it lacks. */
+/** Restores the folder's name. If another submission has started to upload the same content, moves only the missing entries. */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {
     return;

@@ -32,7 +32,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** The name of the missing queue, if the ResourceManager rejected the application for it. */
+/** The name of the missing queue, if the ResourceManager rejected the application because of it. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -140,7 +140,7 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * The label of the nodes from which an application waits for its ApplicationMaster's container; empty for nodes without a label. Null when
+ * The label of the nodes on which an application waits for its ApplicationMaster's container; empty for nodes without a label. Null when
  * the application waits for something else, or the scheduler does not report the label (only the Capacity Scheduler does).
  */
 export function awaitedPartition(diagnostics: string): string | null {

@@ -52,7 +52,7 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
 /** The frozen job.json with likely secrets redacted; null if it is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
   const said = await records.ask('configuration');
-  // The ApplicationMaster also redacts its answer, but it may be of a version that does not.
+  // The ApplicationMaster also redacts its answer, but an older version may not.
   if (isRecord(said)) {
     return redacted(said);
   }

@@ -50,7 +50,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // The ApplicationMaster has read this file at its start and no longer needs it.
+      // The ApplicationMaster read this file when it started and no longer needs it.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }

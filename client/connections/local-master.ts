@@ -22,8 +22,8 @@ export interface LocalMaster {
 }
 
 /**
- * Starts the ApplicationMaster of a local job in the environment that a NodeManager would provide. If it is killed while this process
- * follows the job, another attempt continues from its stored state.
+ * Starts the ApplicationMaster of a local job in the environment that a NodeManager would provide. If the ApplicationMaster is killed while
+ * this process runs, this process starts another attempt, which continues from the job's stored state.
  */
 export async function startMaster(master: LocalMaster): Promise<void> {
   const { paths } = master;

@@ -54,7 +54,7 @@ export class YarnJob implements JobConnection {
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
   #tidied = false;
-  /** Whether the ResourceManager no longer knows the application. */
+  /** Whether the ResourceManager no longer has a record of the application. */
   #forgotten = false;
   #history: string | null = null;
 
@@ -222,7 +222,7 @@ export class YarnJob implements JobConnection {
     return this.#application;
   }
 
-  /** Reads an application that the ResourceManager no longer knows from its history, which is kept longer. */
+  /** Reads the application from its history, which is kept longer than the ResourceManager's record of it. */
   async #remembered(): Promise<Application | null> {
     try {
       const store = await ClusterHistory.open(this.#cluster);

@@ -19,7 +19,7 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of checks that must not be bad before this one can run. */
+  /** Names of the checks that this check depends on: if one of them is bad, this check does not run. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }

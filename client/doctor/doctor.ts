@@ -23,7 +23,10 @@ import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/** The tolerated clock skew. Tokens are valid for hours and leases for seconds, but a larger skew makes timestamps in logs misleading. */
+/**
+ * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
+ * but a larger skew makes timestamps in logs misleading.
+ */
 const SKEW_MS = 5_000;
 /** The memory that Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;
@@ -62,7 +65,7 @@ interface Opened {
   readonly resourceManager: ResourceManager;
 }
 
-/** Returns the checks of a cluster, in the order in which a job needs what they check. */
+/** Returns the checks of a cluster, in the order in which a job depends on them. */
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
@@ -155,7 +158,7 @@ async function clocks({ configuration, login }: HadoopCluster): Promise<Verdict>
     : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
 }
 
-/** Measures the clock skew by the Date header of a response, which has whole seconds; null if the header is missing. */
+/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
 async function skewOf(address: string, login: Login): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
     let before = 0;
@@ -226,7 +229,7 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks access to the queue by the ResourceManager's list of queues, which is available to all users only over RPC. */
+/** Checks access to the queue with the ResourceManager's list of queues, which is available to all users only over RPC. */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {

@@ -10,7 +10,7 @@ export function localPaths(root: string, applicationId: string) {
     output: path.join(root, 'output', applicationId),
     /** Host, ports and token of the ApplicationMaster; the file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** The process IDs of the ApplicationMaster and of the process that started it, which also starts the next attempt. */
+    /** The process IDs of the ApplicationMaster and, unless this is the last attempt, of the process that starts the next attempt. */
     masterPid: path.join(job, 'master.pid'),
     containers,
     /** @param attempt number of the ApplicationMaster's attempt, from 1. */

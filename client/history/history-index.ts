@@ -173,8 +173,8 @@ export class HistoryIndex {
   }
 
   /**
-   * The file system has just answered, so an error concerns only the files of this job, which its owner may have damaged. It must not fail
-   * the list.
+   * The file system has just answered, so an error concerns only the files of this job, which their owner may have damaged. Such an
+   * error must not fail the list.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {

@@ -122,7 +122,7 @@ export class HistoryServer implements JobPages {
     const place = await this.#place(decoded(name), applicationId);
     const { access } = this.#options;
     if (place === null || !(await access.mayView(visitor, place))) {
-      // The answer must not reveal whether a job exists that the user may not view.
+      // The answer must not reveal whether a job that the user may not view exists.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,

@@ -65,7 +65,7 @@ export class TensorBoardPool {
    * Starts a TensorBoard for these summaries unless one runs, and records the access. Returns an empty string, or a sentence that says why
    * none can start.
    *
-   * @param visitor the viewer; among TensorBoards that have had their minimum time, one of the same visitor is replaced first
+   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of the same visitor is replaced first
    */
   wake(summaryDir: string, visitor: string): string {
     if (this.#closed) {

@@ -11,7 +11,7 @@ const CLOCK_SKEW = 24 * HOUR;
 
 /**
  * Creates the secrets with which a job's processes authenticate each other: a shared secret, and a key pair with its certificate. The
- * result is keyed by the names in CREDENTIALS. YARN passes them to the ApplicationMaster in its container's credentials only.
+ * result is keyed by the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster only in its container's credentials.
  *
  * @param jobFile the text of job.json; its digest lets each attempt of the ApplicationMaster verify that it reads the submitted job.
  */

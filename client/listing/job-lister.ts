@@ -35,12 +35,12 @@ export interface ListOptions extends ClusterOptions {
   readonly localRoot?: string | undefined;
   /** The owner of the jobs; null for all users; default: the caller. */
   readonly user?: string | null | undefined;
-  /** Include finished jobs that the ResourceManager still knows; default: only unfinished jobs. */
+  /** Include finished jobs that the ResourceManager still lists; default: only unfinished jobs. */
   readonly ended?: boolean | undefined;
   /** Only jobs whose name contains this; case-insensitive. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits, or of which a task waits. */
+  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits or has a task that waits. */
   readonly state?: ListedState | undefined;
   /** Maximum number of jobs, newest first. */
   readonly limit?: number | undefined;
@@ -73,7 +73,7 @@ export interface JobProgress {
 
 /** Maximum number of jobs to query; for the others, the list shows YARN's state. */
 const MOST_ASKED = 200;
-/** Number of concurrent queries. Many hanging jobs delay the list no longer than a single one. */
+/** Number of concurrent queries. Many hanging jobs delay the list no longer than a single hanging job. */
 const ASKED_AT_ONCE = 50;
 
 /** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_* */

@@ -18,7 +18,7 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 };
 
 /**
- * Lists the jobs that a cluster's ResourceManager knows, or local jobs; newest first.
+ * Lists the jobs that a cluster's ResourceManager reports, or local jobs; newest first.
  *
  * @throws TonyError USAGE when the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
  * RM_UNREACHABLE, KERBEROS_*

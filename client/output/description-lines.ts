@@ -19,8 +19,8 @@ const TEXT_LINES = 12;
 const STEPS_NAMED = 12;
 
 /**
- * Describes a job on one page, beginning with the first failure and its last lines. Lines fit the terminal, except URLs, which must not be
- * broken, and the configuration, which is YAML.
+ * Describes a job on one page, beginning with the first failure and its last lines. Lines fit the terminal, except for URLs and for the
+ * YAML of the configuration.
  */
 export function descriptionLines(job: JobDescription, terminal: Terminal, now: number): string[] {
   return [

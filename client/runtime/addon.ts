@@ -6,7 +6,7 @@ import { runTool, ToolFailure } from './tool.ts';
 
 /**
  * The Node-API version that the addon is compiled for; Node 20 and newer support it. The folder in which tfjs-node looks for the addon is
- * named after it.
+ * named after this version.
  */
 const NODE_API = 8;
 

@@ -8,7 +8,8 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type W
 import { runTool, type ToolCall, ToolFailure } from './tool.ts';
 
 /*
- * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further configuration. tfjs-node's own installer is not used: it downloads from a host that firewalls often block, and does not verify checksums.
+ * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further configuration. The
+ * installer of tfjs-node is not used: it downloads from a host that firewalls often block, and does not verify checksums.
  */
 
 const MINUTES = 60_000;
@@ -96,7 +97,7 @@ async function download(what: string, call: ToolCall): Promise<void> {
   }
 }
 
-/** Converts a failure of npm or pip to an error with a fitting code, by the messages in its output. */
+/** Converts a failure of npm or pip to an error whose code is chosen by the messages in its output. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, {

@@ -75,7 +75,7 @@ export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architect
 /** The Python tag of the wheels. It need not match the Python that runs pip, because a runtime does not use the Python part of a wheel. */
 export const WHEEL_PYTHON = '3.11';
 
-/** The newest TensorFlow that loads quickly and whose C API was verified to compute all operations of tfjs-node 4.22. */
+/** The newest TensorFlow that loads quickly and computes all operations of tfjs-node 4.22 through its C API (verified). */
 const TENSORFLOW = '2.18.1';
 
 export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = {

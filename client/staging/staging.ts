@@ -87,7 +87,7 @@ function isTonyError(error: unknown, code: TonyError['code']): error is TonyErro
   return error instanceof TonyError && error.code === code;
 }
 
-/** A file or folder that a job needs on the cluster. An existing copy has been looked for, but nothing has been uploaded yet. */
+/** A file or folder that a job needs on the cluster, after the search for an existing copy and before any upload. */
 export interface Part<Staged> {
   readonly name: string;
   /** Size on the cluster, once uploaded. */

@@ -35,7 +35,10 @@ export interface RunOptions extends SubmitOptions {
   readonly vcores?: number;
   /** The job's name; default: the function's name. */
   readonly name?: string;
-  /** Program failures after which the function is called again on all workers; default 0. Tasks lost by the cluster are always replaced. */
+  /**
+   * Maximum number of restarts after program failures; each restart calls the function again on all workers; default 0. Tasks lost by the
+   * cluster are always replaced.
+   */
   readonly maxRestarts?: number;
   /** Other keys of job.yaml: `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
   readonly conf?: Partial<JobInput>;

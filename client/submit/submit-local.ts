@@ -26,7 +26,10 @@ import { removedMeanwhile } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
-/** The number of jobs whose container folders are kept. Those of the oldest ended jobs are removed; their histories and outputs stay. */
+/**
+ * The number of jobs whose container folders are kept. The folders of the oldest ended jobs are removed; the histories and outputs of these
+ * jobs stay.
+ */
 const JOBS_KEPT = 20;
 
 /**

@@ -70,7 +70,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
 }
 
 /**
- * Decodes terminal input: fast typing delivers several keys at once, of which the first valid choice counts. Returns null if there is none.
+ * Decodes terminal input: fast typing delivers several keys at once; the first valid choice counts. Returns null if there is none.
  * Ignores keys that send escape sequences, such as arrows.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {

@@ -283,7 +283,7 @@ function stands(draft: Draft, places: string): boolean {
 const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
 
 function yamlOf(draft: Draft, file: string): string {
-  // JSON.stringify omits undefined values.
+  // `JSON.stringify` omits undefined values.
   const said = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
     ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );

@@ -17,8 +17,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
 /**
- * A plain HTTP client with keep-alive connections and idle timeouts. It ignores the proxies of the environment, because the daemons of a
- * cluster are in the local network. It uses only Node's own modules, because executors have little memory.
+ * A plain HTTP client with keep-alive connections and idle timeouts. It ignores the proxies that the environment names, because the daemons
+ * of a cluster are in the local network. It uses only Node's own modules, because executors have little memory.
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });

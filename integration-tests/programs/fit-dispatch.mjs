@@ -1,4 +1,5 @@
-// Trains on dispatched files for one epoch. Each step appends the records that it used as a line to `$OUT/used-<rank>-<generation>`.
+// Trains on dispatched files for one epoch. For each step, appends one line to `$OUT/used-<rank>-<generation>`, with the records of that
+// step.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';

@@ -49,7 +49,7 @@ function createTables(): Int32Array {
  *       (local.set $b (i32.load offset=4 (local.get $at)))
  *       ... $c and $d with offset=8 and offset=12
  *       (local.set $a (i32.xor (local.get $crc) (i32.load (local.get $at))))
- *       (local.set $crc (i32.xor                                       ;; of all 16 bytes; $a comes last, because it depends on the previous iteration
+ *       (local.set $crc (i32.xor                                       ;; all 16 bytes; $a last, as it needs the previous result
  *         ... (i32.load offset=11264 (i32.and (i32.shl (local.get $b) (i32.const 2)) (i32.const 1020)))       ;; T11
  *         ... (i32.load offset=10240 (i32.and (i32.shr_u (local.get $b) (i32.const 6)) (i32.const 1020)))     ;; T10
  *         ... (i32.load offset=14336 (i32.and (i32.shr_u (local.get $a) (i32.const 6)) (i32.const 1020)))))   ;; T14

@@ -83,8 +83,8 @@ export class FitReporter {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // Histograms are written with the last step of an epoch and not after it: a run that resumes from a checkpoint of that step takes no
-      // further step of the epoch.
+      // Histograms are written in the last step of an epoch and not after that step: a run that resumes from a checkpoint of that step
+      // takes no further step of the epoch.
       this.#addHistograms();
     }
     this.#used += step.used;

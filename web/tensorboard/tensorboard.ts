@@ -15,7 +15,9 @@ import { ServerProcess } from './server-process.ts';
 
 /** How long TensorBoard may take before it listens. The limit is long, because the first start may read its modules from a slow disk. */
 const START_MS = 180_000;
-/** How long to wait for the first copy before the start: TensorBoard's page asks for the runs only once and would stay empty. */
+/**
+ * How long to wait for the first copy before TensorBoard starts: its page requests the runs only once, and would stay empty without them.
+ */
 const FIRST_COPY_MS = 20_000;
 /** The pause between liveness probes and their deadline: TensorBoard is busy while it reads a large run. */
 const PROBE_PAUSE_MS = 15_000;

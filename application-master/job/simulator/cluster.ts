@@ -223,7 +223,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.unmanaged = false));
   }
 
-  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really ends them when it is back. */
+  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really ends them when it returns. */
   #giveUp(affected: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
     const { timeline } = this.#world;
     if (noticeAfter < ms) {

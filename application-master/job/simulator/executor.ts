@@ -237,7 +237,7 @@ export class Executor {
     this.options.exit(status);
   }
 
-  /** Something outside kills the executor together with its program. */
+  /** An external cause kills the executor together with its program. */
   die(): void {
     this.alive = false;
     this.#endProgram('SIGKILL', false);

@@ -30,7 +30,7 @@ export type Manners = 'waits' | 'says so' | 'crashes';
  * servers, any worker makes progress as long as all servers are running.
  */
 export class Training {
-  /** Tasks that exited with 0, with the newest generation in which they did. */
+  /** Tasks that exited with code 0, with the newest generation in which they did. */
   readonly succeeded = new Map<string, number>();
   /** Number of programs that will fail exactly when their work is done. */
   failAtEnd = 0;
@@ -143,7 +143,7 @@ export class Training {
     return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
-  /** Its peers lose the program although it is running. */
+  /** The program's peers lose their connections to it although it is running. */
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
@@ -153,7 +153,7 @@ export class Training {
     }
   }
 
-  /** Keeps the newest generation: a program of an older one that was cut off may exit late. */
+  /** Keeps the newest generation: a program of an older generation that was cut off may exit late. */
   #note({ role, index, generation }: Program): void {
     const key = `${role}:${index}`;
     this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));

@@ -59,7 +59,7 @@ const RUNNING = { ...application, id: 'application_1_0002', name: 'mnist', state
 const ENDED = { ...application, id: 'application_1_0001', name: 'cifar', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
 const offered = (...words: string[]) => completionLines(describeCommandLine(), words);
 
-/** Waits for a condition; vi.waitFor would advance the fake clock. */
+/** Waits for a condition; `vi.waitFor` would advance the fake clock. */
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) {
     await new Promise((resolve) => setImmediate(resolve));

@@ -23,7 +23,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   const leaves = leafQueues(root);
   for (const queue of staticQueues(root)) {
     const isLeaf = leaves.includes(queue);
-    // A queue's administrators may also submit to it. By default everybody administers the root queue, and nobody the others.
+    // A queue's administrators may also submit to it. By default, only the root queue has administrators: everybody.
     const usual = queue === root ? EVERYBODY : NOBODY;
     if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
       draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'administrators of a queue may also submit to it');

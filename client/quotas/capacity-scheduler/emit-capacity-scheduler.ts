@@ -15,7 +15,7 @@ export interface EmitOptions extends ClusterOptions {
   readonly base?: string | undefined;
   /** Notation of queue sizes; default: mixed where Hadoop supports it (3.4), else absolute. */
   readonly queueMode?: QueueMode | undefined;
-  /** Number of ApplicationMasters for which a queue has room in addition to its total; default 8. */
+  /** Number of ApplicationMasters that fit into a queue in addition to its total; default 8. */
   readonly masters?: number;
   /** Write queue sizes even though nodes are lost, unhealthy or being decommissioned; default false. */
   readonly allowMissingNodes?: boolean;

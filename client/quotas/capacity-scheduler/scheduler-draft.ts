@@ -18,7 +18,7 @@ export interface SchedulerView {
   readonly missingNodes: readonly string[];
   /** Whether to write queue sizes despite missing nodes. */
   readonly allowMissingNodes: boolean;
-  /** Number of ApplicationMasters for which a queue has room in addition to its total of tasks. */
+  /** Number of ApplicationMasters that fit into a queue in addition to its total of tasks. */
   readonly masters: number;
   /** The groups of each user in the site file. */
   readonly groupsOf: (user: string) => readonly string[];

@@ -20,7 +20,7 @@ export interface DecodeImageOptions {
   /** The channels of the result; as in the file by default. */
   readonly channels?: Channels;
   /**
-   * Resizes to [height, width]. Of a GIF, only the first frame is then used. By default, the image keeps its size and a GIF keeps all
+   * Resizes to [height, width]. For a GIF, only the first frame is then used. By default, the image keeps its size and a GIF keeps all
    * frames.
    */
   readonly size?: readonly [height: number, width: number];

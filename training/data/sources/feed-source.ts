@@ -13,7 +13,10 @@ export interface FeedOptions {
   readonly producers?: number;
 }
 
-/** The time limit for the message that returns unused records. If the message is lost, they go to other workers when this process ends. */
+/**
+ * The time limit for the message that returns unused records. If the message is lost, the records go to other workers when this process
+ * ends.
+ */
 const LEAVE_MS = 2_000;
 
 /** The number of readers that this process has opened on feeds; it gives each reader a unique name. */

@@ -1,4 +1,6 @@
-/** Runs programs with TensorFlow.js alone, without computations of this library. Receives programs as messages from the parent process. */
+/**
+ * Runs programs with TensorFlow.js alone, without any computation by this library. Receives programs as messages from the parent process.
+ */
 import type * as tfjs from '@tensorflow/tfjs';
 import { distance, Machine, type Rows } from './machine.ts';
 import type { Answer, FitAction, Outcome, Program, StepAction } from './program.ts';
