@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
 import { createStorage } from '../storage/create-storage.ts';
@@ -88,7 +89,17 @@ export function compose(settings: MasterSettings, log: Logger) {
     serve: (call) => services.serve({ ...call, ranked: isRanked(call.role) }),
     log,
   });
-  const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, host, node: settings.node, log });
+  const gatekeeper =
+    hadoop === null
+      ? null
+      : new Gatekeeper({
+          frozen,
+          configuration: hadoop,
+          host,
+          token: findToken(settings.credentials, MASTER_TOKEN_KIND),
+          node: settings.node,
+          log,
+        });
   return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
 }
 

@@ -42,6 +42,7 @@ async function start(): Promise<LogOwner> {
     nodeLabel: null,
     maxAttempts: 1,
     keepContainers: false,
+    tokens: [],
     command: launchCommand(['/bin/bash', '-c', SCRIPT], { stdout: 'tony.log', stderr: 'stderr' }),
     environment: {},
     resources: [],

@@ -71,6 +71,7 @@ export class HandmadeJobs {
           nodeLabel: null,
           maxAttempts: 1,
           keepContainers: false,
+          tokens: [],
           command: launchCommand(['node', 'tony/application-master.mjs'], { stdout: 'tony.log', stderr: 'stderr' }),
           environment,
           resources: [{ name: 'job.json', uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }, ...honest.resources],

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
 import { Cluster } from './cluster/cluster.mjs';
+import type { SiteProperties } from './cluster/configuration.mjs';
+import { OWN_CLUSTER_OFFSET } from './cluster/layout.mjs';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { until } from './until.ts';
 
@@ -38,7 +40,7 @@ export interface HdfsEntry {
 export class TestCluster extends Cluster {
   /** Environment of a client that runs as `user`. */
   clientEnvironment(user: string = USER): Record<string, string> {
-    return { ...this.environment(), HADOOP_USER_NAME: user };
+    return this.environment(user);
   }
 
   /** Runs `tony-ts WORDS` against this cluster and waits until it exits. */
@@ -194,6 +196,14 @@ export function useCluster(): TestCluster {
       await noneLeft(cluster, undefined, 40_000);
     }
   });
+  return cluster;
+}
+
+/** A cluster for one test file, with a profile of its own, beside the worker's cluster. It starts empty and stops after the last test. */
+export function useOwnCluster(profile: string, overrides: SiteProperties = {}): TestCluster {
+  const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
+  beforeAll(() => cluster.up({ fresh: true, overrides }));
+  afterAll(() => cluster.wipe());
   return cluster;
 }
 

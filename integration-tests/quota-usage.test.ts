@@ -86,7 +86,7 @@ test('quotas usage counts running and waiting jobs by role, user, group and queu
   const second = await submit('bob', 'gpu', 2);
   await reaches(second.id, 'bob', 'WAITING');
   const seen = await usage();
-  expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', untold: [] });
+  expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', undeclared: [] });
   expect(rows(seen)).toEqual([
     'worker: gpus 3/8, 1 + 0',
     'alice: memory 2560/8192, 1 + 0',

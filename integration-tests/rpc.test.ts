@@ -51,6 +51,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
     nodeLabel: null,
     maxAttempts: 1,
     keepContainers: false,
+    tokens: [],
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
     environment: {},
     resources: [],

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Cluster } from './cluster/cluster.mjs';
-import { LARGEST_OFFSET } from './cluster/layout.mjs';
+import { LARGEST_OFFSET, OWN_CLUSTER_OFFSET } from './cluster/layout.mjs';
 import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
@@ -20,12 +20,13 @@ const FIRST_OFFSET = 11_000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const clusters = await clustersOfThisRun(project.config.maxWorkers);
-  for (const cluster of clusters) {
-    await cluster.wipe();
-  }
   const offsets = clusters.map(({ offset }) => offset);
+  const all = offsets.flatMap((offset) => [offset, offset + OWN_CLUSTER_OFFSET]);
+  for (const offset of all) {
+    await new Cluster(offset).wipe();
+  }
   // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the clusters.
-  const watchdog = spawn(process.execPath, [WATCHDOG, ...offsets.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
+  const watchdog = spawn(process.execPath, [WATCHDOG, ...all.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
   project.provide('clusterOffsets', offsets);
   return async () => {
     watchdog.stdin.end();

@@ -91,10 +91,46 @@ export const ERROR_CODES = {
     means: 'The job is still running although it was ordered to end.',
     hint: 'Try again.',
   },
-  CLUSTER_SECURE: {
+  KERBEROS_NO_TICKET: {
     exit: 2,
-    means: 'The cluster requires Kerberos, which tony-ts does not support.',
-    hint: 'Use a cluster without Kerberos, or run the job on this machine with --local.',
+    means: 'The cluster requires Kerberos, and this user has no ticket.',
+    hint: 'Run kinit, or set TONY_PRINCIPAL and TONY_KEYTAB. klist shows your tickets.',
+  },
+  KERBEROS_TICKET_EXPIRED: {
+    exit: 2,
+    means: "The user's Kerberos ticket has expired.",
+    hint: 'Run kinit again. kinit -R renews a renewable ticket that has not expired yet.',
+  },
+  KERBEROS_CLOCK_SKEW: {
+    exit: 2,
+    means: 'The clocks of this machine, the key distribution center and the daemon differ by more than Kerberos tolerates (5 minutes).',
+    hint: 'Run a time service (chrony, ntpd) on all machines, then run kinit again.',
+  },
+  KERBEROS_UNKNOWN_SERVER: {
+    exit: 2,
+    means: 'The key distribution center does not know the HTTP principal of the host that the configuration names.',
+    hint: 'Name hosts in core-site.xml, hdfs-site.xml and yarn-site.xml as in their principals (HTTP/HOST@REALM): usually the full host name, not an alias or an address.',
+  },
+  KERBEROS_REALM: {
+    exit: 2,
+    means:
+      "The cluster does not accept principals of this realm, or its rules (hadoop.security.auth_to_local) do not cover the user's principal.",
+    hint: "Run kinit with a principal of the cluster's realm: kinit USER@REALM. Otherwise ask the admin of the cluster for a rule in hadoop.security.auth_to_local.",
+  },
+  KERBEROS_TOOL_MISSING: {
+    exit: 2,
+    means: "A program of the system's Kerberos is missing: klist and kinit, or a curl with SPNEGO.",
+    hint: 'Install them (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
+  },
+  KERBEROS_FAILED: {
+    exit: 2,
+    means: 'Kerberos failed for another reason. The message quotes it.',
+    hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
+  },
+  TOKEN_MISSING: {
+    exit: 2,
+    means: 'A process with HADOOP_TOKEN_FILE_LOCATION, such as a container, has no delegation token for a service of the cluster.',
+    hint: 'Submit the job from a machine with a Kerberos ticket. Outside of a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   RUNTIME_MISSING: {
     exit: 2,

@@ -2,7 +2,6 @@ import type { Readable } from 'node:stream';
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
-import type { Secret } from '../platform/secret.ts';
 import { FileStorage } from './file-storage.ts';
 import { HdfsStorage } from './hdfs-storage.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
@@ -16,7 +15,6 @@ export interface StorageOptions {
   readonly patienceMs?: number;
   /** The same limit until a NameNode has responded once; default `patienceMs`. */
   readonly firstPatienceMs?: number;
-  readonly delegation?: Secret;
 }
 
 /** Creates one storage for all file:// and hdfs:// URIs. */

@@ -3,16 +3,19 @@
 import { parseArgs } from 'node:util';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { DAEMONS, daemonNamed } from '../integration-tests/cluster/layout.mjs';
+import { existingProfile, PROFILES } from '../integration-tests/cluster/profiles.mjs';
 
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
-  up [--fresh]  start the stopped daemons and wait until the cluster is ready; --fresh starts with an empty HDFS
+  up [--fresh] [--profile PROFILE]
+                start the stopped daemons and wait until the cluster is ready; --fresh starts with an empty HDFS
   down          stop all daemons and containers; the next up finds the same files on HDFS
   status        show the daemons; exit code 0 if the cluster is ready, 1 otherwise
   env           print the environment variables of clients: eval "$(npm run -s cluster -- env)"
   kill NAME     kill one daemon with SIGKILL
   start NAME    start one daemon
   NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2)
+  PROFILE       ${Object.keys(PROFILES).join(', ')}; a cluster keeps its profile until up --fresh
 
 To run a second cluster: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
 
@@ -22,7 +25,12 @@ class UsageError extends Error {}
 async function main() {
   const { values, positionals } = parseCommand();
   const [command, name] = positionals;
-  const cluster = new Cluster(Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0));
+  const offset = Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0);
+  const profile = values.profile ?? existingProfile(offset) ?? 'plain';
+  if (!(profile in PROFILES)) {
+    throw new UsageError(`there is no profile \`${profile}\``);
+  }
+  const cluster = new Cluster(offset, { profile });
   const started = performance.now();
   const seconds = () => `${((performance.now() - started) / 1000).toFixed(1)} s`;
 
@@ -62,7 +70,7 @@ function parseCommand() {
   try {
     return parseArgs({
       allowPositionals: true,
-      options: { 'port-offset': { type: 'string' }, fresh: { type: 'boolean', default: false } },
+      options: { 'port-offset': { type: 'string' }, profile: { type: 'string' }, fresh: { type: 'boolean', default: false } },
     });
   } catch (error) {
     throw new UsageError(/** @type {Error} */ (error).message);

@@ -1,14 +1,17 @@
 import { APPLICATION_TYPE, type FrozenJob } from '../../conf/job.ts';
 import { queueName, setsTotals } from '../../conf/quotas.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { containerLogin } from '../../hadoop/configuration/login-of.ts';
 import { configurationOfNode } from '../../hadoop/configuration/node-configuration.ts';
+import { provenConfiguration } from '../../hadoop/configuration/proven-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import type { Token } from '../../hadoop/rpc/credentials.ts';
 import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
 import { pause } from '../../platform/backoff.ts';
-import { messageOf } from '../../platform/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
 import { createStorage } from '../../storage/create-storage.ts';
@@ -40,6 +43,8 @@ export interface GatekeeperOptions {
   /** The job's own configuration, used to find the cluster if the node does not report one. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
+  /** The token that the ResourceManager made for this attempt. */
+  readonly token: Token | undefined;
   readonly node: OwnNode;
   readonly log: Logger;
 }
@@ -188,9 +193,14 @@ export class Gatekeeper {
 
   /** The user may have edited the job's own configuration to point to another site file, so the node's configuration takes precedence. */
   async #open(): Promise<Sources> {
-    const { frozen, configuration: own, host, node, log } = this.#options;
+    const { frozen, configuration: own, host, token, node, log } = this.#options;
     const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};
-    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS);
+    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS, () => {
+      if (token === undefined) {
+        throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+      }
+      return provenConfiguration({ own, otherwise: frozenProperties, token, login: containerLogin, timeoutMs: NODE_MS });
+    });
     const configuration = said ?? own;
     const { defaultFs } = configuration;
     const sources = {

@@ -6,6 +6,7 @@ import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts'
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
 import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
+import { type Login, sendAs } from '../../hadoop/security/login.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -18,6 +19,7 @@ import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
 import { homesVerdict } from './homes-verdict.ts';
+import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
@@ -81,11 +83,12 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   };
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
+    { name: 'login', needs: ['configuration'], look: async () => loginVerdict(there().cluster) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
     { name: 'who am I', needs: ['NameNode'], look: async () => identity(there().cluster) },
-    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster.configuration.resourceManagers) },
+    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster) },
     { name: 'submission by REST', needs: ['ResourceManager'], look: async () => submission(there().resourceManager) },
     { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(there().cluster) },
     { name: 'queue', needs: ['ResourceManager'], look: async () => queue(there().resourceManager, wanted) },
@@ -143,8 +146,8 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   );
 }
 
-async function clocks(addresses: readonly string[]): Promise<Verdict> {
-  const skews = await Promise.all(addresses.map(skewOf));
+async function clocks({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login)));
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
   if (worst === undefined) {
     return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
@@ -156,10 +159,14 @@ async function clocks(addresses: readonly string[]): Promise<Verdict> {
 }
 
 /** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
-async function skewOf(address: string): Promise<{ readonly address: string; readonly ms: number } | null> {
+async function skewOf(address: string, login: Login): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
-    const before = Date.now();
-    const response = await fetch(`${address}/ws/v1/cluster/info`, { signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
+    let before = 0;
+    const ask = (url: URL, headers: Readonly<Record<string, string>>): Promise<Response> => {
+      before = Date.now();
+      return fetch(url, { headers, signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
+    };
+    const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
     await response.body?.cancel();
     // Hadoop sends the header twice.
     const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.get('date') ?? '')?.[0] ?? '');
@@ -247,6 +254,7 @@ type Settings = ReadonlyMap<string, string>;
  * `none` if there are no daemons.
  */
 async function judgeSettings(
+  login: Login,
   addresses: readonly string[],
   none: string,
   judge: (settings: Settings, address: string) => Verdict,
@@ -255,7 +263,7 @@ async function judgeSettings(
   let failure = none;
   for (const address of addresses) {
     try {
-      return judge(new Map((await propertiesOfDaemon(new URL(address))).map(({ name, value }) => [name, value])), address);
+      return judge(new Map((await propertiesOfDaemon(new URL(address), { login })).map(({ name, value }) => [name, value])), address);
     } catch (error) {
       failure = `${address}: ${messageOf(error)}`;
     }
@@ -265,8 +273,8 @@ async function judgeSettings(
 
 const NO_RESOURCE_MANAGER = 'no ResourceManager is configured';
 
-async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
+async function clusterSettings({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
     doubtful(
       `the ResourceManager does not show its settings (${failure})`,
       "Open the ResourceManager's page /conf in a browser, or ask the cluster's admin.",
@@ -280,7 +288,7 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
   );
-  return judgeSettings(addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
+  return judgeSettings(cluster.login, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
       `the nodes do not report their settings (${failure})`,
       "To check them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
@@ -289,8 +297,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
 }
 
 /** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
-async function lossOfMaster({ configuration }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
+async function lossOfMaster({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
       `the ResourceManager does not report its intervals (${failure})`,
       "To check them, give this user access to the ResourceManager's page /conf. Jobs do not need this access.",

@@ -76,7 +76,7 @@ const MOST_ASKED = 200;
 /** Number of concurrent queries. Many hanging jobs delay the list no longer than a single hanging job. */
 const ASKED_AT_ONCE = 50;
 
-/** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE */
+/** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_* */
 export async function openLister(options: ClusterOptions = {}): Promise<JobLister> {
   checkOptions('openLister', options, CLUSTER_OPTIONS);
   return new JobLister(await openCluster(options));

@@ -21,7 +21,7 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
  * Lists the jobs that a cluster's ResourceManager reports, or local jobs; newest first.
  *
  * @throws TonyError USAGE when the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
- * RM_UNREACHABLE, CLUSTER_SECURE
+ * RM_UNREACHABLE, KERBEROS_*
  */
 export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listJobs', options, LIST_OPTIONS);

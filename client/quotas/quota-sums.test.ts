@@ -86,7 +86,7 @@ test('a job that has started takes precedence over an earlier one that has not',
 test("resources that exceed a job's tags count for every role, and are reported", () => {
   const sums = quotaSums(quotas('roles: {worker: {total: {gpus: 8}}, ps: {total: {gpus: 8}}}'), [job(1, 'eve', 1, { has: 3 })]);
   expect(sums.totals.map(({ used }) => used)).toEqual([3, 2]);
-  expect(sums.untold).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
+  expect(sums.undeclared).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
 });
 
 test('jobs that hold no more than their tags declare stay within the total', () => {

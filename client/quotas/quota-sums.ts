@@ -39,7 +39,7 @@ export interface WaitingJob {
 }
 
 /** A job that uses more than its tags declare; the excess counts for every role. */
-export interface UntoldJob {
+export interface UndeclaredUse {
   readonly applicationId: string;
   readonly user: string;
   readonly beyond: Amounts;
@@ -48,7 +48,7 @@ export interface UntoldJob {
 export interface QuotaSums {
   readonly totals: readonly QuotaSum[];
   readonly waiting: readonly WaitingJob[];
-  readonly untold: readonly UntoldJob[];
+  readonly undeclared: readonly UndeclaredUse[];
 }
 
 interface Scope {
@@ -109,7 +109,7 @@ export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSum
   return {
     totals: sums,
     waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ applicationId, user, queue, shortages })),
-    untold: jobs
+    undeclared: jobs
       .filter(({ beyond }) => Object.keys(beyond).length > 0)
       .map(({ applicationId, user, beyond }) => ({ applicationId, user, beyond })),
   };

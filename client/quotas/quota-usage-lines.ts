@@ -11,7 +11,7 @@ const INDENT = '  ';
 const MOST_LINES = 8;
 
 /** Formats a table with one row per total and its use, then lists the waiting jobs with the total that each waits for. */
-export function quotaUsageLines({ from, over, totals, waiting, untold }: QuotaUsage, terminal: Terminal): string[] {
+export function quotaUsageLines({ from, over, totals, waiting, undeclared }: QuotaUsage, terminal: Terminal): string[] {
   if (totals.length === 0) {
     return [from === null ? 'There is no site file, so there are no totals.' : `${from} sets no matching totals.`];
   }
@@ -23,7 +23,7 @@ export function quotaUsageLines({ from, over, totals, waiting, untold }: QuotaUs
       });
       return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
     }),
-    ...untold.map(({ applicationId, user, beyond }) => {
+    ...undeclared.map(({ applicationId, user, beyond }) => {
       const more = Object.entries(beyond).map(([resource, amount]) => describeAmount(resource, amount ?? 0));
       return {
         style: 'red' as const,

@@ -28,7 +28,7 @@ export interface QuotaUsage extends QuotaSums {
  * Returns the use of every total that the site file sets, and which jobs wait for which total. Reads the site file from HDFS, as
  * ApplicationMasters do, or from this machine if HDFS has none.
  *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, CLUSTER_SECURE
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
   checkOptions('quotaUsage', options, USAGE_OPTIONS);

@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseSite } from '../../conf/site.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
@@ -50,6 +51,7 @@ async function open(storage: Storage = new FileStorage(), siteText = ''): Promis
   const cluster: HadoopCluster = {
     configuration,
     user: 'history',
+    login: new SimpleLogin('history'),
     storage,
     home: 'file:///home',
     root: 'file:///home/staging',

@@ -1,5 +1,7 @@
 import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
 import { applicationTags } from '../cluster/application-tags.ts';
@@ -39,8 +41,14 @@ export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
+/** Returns the authorities of the HDFS clusters that a job uses. The job needs a delegation token for each of them. */
+export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfiguration): string[] {
+  const named = [...jobText(frozen).matchAll(/\bhdfs:\/\/([^/"\s\\,]+)/g)].map(([, authority = '']) => authority);
+  return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
+}
+
 /** Returns the application submission for the ResourceManager. `jobFile` is the staged file with the job's `jobText`. */
-export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts): ApplicationSubmission {
+export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
   return {
@@ -62,6 +70,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
     // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
     environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
     resources: [jobFile, ...sharedParts(parts)],
+    tokens,
     secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),
     acls: job.acls,
   };

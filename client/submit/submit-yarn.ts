@@ -20,7 +20,7 @@ import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quo
 import { historyPlace, openHistory } from '../records/history-place.ts';
 import { isStagingThere, jobFile, makeStaging, type StagingPlace, stageJob } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
-import { frozenFor, jobText, submissionFor } from './submission.ts';
+import { authoritiesOf, frozenFor, jobText, submissionFor } from './submission.ts';
 import {
   expectedParts,
   type FoundParts,
@@ -112,7 +112,7 @@ class PreparedYarnJob implements Prepared {
     const frozen = this.#freeze(staged);
     const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
     const url = `${this.#cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
-    return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged)) };
+    return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
   }
 
   /** Stages the job's parts, shared with other jobs by content, and submits the application. */
@@ -120,7 +120,7 @@ class PreparedYarnJob implements Prepared {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
     const { site, place, hasStaging, parts, applicationId } = this.#checked;
-    const { storage, user } = this.#cluster;
+    const { configuration, login, storage, user } = this.#cluster;
     if (!hasStaging) {
       await makeStaging(place);
     }
@@ -132,7 +132,8 @@ class PreparedYarnJob implements Prepared {
       const file = await stageJob(place, frozen.staging, jobText(frozen));
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
-      await this.#resourceManager.submit(submissionFor(frozen, file, staged));
+      const tokens = await login.jobTokens(authoritiesOf(frozen, configuration));
+      await this.#resourceManager.submit(submissionFor(frozen, file, staged, tokens));
     } catch (error) {
       // The original error takes precedence over failures of the cleanup.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);

@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parseJob } from '../../conf/load-job.ts';
 import { parseSite } from '../../conf/site.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -87,7 +88,8 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
     closed++;
     storage.close();
   };
-  const cluster = { configuration, user, storage, home, root: `${home}/staging`, site: async () => site, close };
+  const login = new SimpleLogin(user);
+  const cluster = { configuration, user, login, storage, home, root: `${home}/staging`, site: async () => site, close };
   return { cluster, root, requests, closed: () => closed };
 }
 

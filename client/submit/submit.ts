@@ -9,7 +9,7 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
  * Packs, stages and submits a job. Returns the connection that follows it; the caller closes the connection.
  *
  * @throws TonyError with exit code 2: JOB_INVALID (a Job that violates rules of job.yaml), SOURCE_MISSING, SOURCE_UNREADABLE,
- *   SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE,
+ *   SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*,
  *   QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE (the job requests more than any node or container of the cluster has), JOB_REFUSED (the
  *   queue is stopped or may not use the nodes), RM_REFUSED. Nothing of the job is left on the cluster.
  * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE. Nothing of the job is left on the cluster.

@@ -337,7 +337,7 @@ export class HadoopConfiguration {
   }
 }
 
-/** The user name that the client sends to a cluster without Kerberos. */
+/** The user name that the client sends to a cluster without Kerberos: see `clusterUser`. */
 export function hadoopUser(environment: Environment = process.env): string {
   return environment.HADOOP_USER_NAME || osUser(environment);
 }
@@ -367,7 +367,7 @@ function systemProperty(name: string, environment: Environment): string | undefi
   }
 }
 
-function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
+export function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
   const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
   if (match?.[1] === undefined || port < 1 || port > 65_535) {

@@ -30,7 +30,9 @@ const answer =
 
 function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<string, string>> = OTHER) {
   const { hostname, port } = new URL(address);
-  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs);
+  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs, async () => {
+    throw new Error('a login was demanded');
+  });
 }
 
 test("the node's default file system takes precedence; other sources supply the properties that the node lacks", async () => {
@@ -98,7 +100,6 @@ test('the properties that a node sets take precedence over all other sources', a
 });
 
 test.each<[string, RequestListener]>([
-  ['requires authentication', (_, response) => void response.writeHead(401).end()],
   ['is no Hadoop daemon', answer('<html></html>')],
   ['has no default file system', answer('<configuration></configuration>')],
   ['does not answer', () => {}],
@@ -107,6 +108,12 @@ test.each<[string, RequestListener]>([
   server = plain;
   expect(await ask(await listening(plain), 300)).toBeNull();
   plain.closeAllConnections();
+});
+
+test('where a node demands a login, the other trustworthy source decides, and the job never does', async () => {
+  const closed = createServer((_, response) => void response.writeHead(401).end());
+  server = closed;
+  await expect(ask(await listening(closed))).rejects.toThrow('a login was demanded');
 });
 
 test('a closed port supplies no configuration', async () => {

@@ -1,6 +1,6 @@
 import { withTimeout } from '../../platform/deadline.ts';
 import { HadoopConfiguration } from './configuration.ts';
-import { propertiesOfDaemon, withoutDefaults } from './remote-configuration.ts';
+import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
 
 /** The web server of a NodeManager, from NM_HOST and NM_HTTP_PORT in a container's environment. */
 export interface NodeAddress {
@@ -16,23 +16,35 @@ const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
  * Returns the configuration of the NodeManager on this host, which no user of the cluster can change. It may lack the web addresses of the
  * NameNodes and ResourceManagers; these come from `otherwise`, restricted to the hosts that the node's configuration names.
  *
+ * @param onRefused finds a configuration that is as trustworthy where the node demands a login for its own.
  * @returns null when the node's web server does not publish its configuration, or does not answer in time.
+ * @throws what `onRefused` throws.
  */
 export async function configurationOfNode(
   { host, port }: NodeAddress,
   otherwise: Readonly<Record<string, string>>,
   timeoutMs: number,
+  onRefused: () => Promise<HadoopConfiguration>,
 ): Promise<HadoopConfiguration | null> {
   try {
     const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
     const own = await withTimeout(ownProperties(authority, timeoutMs), timeoutMs, () => null);
-    if (own?.['fs.defaultFS'] === undefined) {
-      return null;
+    return own?.['fs.defaultFS'] === undefined ? null : completed(own, otherwise);
+  } catch (error) {
+    if (isLoginDemanded(error)) {
+      return onRefused();
     }
-    return HadoopConfiguration.fromProperties({ ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise), ...own });
-  } catch {
     return null;
   }
+}
+
+/** The configuration of a daemon, completed by properties of `otherwise` that name no other hosts. */
+export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
+  return HadoopConfiguration.fromProperties({ ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise), ...own });
+}
+
+function isLoginDemanded(error: unknown): boolean {
+  return error instanceof UnexpectedStatus && (error.status === 401 || error.status === 403);
 }
 
 type Properties = Readonly<Record<string, string>>;
@@ -109,9 +121,12 @@ function hostOf(address: string): string {
 
 /** Tries HTTP, then HTTPS: only a configuration names the protocol, and the only configuration at hand may come from any user. */
 async function ownProperties(authority: string, timeoutMs: number): Promise<Record<string, string>> {
-  const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch(() =>
-    propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true }),
-  );
+  const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch((error: unknown) => {
+    if (isLoginDemanded(error)) {
+      throw error;
+    }
+    return propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true });
+  });
   // A NodeManager's defaults differ from an ApplicationMaster's. `HadoopConfiguration` supplies the defaults.
   return withoutDefaults(all);
 }

@@ -19,7 +19,7 @@ export interface FileStatus {
 export function refusal(status: number, path: string): { again: string } {
   if (status === 401 || status === 403) {
     throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
-      hint: 'A cluster with Kerberos requires a delegation token.',
+      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
     });
   }
   if (status === 502 || status === 503 || status === 504) {

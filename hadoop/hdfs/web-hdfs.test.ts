@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Secret } from '../../platform/secret.ts';
+import { type Login, SimpleLogin } from '../security/login.ts';
 import { listening } from '../testing/http-server.ts';
 import { NOBODYS_URL } from '../testing/nobody.ts';
 import { WebHdfs } from './web-hdfs.ts';
@@ -34,8 +34,8 @@ async function serve(handler: Handler): Promise<string> {
   return listening(server);
 }
 
-function client(addresses: string[], options: WebHdfsOptions & { user?: string | null } = {}): WebHdfs {
-  const made = new WebHdfs({ user: 'alice', patienceMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
+function client(addresses: string[], options: WebHdfsOptions & { login?: Login } = {}): WebHdfs {
+  const made = new WebHdfs({ login: new SimpleLogin('alice'), patienceMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
   clients.push(made);
   return made;
 }
@@ -112,7 +112,10 @@ describe('NameNodes', () => {
       refuse(response, 'InvalidToken', 'token expired');
     });
     await expect(client([address]).status('/a b/%41?#é')).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
-    const error = await client([address], { delegation: new Secret(Buffer.from('SECRET')) })
+    class WithToken extends SimpleLogin {
+      override identify = async () => ({ query: { delegation: 'SECRET' } as Record<string, string>, headers: {} });
+    }
+    const error = await client([address], { login: new WithToken(null) })
       .status('/a')
       .catch((thrown: unknown) => thrown);
     expect(seen).toEqual([

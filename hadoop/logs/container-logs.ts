@@ -1,10 +1,12 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { loginOf } from '../configuration/login-of.ts';
 import { WebHdfs } from '../hdfs/web-hdfs.ts';
 import { type HttpAnswer, HttpClient, readWhole } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { applicationOf, parseContainerId } from '../rpc/application-id.ts';
+import { type Login, sendAs } from '../security/login.ts';
 import { type AggregatedFile, indexAggregatedLog, partsOf, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
 import { CONTENTS, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
@@ -59,6 +61,7 @@ const REMEMBERED_PARTS = 400_000;
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;
+  readonly #login: Login;
   readonly #http = new HttpClient();
   readonly #fileSystems = new Map<string, WebHdfs>();
   /** Keyed by the path on HDFS. Aggregated logs do not change. */
@@ -68,6 +71,7 @@ export class ContainerLogs {
   constructor(options: { readonly configuration: HadoopConfiguration; readonly user: string }) {
     this.#configuration = options.configuration;
     this.#user = options.user;
+    this.#login = loginOf(options.configuration, options.user);
   }
 
   /** Returns an empty list when the container has written nothing, or when its logs are not available yet. */
@@ -161,11 +165,19 @@ export class ContainerLogs {
     choose: (logLength: number) => { skip: number; take: number } | null,
   ): Promise<LogPiece | { readonly logLength: number } | null | 'unknown container'> {
     const url = this.#nodeUrl(nodeHttp, `${container.containerId}/logs/${encodeURIComponent(file)}`, { size: String(-fromEnd) });
-    const response = await this.#http.send({ method: 'GET', url, idleTimeoutMs: IDLE_TIMEOUT_MS }).catch(() => null);
+    const response = await sendAs(
+      this.#login,
+      url,
+      (at, headers) => this.#http.send({ method: 'GET', url: at, headers, idleTimeoutMs: IDLE_TIMEOUT_MS }),
+      ({ statusCode }) => statusCode,
+    ).catch(unlessExplained);
     if (response === null) {
       return 'unknown container';
     }
     try {
+      if (response.statusCode === 401) {
+        throw needsTicket(nodeHttp);
+      }
       if (response.statusCode !== 200) {
         const text = (await readWhole(response, MAXIMUM_ANSWER_BYTES)).toString('utf8');
         denied(text);
@@ -202,9 +214,19 @@ export class ContainerLogs {
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});
-    const answer = await this.#http
-      .fetch({ method: 'GET', url, headers, idleTimeoutMs: IDLE_TIMEOUT_MS }, { maximumBytes: MAXIMUM_ANSWER_BYTES })
-      .catch(() => null);
+    const answer = await sendAs(
+      this.#login,
+      url,
+      (at, identity) =>
+        this.#http.fetch(
+          { method: 'GET', url: at, headers: { ...headers, ...identity }, idleTimeoutMs: IDLE_TIMEOUT_MS },
+          { maximumBytes: MAXIMUM_ANSWER_BYTES },
+        ),
+      ({ status }) => status,
+    ).catch(unlessExplained);
+    if (answer?.status === 401) {
+      throw needsTicket(nodeHttp);
+    }
     if (answer !== null && answer.status !== 200) {
       denied(answer.body.toString('utf8'));
     }
@@ -214,7 +236,7 @@ export class ContainerLogs {
   #nodeUrl(nodeHttp: string, path: string, query: Readonly<Record<string, string>>): URL {
     const scheme = this.#configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
     const url = new URL(`${scheme}://${nodeHttp}/ws/v1/node/containers/${path}`);
-    url.search = new URLSearchParams({ ...query, ...(this.#configuration.secure ? {} : { 'user.name': this.#user }) }).toString();
+    url.search = new URLSearchParams(query).toString();
     return url;
   }
 
@@ -304,6 +326,21 @@ function checkedOwner(owner: LogOwner): LogOwner {
   const { containerId, nodeHttp } = owner;
   const isAddress = nodeHttp !== null && HOST_AND_PORT.test(nodeHttp) && /^container_\w{1,100}$/.test(containerId);
   return isAddress ? owner : { ...owner, nodeHttp: null };
+}
+
+/** A node that does not answer counts as one that does not know the container; a user without a ticket must learn of it. */
+function unlessExplained(error: unknown): null {
+  if (error instanceof TonyError) {
+    throw error;
+  }
+  return null;
+}
+
+/** NodeManagers accept no delegation tokens: containers and others without a ticket cannot read logs there. */
+function needsTicket(nodeHttp: string): TonyError {
+  return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
+    hint: 'Read them with `tony-ts logs APPLICATION_ID`, where you have a ticket.',
+  });
 }
 
 function denied(text: string): void {

@@ -138,12 +138,17 @@ export function findToken(credentials: Credentials, kind: string): Token | undef
   return credentials.tokens.find(({ token }) => token.kind === kind)?.token;
 }
 
+/** The kind of the delegation token that authenticates a user to the ResourceManager. */
+export const RESOURCE_MANAGER_TOKEN_KIND = 'RM_DELEGATION_TOKEN';
+
+const OF_MASTER: ReadonlySet<string> = new Set([MASTER_TOKEN_KIND, RESOURCE_MANAGER_TOKEN_KIND]);
+
 /**
- * The credentials of a task's container: all tokens except the ApplicationMaster's own, and the given secrets instead of the
- * ApplicationMaster's.
+ * The credentials of a task's container: all tokens except those for the ResourceManager, which only the ApplicationMaster talks to, and
+ * the given secrets instead of the ApplicationMaster's.
  */
 export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyMap<string, Secret>): Credentials {
-  return { tokens: credentials.tokens.filter(({ token }) => token.kind !== MASTER_TOKEN_KIND), secrets };
+  return { tokens: credentials.tokens.filter(({ token }) => !OF_MASTER.has(token.kind)), secrets };
 }
 
 /**

@@ -180,6 +180,7 @@ test('sends a submission with the user and everything that a container needs, an
     nodeLabel: 'big',
     maxAttempts: 2,
     keepContainers: true,
+    tokens: [],
     command: 'exec x 1><LOG_DIR>/tony.log 2>&1',
     environment: { A: 'say "$HOME"' },
     resources: [{ name: 'tony', uri: 'hdfs://nn/x.tgz', type: 'archive', visibility: 'private', size: 5, timestamp: 7 }],
@@ -235,7 +236,7 @@ test('reads lists in all formats of the ResourceManager', async () => {
   await resourceManager.applications({ submitted: { from: 5, to: 7 } });
   expect(urls).toEqual([
     '/ws/v1/cluster/apps',
-    '/ws/v1/cluster/apps?user=alice&states=RUNNING,ACCEPTED&applicationTypes=TONY&applicationTags=t&limit=3',
+    '/ws/v1/cluster/apps?user=alice&states=RUNNING%2CACCEPTED&applicationTypes=TONY&applicationTags=t&limit=3',
     '/ws/v1/cluster/apps',
     '/ws/v1/cluster/apps',
     '/ws/v1/cluster/apps?startedTimeBegin=5&startedTimeEnd=7',

@@ -2,9 +2,11 @@ import axios, { type AxiosInstance, type AxiosResponse } from 'axios';
 import { z } from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { loginOf } from '../configuration/login-of.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
+import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
 import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
 import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
 import { type QueueRoom, queueRoomOf, queuesWithout } from './queue-room.ts';
@@ -32,8 +34,10 @@ import {
 export interface ResourceManagerOptions {
   /** Base URLs of all ResourceManagers of the cluster. */
   readonly addresses: readonly string[];
-  /** The user name sent to clusters without Kerberos; null sends none. */
+  /** The short name of the user; null if unknown. */
   readonly user: string | null;
+  /** Default: states the name of the user. */
+  readonly login?: Login;
   /** How long to search for an active ResourceManager. */
   readonly patienceMs?: number;
   /** Timeout for one response. */
@@ -85,12 +89,14 @@ const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 export class ResourceManager {
   readonly #round: AddressRound;
   readonly #user: string | null;
+  readonly #login: Login;
   readonly #timeoutMs: number;
   readonly #http: AxiosInstance;
 
   constructor(options: ResourceManagerOptions) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
     this.#user = options.user;
+    this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#http = axios.create({
       // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
@@ -109,7 +115,7 @@ export class ResourceManager {
     user: string,
     options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
   ): ResourceManager {
-    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user: configuration.secure ? null : user });
+    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user, login: loginOf(configuration, user) });
   }
 
   /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
@@ -307,20 +313,33 @@ export class ResourceManager {
   async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     try {
-      const response = await this.#http.request<string>({
-        method: request.method,
-        baseURL: address,
-        url: request.path,
-        params: { ...request.query, ...(this.#user === null ? {} : { 'user.name': this.#user }) },
-        headers: { Accept: 'application/json', ...(request.body === undefined ? {} : { 'Content-Type': 'application/json' }) },
-        ...(request.body === undefined ? {} : { data: JSON.stringify(request.body) }),
-        // Includes the time to connect, which axios's own timeout does not.
-        signal: AbortSignal.timeout(timeoutMs),
-      });
+      const url = new URL(`${address}${request.path}`);
+      url.search = new URLSearchParams(request.query).toString();
+      const response = await sendAs(
+        this.#login,
+        url,
+        (at, headers) => this.#sendOnce(at, headers, request, timeoutMs),
+        ({ status }) => status,
+      );
       return isStandby(response, request.path) ? { again: 'this ResourceManager is a standby' } : { response };
     } catch (error) {
+      if (error instanceof TonyError) {
+        throw error;
+      }
       return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
     }
+  }
+
+  #sendOnce(url: URL, identity: Readonly<Record<string, string>>, request: Request, timeoutMs: number): Promise<AxiosResponse<string>> {
+    const hasBody = request.body !== undefined;
+    return this.#http.request<string>({
+      method: request.method,
+      url: url.href,
+      headers: { Accept: 'application/json', ...identity, ...(hasBody ? { 'Content-Type': 'application/json' } : {}) },
+      ...(hasBody ? { data: JSON.stringify(request.body) } : {}),
+      // Includes the time to connect, which axios's own timeout does not.
+      signal: AbortSignal.timeout(timeoutMs),
+    });
   }
 }
 
@@ -370,7 +389,7 @@ function refusal(status: number, text: string, request: Request): TonyError {
   }
   if (status === 401) {
     return new TonyError('RM_REFUSED', 'The ResourceManager requires authentication (HTTP 401).', {
-      hint: 'The cluster uses Kerberos; check hadoop.security.authentication in core-site.xml.',
+      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
     });
   }
   if (remote !== null) {

@@ -42,7 +42,7 @@ export class Cluster {
   readonly #world: World;
   readonly #asks = new Map<string, { count: number; excluded: readonly string[] }>();
   #listener: ClusterListener | null = null;
-  #untold: [string, ContainerEnd, number, string][] = [];
+  #unreported: [string, ContainerEnd, number, string][] = [];
   #downUntil = 0;
   #counter = 0;
   #turning = false;
@@ -55,9 +55,9 @@ export class Cluster {
   /** Registers an attempt and returns the running containers of the previous one. */
   register(listener: ClusterListener): Container[] {
     this.#listener = listener;
-    const untold = this.#untold;
-    this.#untold = [];
-    for (const news of untold) {
+    const unreported = this.#unreported;
+    this.#unreported = [];
+    for (const news of unreported) {
       this.#world.timeline.after(this.#world.random.between(10, 500), () => this.#tell(...news));
     }
     return [...this.containers.values()]
@@ -260,7 +260,7 @@ export class Cluster {
       this.#world.charges++;
       this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
     } else if (this.#listener === null) {
-      this.#untold.push([containerId, end, status, diagnostics]);
+      this.#unreported.push([containerId, end, status, diagnostics]);
     } else {
       this.#listener.ended(containerId, end, status, diagnostics);
       if (this.#world.random.chance(0.03)) {

@@ -108,7 +108,7 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
       const { resourceManagerVersion } = await resourceManager.clusterInfo();
       let java: string | null = null;
       for (const address of cluster.configuration.resourceManagers) {
-        java ??= await javaOfDaemon(new URL(address));
+        java ??= await javaOfDaemon(new URL(address), cluster.login);
       }
       return [
         { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },

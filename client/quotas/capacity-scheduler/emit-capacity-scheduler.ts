@@ -1,12 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import type { HadoopConfiguration } from '../../../hadoop/configuration/configuration.ts';
 import { parseHadoopXml } from '../../../hadoop/configuration/hadoop-xml.ts';
 import { propertiesOfDaemon } from '../../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../../hadoop/configuration/user-groups.ts';
 import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../../platform/errors.ts';
-import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../../cluster/cluster.ts';
 import { schedulerConfiguration } from './scheduler-configuration.ts';
 import { type QueueMode, type SchedulerProperty, usualQueueMode } from './scheduler-draft.ts';
 import { schedulerXml } from './scheduler-xml.ts';
@@ -45,7 +44,7 @@ const MISSING = ['LOST', 'UNHEALTHY', 'DECOMMISSIONING', 'REBOOTED', 'SHUTDOWN']
 /**
  * Generates the Capacity Scheduler configuration that enforces the site file's quotas where YARN can, for applications of any kind.
  *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, CLUSTER_SECURE; USAGE when the
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*; USAGE when the
  * cluster uses another scheduler, lacks nodes, is too old for the mode, or the base describes other queues
  */
 export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<EmittedScheduler> {
@@ -59,7 +58,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       cluster.site(),
       resourceManager.capacityQueues(),
       resourceManager.clusterInfo(),
-      aclsOf(configuration),
+      aclsOf(cluster),
       resourceManager.nodes(MISSING),
       base === undefined ? resourceManager.schedulerConfiguration() : readBase(base),
     ]);
@@ -97,9 +96,9 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
 }
 
 /** null if no ResourceManager reports the setting. */
-async function aclsOf({ resourceManagers }: HadoopConfiguration): Promise<boolean | null> {
-  for (const address of resourceManagers) {
-    const properties = await propertiesOfDaemon(new URL(address)).catch(() => []);
+async function aclsOf({ configuration, login }: HadoopCluster): Promise<boolean | null> {
+  for (const address of configuration.resourceManagers) {
+    const properties = await propertiesOfDaemon(new URL(address), { login }).catch(() => []);
     const found = properties.find(({ name }) => name === 'yarn.acl.enable');
     if (found !== undefined) {
       return found.value === 'true';
