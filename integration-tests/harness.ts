@@ -48,7 +48,7 @@ export class TestCluster extends Cluster {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
-  /** The same, without waiting for the exit. */
+  /** Starts `tony-ts WORDS` against this cluster, without waiting for its exit. */
   startCommand(words: readonly string[], options: CommandOptions = {}): Command {
     return startCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
@@ -145,7 +145,10 @@ export class TestCluster extends Cluster {
     await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }
 
-  /** Restarts daemons that a test has killed, and waits until all serve: a DataNode notices a new NameNode only on its next call. */
+  /**
+   * Restarts daemons that a test has killed, and waits until all of them are serving: a DataNode notices a new NameNode only on its next
+   * call.
+   */
   async heal(): Promise<void> {
     await this.up();
     const probe = '/.readiness';
@@ -178,8 +181,8 @@ function worker(): number {
 }
 
 /**
- * The worker's cluster, started before the file's first test. After the last test it restarts the daemons that tests killed, and fails the
- * file when an application or a container process is still running.
+ * Returns the worker's cluster, which starts before the file's first test. After the last test, restarts the daemons that tests killed, and
+ * fails the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);
@@ -189,7 +192,7 @@ export function useCluster(): TestCluster {
     try {
       await allEnded(cluster);
     } finally {
-      // A restarted NodeManager learns only gradually which containers have ended meanwhile.
+      // A restarted NodeManager needs a while to detect which containers ended while it was down.
       await noneLeft(cluster, undefined, 40_000);
     }
   });
@@ -217,7 +220,7 @@ async function allEnded(cluster: TestCluster): Promise<void> {
       describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
     });
   } catch (error) {
-    // They must not affect the next file.
+    // Whatever is left must not affect the next test file.
     for (const { id } of await left()) {
       await cluster.killApplication(id);
     }
@@ -234,7 +237,7 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });
   } catch (error) {
-    // They must not affect the next file.
+    // Whatever is left must not affect the next test file.
     await cluster.killContainers();
     throw error;
   }

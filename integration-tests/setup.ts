@@ -9,7 +9,7 @@ import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offsets of the run's clusters, one for each Vitest worker; the first test of a worker that needs its cluster starts it. */
+    /** Port offsets of the run's clusters, one per Vitest worker. A worker's cluster starts when its first test needs it. */
     clusterOffsets: readonly number[];
   }
 }
@@ -35,7 +35,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clustersOfThisRun(count: number): Promise<Cluster[]> {
-  // Its own name: tests erase these clusters, and the cluster that `npm run cluster` controls may hold a developer's data.
+  // Not the variable of `npm run cluster`: the tests erase their clusters, and a developer's cluster may hold data.
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];
@@ -46,7 +46,7 @@ async function clustersOfThisRun(count: number): Promise<Cluster[]> {
     }
   }
   if (clusters.length < count) {
-    throw new Error(`no free ranges of ports were found for ${count} clusters; set TONY_TEST_CLUSTER_OFFSET to where the search begins`);
+    throw new Error(`found no free port ranges for ${count} clusters; set TONY_TEST_CLUSTER_OFFSET to start the search at another offset`);
   }
   return clusters;
 }

@@ -21,7 +21,7 @@ export const ERROR_CODES = {
   },
   FINAL_VALUES: {
     exit: 2,
-    means: 'A program submits a job without the values that tony-site.yaml fixes, because it loaded the job without the site file.',
+    means: 'A program submitted a job that lacks the final values of tony-site.yaml, because it loaded the job without the site file.',
     hint: "Pass the cluster's site file to loadJob: loadJob(path, { site: await siteFor(options) }).",
   },
   LISTEN_FAILED: {
@@ -88,7 +88,7 @@ export const ERROR_CODES = {
   },
   KILL_FAILED: {
     exit: 1,
-    means: 'The job was asked to end, but it is still running.',
+    means: 'The job is still running although it was ordered to end.',
     hint: 'Try again.',
   },
   KERBEROS_NO_TICKET: {
@@ -217,7 +217,7 @@ export const ERROR_CODES = {
   STORAGE_REFUSED: {
     exit: 2,
     means: 'The file system rejected the operation. The message quotes its reason.',
-    hint: 'Check the path and what the file system objects to.',
+    hint: 'Check the path, and correct what the file system objects to.',
   },
   LOGS_UNAVAILABLE: {
     exit: 2,
@@ -257,7 +257,7 @@ export const ERROR_CODES = {
   RPC_CLOSED: {
     exit: 1,
     means: 'This process closed its connection to a Hadoop daemon while calls were pending, because it was about to exit.',
-    hint: 'The connection was closed on this side while a call was pending.',
+    hint: 'See the log of this process for the reason why it exited.',
   },
   ATTEMPT_FENCED: {
     exit: 1,
@@ -327,7 +327,7 @@ export const ERROR_CODES = {
   RANKS_DIFFER: {
     exit: 1,
     means: 'Weights that must be equal on all ranks differ. The message names the first variable that differs.',
-    hint: 'Ranks that start with equal weights keep equal weights. Check for code that changes weights on some ranks only, and for memory errors of the machine.',
+    hint: 'Ranks that start with equal weights should keep equal weights. Check for code that changes weights on some ranks only, and for memory errors of the machine.',
   },
   TASK_FILE_INVALID: {
     exit: 1,
@@ -351,7 +351,7 @@ export const ERROR_CODES = {
   },
   MODEL_INVALID: {
     exit: 1,
-    means: 'The model is not compiled, has no trainable weights, or does not fit its use.',
+    means: 'The model is not compiled, has no trainable weights, or cannot be used in this call.',
     hint: 'Correct the model or the arguments of fit.',
   },
   DATA_INVALID: {
@@ -407,7 +407,7 @@ export const ERROR_CODES = {
   FEED_ENDED: {
     exit: 1,
     means: 'The job ended before it had received all records of the feed.',
-    hint: '`tony-ts status` and `tony-ts logs` show how the job ended. It was not trained on the remaining records.',
+    hint: '`tony-ts status` and `tony-ts logs` show how the job ended. The job did not receive the remaining records.',
   },
   FEED_REFUSED: {
     exit: 2,
@@ -416,7 +416,7 @@ export const ERROR_CODES = {
   },
   OUTPUT_MISMATCH: {
     exit: 1,
-    means: 'The output folder contains files that do not belong to earlier results of the same call.',
+    means: 'The output folder contains files other than earlier results of the same call.',
     hint: 'Choose another output folder, or remove this one.',
   },
   TRIAL_FAILED: {
@@ -431,8 +431,8 @@ export const ERROR_CODES = {
   },
   JOB_FAILED: {
     exit: 1,
-    means: 'The job of a run() or of a handle failed or was killed. The message states why.',
-    hint: 'Read its logs: `tony-ts logs` with its ID.',
+    means: 'The job that run() or a handle waits for failed or was killed. The message states why.',
+    hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
   },
   CONTAINER_INVALID: {
     exit: 1,
@@ -442,7 +442,7 @@ export const ERROR_CODES = {
   },
   TENSORBOARD_UNAVAILABLE: {
     exit: 1,
-    means: 'TensorBoard is not running, or not running yet.',
+    means: 'TensorBoard is not running, or has not started yet.',
     hint: "The job's page shows charts without TensorBoard. See `tony-ts logs` of the task tensorboard:0.",
   },
   STATE_UNREADABLE: {

@@ -8,7 +8,7 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts'
 import { parseUri } from './uri.ts';
 
 export interface StorageOptions {
-  /** null without a cluster: hdfs:// URIs are then rejected. */
+  /** null if there is no cluster; hdfs:// URIs are then rejected. */
   readonly hadoop: HadoopConfiguration | null;
   readonly user: string;
   /** How long an operation may search for an active NameNode. */
@@ -55,7 +55,7 @@ class StorageByScheme implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#of(from);
     if (source !== this.#of(to)) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system, ${to}.`);
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is on another file system.`);
     }
     return source.rename(from, to);
   }

@@ -29,8 +29,8 @@ export interface RunRequest {
 }
 
 /**
- * Writes the task file and creates the program's working directory. Removes those of the previous run, because a program that survived its
- * kill could still write there.
+ * Writes the task file and creates the program's working directory. Removes the files and folders of the previous run, because a program
+ * that survived its kill could still write there.
  */
 export async function prepareRun(
   settings: ExecutorSettings,

@@ -10,7 +10,7 @@ import { placeUri } from '../files/place-uri.ts';
 import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
-  /** Address of the web server of a ResourceManager, whose own configuration is used; default: HADOOP_CONF_DIR. */
+  /** Web address of a ResourceManager whose configuration to use; default: the configuration in HADOOP_CONF_DIR. */
   readonly resourceManager?: string | undefined;
   /** URI of the staging root; default `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
@@ -19,7 +19,10 @@ export interface ClusterOptions {
 
 export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
 
-/** Interactive commands report an unreachable NameNode after this time. Later operations wait for a failover to complete. */
+/**
+ * How long the first HDFS request may take, so that interactive commands report an unreachable NameNode soon. Later requests wait until a
+ * failover is complete.
+ */
 const FIRST_ANSWER_MS = 4_000;
 
 export interface HadoopCluster {
@@ -38,7 +41,8 @@ export interface HadoopCluster {
 }
 
 /**
- * Opens the cluster that HADOOP_CONF_DIR, or a ResourceManager, names. Only the latter needs a connection: to that ResourceManager.
+ * Opens the cluster that HADOOP_CONF_DIR describes, or that of the given ResourceManager. Connects only in the second case, to read the
+ * ResourceManager's configuration.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
  */

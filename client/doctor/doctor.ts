@@ -19,17 +19,19 @@ import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
 import { homesVerdict } from './homes-verdict.ts';
+import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/** The tolerated clock skew. Tokens are valid for hours and leases for seconds, but a larger skew makes timestamps in logs misleading. */
+/**
+ * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
+ * but a larger skew makes timestamps in logs misleading.
+ */
 const SKEW_MS = 5_000;
-/** The memory for Node, TensorFlow and a small model. */
+/** The memory that Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;
 const CLOCK_TIMEOUT_MS = 5_000;
-/** A login that ends within this time may end during the first command. */
-const SOON_MS = 30 * 60_000;
-/** The number of nodes to try: the nodes of a cluster usually have the same settings. */
+/** The maximum number of nodes to ask for their settings, which are usually the same on all nodes of a cluster. */
 const NODES_TO_ASK = 3;
 /** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
 const RUNTIME_MB = 700;
@@ -37,7 +39,7 @@ const RUNTIME_MB = 700;
 const HDFS_BYTES = 700e6;
 /** The number of files and folders of a first job: staging, history, and a few checkpoints and summaries. */
 const HDFS_NAMES = 100;
-/** The size of downloads, tree and archive. */
+/** The disk space for building the runtime: downloads, unpacked files and archive. */
 const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {
@@ -47,7 +49,7 @@ export interface DoctorOptions extends ClusterOptions {
 
 const DOCTOR_OPTIONS: OptionNames<DoctorOptions> = { ...CLUSTER_OPTIONS, queue: true };
 
-/** Checks everything that a job needs from a cluster, in order. A problem is reported as a finding and does not throw. */
+/** Checks everything that a job needs from a cluster, in order. Problems are reported as findings; the generator does not throw. */
 export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Finding, void> {
   checkOptions('doctor', options, DOCTOR_OPTIONS);
   const { checks, close } = clusterChecks(options);
@@ -63,7 +65,7 @@ interface Opened {
   readonly resourceManager: ResourceManager;
 }
 
-/** The checks of a cluster, in the order in which a job needs their subjects. */
+/** Returns the checks of a cluster, in the order in which a job depends on them. */
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
@@ -77,11 +79,11 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     const cluster = await openCluster(options);
     opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
     const from = options.resourceManager ?? environment.HADOOP_CONF_DIR ?? environment.HADOOP_HOME ?? '';
-    return good(`of ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
+    return good(`from ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
   };
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
-    { name: 'login', needs: ['configuration'], look: async () => login(there().cluster) },
+    { name: 'login', needs: ['configuration'], look: async () => loginVerdict(there().cluster) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
@@ -112,19 +114,9 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   return { checks, close };
 }
 
-async function login({ login, user }: HadoopCluster): Promise<Verdict> {
-  const { text, endsAt } = await login.describe();
-  if (endsAt === null) {
-    return good(`${user}, ${text}`);
-  }
-  const leftMs = endsAt - Date.now();
-  const whole = `${user}, ${text}, until ${new Date(endsAt).toISOString()}`;
-  return leftMs < SOON_MS ? doubtful(whole, 'Renew it soon: kinit, or kinit -R for a renewable ticket.') : good(whole);
-}
-
 function proxies(environment: NodeJS.ProcessEnv): Verdict {
   const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
-  return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')}: not used for the cluster`);
+  return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')} set, but not used for the cluster`);
 }
 
 async function version(resourceManager: ResourceManager): Promise<Verdict> {
@@ -160,13 +152,13 @@ async function clocks({ configuration, login }: HadoopCluster): Promise<Verdict>
   if (worst === undefined) {
     return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
   }
-  const text = `that of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
+  const text = `the clock of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
   return Math.abs(worst.ms) > SKEW_MS
     ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
-    : good(`agree within ${formatDuration(SKEW_MS)}`);
+    : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
 }
 
-/** Measures the clock skew by the Date header of a response, which has whole seconds; null if the header is missing. */
+/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
 async function skewOf(address: string, login: Login): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
     let before = 0;
@@ -237,7 +229,7 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks access by the ResourceManager's own list of queues, which is available to all users only over RPC. */
+/** Checks access to the queue with the ResourceManager's list of queues, which is available to all users only over RPC. */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {
@@ -257,7 +249,10 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 
 type Settings = ReadonlyMap<string, string>;
 
-/** Judges the settings of the first daemon that shows them. `unknown` receives the failure of the last one, or `none` if there is none. */
+/**
+ * Returns the verdict on the settings of the first daemon that shows them. If none does, calls `unknown` with the last failure, or with
+ * `none` if there are no daemons.
+ */
 async function judgeSettings(
   login: Login,
   addresses: readonly string[],
@@ -276,11 +271,14 @@ async function judgeSettings(
   return unknown(failure);
 }
 
-const NO_RESOURCE_MANAGER = 'no ResourceManager is known';
+const NO_RESOURCE_MANAGER = 'no ResourceManager is configured';
 
 async function clusterSettings({ configuration, login }: HadoopCluster): Promise<Verdict> {
   return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
-    doubtful(`the ResourceManager does not show them (${failure})`, "Check its /conf page, or ask the cluster's admin."),
+    doubtful(
+      `the ResourceManager does not show its settings (${failure})`,
+      "Open the ResourceManager's page /conf in a browser, or ask the cluster's admin.",
+    ),
   );
 }
 
@@ -292,8 +290,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   );
   return judgeSettings(cluster.login, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
-      `the nodes do not report them (${failure})`,
-      "To see them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
+      `the nodes do not report their settings (${failure})`,
+      "To check them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
     ),
   );
 }
@@ -302,8 +300,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
 async function lossOfMaster({ configuration, login }: HadoopCluster): Promise<Verdict> {
   return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
-      `the ResourceManager does not report it (${failure})`,
-      'To see it, give this user access to the web page /conf. Jobs do not need it.',
+      `the ResourceManager does not report its intervals (${failure})`,
+      "To check them, give this user access to the ResourceManager's page /conf. Jobs do not need this access.",
     ),
   );
 }
@@ -344,13 +342,16 @@ async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
     if (told.length === 0) {
-      return doubtful('the NameNode does not say', 'hdfs dfs -df -h / and hdfs dfs -count -q -h say how much is free.');
+      return doubtful(
+        'the NameNode does not report the free space',
+        '`hdfs dfs -df -h /` and `hdfs dfs -count -q -h` show how much is free.',
+      );
     }
     if (ofNames !== null && ofNames < HDFS_NAMES) {
       return bad(told.join('; '), `${MAKE_ROOM}: a job writes up to ${HDFS_NAMES} files and folders.`);
     }
     return least < HDFS_BYTES
-      ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} with its copies.`)
+      ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} including replicas.`)
       : good(told.join('; '));
   } finally {
     hdfs.close();
@@ -385,7 +386,7 @@ async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict>
     await storage.write(file, bytes);
     const read = await storage.read(file);
     if (!bytes.equals(read)) {
-      return bad(`${root} returns other bytes than were written`, 'Run hdfs fsck on it.');
+      return bad(`a file in ${root} did not contain the bytes that were written`, 'Run hdfs fsck on this folder.');
     }
   } finally {
     await storage.remove(file);

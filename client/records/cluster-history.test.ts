@@ -13,7 +13,7 @@ import type { JobPlace } from './job-place.ts';
 const ID = 'application_1795225023264_0001';
 const MASTER = 'container_1795225023264_0001_01_000001';
 
-/** Paths requested from the ResourceManager. */
+/** The paths that were requested from the ResourceManager. */
 const asked: string[] = [];
 
 /** The history store of a cluster whose ResourceManager knows one application, owned by alice. */
@@ -77,18 +77,21 @@ const place = (user: string, applicationId = ID): JobPlace => ({
   folder: `hdfs://nn/tony/history/${user}/${applicationId}`,
 });
 
-test.each([1, 5])("answers() gives YARN's answer only to the owner of the application; %i histories requested", async (count) => {
-  const store = await open();
-  const others = Array.from({ length: count - 1 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
-  const mallory = await store.answers([place('mallory'), ...others]);
-  expect(mallory.get(place('mallory').folder)).toBe('forgotten');
-  expect(JSON.stringify([...mallory])).not.toMatch(/merger-model|secret|private/);
-  const both = await store.answers([place('mallory'), place('alice'), ...others]);
-  expect(both.get(place('mallory').folder)).toBe('forgotten');
-  expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'FAILED' } });
-});
+test.each([1, 5])(
+  "answers() returns YARN's answer only for histories of the application's owner; %i histories requested",
+  async (count) => {
+    const store = await open();
+    const others = Array.from({ length: count - 1 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
+    const mallory = await store.answers([place('mallory'), ...others]);
+    expect(mallory.get(place('mallory').folder)).toBe('forgotten');
+    expect(JSON.stringify([...mallory])).not.toMatch(/merger-model|secret|private/);
+    const both = await store.answers([place('mallory'), place('alice'), ...others]);
+    expect(both.get(place('mallory').folder)).toBe('forgotten');
+    expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'FAILED' } });
+  },
+);
 
-test('masters() does not name the ApplicationMaster of another user', async () => {
+test("masters() does not return containers of another user's application", async () => {
   const store = await open();
   expect(await store.masters(place('mallory'), [])).toEqual([]);
   expect(await store.masters(place('alice'), [])).toEqual([MASTER]);

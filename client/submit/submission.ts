@@ -12,10 +12,10 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
-/** Two attempts: the job survives a lost node, and a defect does not restart it forever. */
+/** Two attempts, so that the job survives a lost node, but a defect does not restart it forever. */
 const MASTER_ATTEMPTS = 2;
 
-/** The frozen job that containers read, with the locations of its parts on the cluster. */
+/** Returns the frozen job that containers read, with the locations of its parts on the cluster. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
@@ -36,18 +36,18 @@ export function frozenFor(
   });
 }
 
-/** The content of job.json. */
+/** Returns the content of job.json. */
 export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
-/** The authorities of the HDFS clusters that a job uses: it needs a token of each. */
+/** Returns the authorities of the HDFS clusters that a job uses. The job needs a delegation token for each of them. */
 export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfiguration): string[] {
   const named = [...jobText(frozen).matchAll(/\bhdfs:\/\/([^/"\s\\,]+)/g)].map(([, authority = '']) => authority);
   return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
 }
 
-/** The application submission for the ResourceManager; `jobFile` is the staged `jobText` of the job. */
+/** Returns the application submission for the ResourceManager. `jobFile` is the staged file with the job's `jobText`. */
 export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;

@@ -32,10 +32,10 @@ import {
   stageParts,
 } from './submit-parts.ts';
 
-/** A dry run waits longer for the plan, its only result (ms). */
+/** How long a dry run waits for the cluster's answers (ms). It waits longer than a submit, because the plan is its only result. */
 const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Completes all checks before anything is uploaded, and allocates an application ID. The prepared job owns the cluster. */
+/** Checks a job completely and allocates an application ID; uploads nothing. The prepared job owns the cluster. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -45,7 +45,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // An unused application ID costs nothing.
+    // Requests the application ID early; an unused ID has no cost.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,
@@ -54,7 +54,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
     const answering = asking.answers(owner, site, whole);
-    // The handler prevents an unhandled rejection before the answers are awaited.
+    // Prevents an unhandled rejection until the answers are awaited.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {

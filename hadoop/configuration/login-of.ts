@@ -26,15 +26,15 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   let login = logins.get(configuration);
   if (login === undefined) {
     const { HADOOP_TOKEN_FILE_LOCATION: tokens } = environment;
-    login = tokens ? new TokenLogin(tokens, configuration.resourceManagers) : new TicketLogin(user, servicesOf(configuration), environment);
+    login = tokens ? new TokenLogin(tokens, configuration.resourceManagers, user) : new TicketLogin(user, servicesOf(configuration), environment);
     logins.set(configuration, login);
   }
   return login;
 }
 
 /** The login of this container to a ResourceManager, by its tokens. */
-export function containerLogin(resourceManager: string, environment: NodeJS.ProcessEnv = process.env): Login {
-  return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager]);
+export function containerLogin(resourceManager: string, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
+  return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager], user);
 }
 
 /** What identifies the caller of Hadoop RPC: a name where the cluster trusts names, and a token otherwise. */

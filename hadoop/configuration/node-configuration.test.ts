@@ -45,15 +45,15 @@ test("the node's default file system takes precedence; other sources supply the 
 });
 
 test.each<[string, Readonly<Record<string, string>>]>([
-  ['the web server of the NameNode', { 'dfs.namenode.http-address': 'evil:1' }],
-  ['a NameNode and the web server of any', { 'dfs.namenode.rpc-address': 'evil:9000', 'dfs.namenode.http-address': '0.0.0.0:1' }],
+  ['another web server for the NameNode', { 'dfs.namenode.http-address': 'evil:1' }],
+  ['another NameNode with a web server on 0.0.0.0', { 'dfs.namenode.rpc-address': 'evil:9000', 'dfs.namenode.http-address': '0.0.0.0:1' }],
   [
-    'a nameservice of the same address',
+    'a nameservice with the same RPC address',
     { 'dfs.nameservices': 'mine', 'dfs.namenode.rpc-address.mine': 'nn:9000', 'dfs.namenode.http-address.mine': 'evil:1' },
   ],
-  ['a nameservice of the same name', { 'dfs.nameservices': 'nn:9000', 'dfs.ha.namenodes.nn:9000': 'evil' }],
-  ['no address at all', { 'dfs.namenode.http-address': 'nn:x' }],
-])('other sources cannot redirect the NameNode that a node names: %s', async (_, otherwise) => {
+  ['a nameservice with the same name', { 'dfs.nameservices': 'nn:9000', 'dfs.ha.namenodes.nn:9000': 'evil' }],
+  ['an invalid address', { 'dfs.namenode.http-address': 'nn:x' }],
+])('other sources cannot redirect clients from the NameNode that a node names: %s', async (_, otherwise) => {
   const plain = createServer(answer(OWN));
   server = plain;
   const configuration = await ask(await listening(plain), 5_000, otherwise);
@@ -75,7 +75,7 @@ test('other sources supply the NameNodes of a nameservice that a node does not d
   expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('ns')).toEqual(['http://one:1']);
 });
 
-test("the ResourceManager's host is the one with which the node registers", async () => {
+test('the host of the ResourceManager is the one at which the node registers', async () => {
   const tracker = property('yarn.resourcemanager.resource-tracker.address', 'rm1:8031', 'yarn-site.xml');
   const plain = createServer(answer(OWN.replace('</configuration>', `${tracker}</configuration>`)));
   server = plain;

@@ -23,7 +23,7 @@ export async function queuesForSubmission(configuration: HadoopConfiguration, ca
     response: 'GetQueueUserAclsInfoResponseProto',
     value: {},
     code: 'RM_UNREACHABLE',
-    failure: 'No ResourceManager said to which queues one may submit.',
+    failure: `No ResourceManager reported the queues to which ${caller} may submit.`,
   });
   return queueUserAcls.filter(({ userAcls }) => userAcls.includes('QACL_SUBMIT_APPLICATIONS')).map(({ queueName }) => queueName);
 }

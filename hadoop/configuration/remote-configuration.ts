@@ -69,7 +69,7 @@ export async function propertiesOfDaemon(
       ({ status }) => status,
     );
     if (answer.status !== 200) {
-      throw new UnexpectedStatus(answer.status, `${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
+      throw new UnexpectedStatus(answer.status, `${url} returned HTTP ${answer.status}, so its server is not a Hadoop daemon.`);
     }
     return parseHadoopXml(answer.body.toString('utf8'), url.href);
   } finally {
@@ -77,7 +77,7 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** The properties of the ResourceManager behind `base`. One on a single host may report 0.0.0.0; the address that reached it replaces this value. */
+/** A ResourceManager on a single host may report 0.0.0.0. The host of `base`, through which it was reached, replaces this value. */
 export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };
@@ -98,10 +98,10 @@ function baseUrl(address: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || url.hostname === '') {
     throw new TonyError('USAGE', `"${address}" is not the address of a ResourceManager.`, {
-      hint: 'Give its web address, e.g. http://rm:8088.',
+      hint: 'Use the web address of a ResourceManager, e.g. http://rm:8088.',
     });
   }
-  // `host` omits ports 80 and 443; Hadoop's default ports replace an absent port.
+  // An absent port means Hadoop's default port. URL also omits port 80 of http and port 443 of https.
   if (url.port === '') {
     return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
   }

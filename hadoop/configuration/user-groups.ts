@@ -18,7 +18,7 @@ export async function groupsOfUser(configuration: HadoopConfiguration, caller: s
     response: 'GetGroupsForUserResponseProto',
     value: { user },
     code: 'HDFS_UNREACHABLE',
-    failure: `No NameNode said which groups ${user} is in.`,
+    failure: `No NameNode reported the groups of ${user}.`,
   });
   return groups;
 }

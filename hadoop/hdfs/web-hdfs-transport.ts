@@ -21,7 +21,7 @@ const IDLE_TIMEOUT_MS = 60_000;
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
 
-/** What a caller does at the DataNode. `result` counts only if the response has a status of success. */
+/** A transfer between a caller and a DataNode. The result of `send` is used only if `successes` contains the status of the response. */
 export interface Transfer<T> {
   readonly method: 'GET' | 'PUT';
   readonly operation: 'OPEN' | 'CREATE';
@@ -30,8 +30,8 @@ export interface Transfer<T> {
   readonly successes: readonly number[];
   /** Sends the request to the DataNode's URL, which may contain a token and must never be printed. */
   readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a failed transfer is repeated; throws to prevent that. */
-  readonly beforeRepeat?: (reason: string) => void;
+  /** Called before a failed transfer is repeated. May throw to prevent the repetition. */
+  readonly beforeRepeat?: (reason: string) => void | Promise<void>;
 }
 
 /**
@@ -103,7 +103,7 @@ export class WebHdfsTransport {
       }
       const outcome = await this.#interpret(path, successes, () => send(this.#http, found.result, this.#idleTimeoutMs));
       if ('again' in outcome) {
-        beforeRepeat?.(outcome.again);
+        await beforeRepeat?.(outcome.again);
       }
       return outcome;
     });
@@ -141,7 +141,7 @@ export class WebHdfsTransport {
       return outcome;
     }
     if (location === undefined || !URL.canParse(location)) {
-      throw notWebHdfs('there is no Location in a redirect');
+      throw notWebHdfs('a redirect has no Location');
     }
     return { result: new URL(location) };
   }

@@ -17,7 +17,7 @@ export interface LogOwner {
   readonly containerId: string;
   /**
    * `host:port` of the web server of the container's node, if known: it serves the logs until the application ends. The value may come from
-   * data that another user wrote, so an invalid one counts as unknown.
+   * data that another user wrote, so an invalid value is treated as unknown.
    */
   readonly nodeHttp: string | null;
   /** The application's user. */
@@ -31,11 +31,11 @@ export interface LogFile {
 
 export interface LogPiece {
   readonly bytes: Buffer;
-  /** Position of the first of `bytes` in the file. */
+  /** Position of `bytes` in the file. */
   readonly offset: number;
   /** Current size of the file. */
   readonly size: number;
-  /** The file is complete and `bytes` reaches its end. */
+  /** True if the file is complete and `bytes` reaches its end. */
   readonly complete: boolean;
 }
 
@@ -55,7 +55,8 @@ const MAXIMUM_TRIES = 6;
 const REMEMBERED_PARTS = 400_000;
 
 /**
- * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after its end.
+ * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after it has
+ * ended.
  */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
@@ -85,7 +86,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** null when the file does not exist, or does not exist yet. */
+  /** Returns null when the file does not exist, or has not been created yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
@@ -209,7 +210,7 @@ export class ContainerLogs {
     }
   }
 
-  /** null when the node is unreachable. */
+  /** Returns null when the node is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});

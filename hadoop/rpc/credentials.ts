@@ -38,17 +38,17 @@ export const MASTER_TOKEN_KIND = 'YARN_AM_RM_TOKEN';
 /** @throws TonyError CREDENTIALS_INVALID */
 export function decodeCredentials(bytes: Uint8Array): Credentials {
   if (!MAGIC.equals(bytes.subarray(0, MAGIC.length))) {
-    throw new TonyError('CREDENTIALS_INVALID', 'The file with the credentials does not begin with HDTS.');
+    throw new TonyError('CREDENTIALS_INVALID', 'The credentials file does not begin with HDTS.');
   }
   const format = bytes[MAGIC.length];
   const body = bytes.subarray(MAGIC.length + 1);
   if (format !== 0 && format !== 1) {
-    throw new TonyError('CREDENTIALS_INVALID', `The file with the credentials has the unknown format ${format ?? '(none)'}.`);
+    throw new TonyError('CREDENTIALS_INVALID', `The credentials file has the unknown format ${format ?? '(none)'}.`);
   }
   try {
     return format === 0 ? decodeWritable(body) : decodeProtobuf(body);
   } catch (error) {
-    throw new TonyError('CREDENTIALS_INVALID', `The file with the credentials is damaged: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('CREDENTIALS_INVALID', `The credentials file is damaged: ${messageOf(error)}.`, { cause: error });
   }
 }
 

@@ -64,5 +64,5 @@ export async function simpleCall<Answer>({
   if ('result' in outcome) {
     return outcome.result;
   }
-  throw new TonyError(code, `${failure} Last try at ${outcome.reason}.`);
+  throw new TonyError(code, `${failure} The last attempt failed: ${outcome.reason}.`);
 }

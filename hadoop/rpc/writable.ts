@@ -68,7 +68,7 @@ export class WritableReader {
   count(least: number): number {
     const count = this.vInt();
     if (count < 0 || count * least > this.remaining) {
-      throw new RangeError(`a count of ${count} cannot be`);
+      throw new RangeError(`a count of ${count} is impossible`);
     }
     return count;
   }
@@ -76,14 +76,14 @@ export class WritableReader {
   #length(): number {
     const length = this.vInt();
     if (length < 0) {
-      throw new RangeError(`a length of ${length} cannot be`);
+      throw new RangeError(`a length of ${length} is impossible`);
     }
     return length;
   }
 
   #take(length: number): Buffer {
     if (length > this.remaining) {
-      throw new RangeError(`${length} bytes are expected and ${this.remaining} are left`);
+      throw new RangeError(`${length} bytes are expected, but only ${this.remaining} are left`);
     }
     const taken = this.#bytes.subarray(this.#offset, this.#offset + length);
     this.#offset += length;

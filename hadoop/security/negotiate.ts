@@ -4,6 +4,7 @@ import { kerberosFailure } from './kerberos-failure.ts';
 import { runTool } from './run-tool.ts';
 
 const LIMIT_SECONDS = 20;
+const CONNECT_SECONDS = 5;
 /** curl's exit status for an option that it was built without. */
 const UNSUPPORTED_OPTION = 2;
 /** curl's exit statuses for an unknown host, a refused or broken connection, and a timeout. */
@@ -21,7 +22,19 @@ const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
   const authority = environment.NODE_EXTRA_CA_CERTS ? ['--cacert', environment.NODE_EXTRA_CA_CERTS] : [];
   // -q must be first: it ignores the user's .curlrc. A cluster's own addresses need no proxy.
-  const args = ['-q', '--silent', '--show-error', '--verbose', '--include', '--noproxy', '*', '--max-time', String(LIMIT_SECONDS)];
+  const args = [
+    '-q',
+    '--silent',
+    '--show-error',
+    '--verbose',
+    '--include',
+    '--noproxy',
+    '*',
+    '--connect-timeout',
+    String(CONNECT_SECONDS),
+    '--max-time',
+    String(LIMIT_SECONDS),
+  ];
   const { exitCode, stdout, stderr } = await runTool('curl', [...args, ...authority, '--negotiate', '--user', ':', url.href], environment);
   if (exitCode === UNSUPPORTED_OPTION) {
     throw new TonyError('KERBEROS_TOOL_MISSING', 'The curl of this machine was built without SPNEGO (--negotiate).');

@@ -75,9 +75,17 @@ export class TicketLogin implements Login {
   /** New tokens for each job: the ResourceManager cancels them at its end. */
   async jobTokens(authorities: readonly string[]): Promise<readonly Token[]> {
     return Promise.all([
-      fetchResourceManagerToken(this, this.#services),
+      ...((await this.#isDemanded()) ? [fetchResourceManagerToken(this, this.#services)] : []),
       ...authorities.map((authority) => fetchNameNodeToken(this, this.#services, authority)),
     ]);
+  }
+
+  /** Some clusters leave their web pages open (hadoop.http.authentication.type: simple). Their ResourceManager issues no tokens over HTTP. */
+  async #isDemanded(): Promise<boolean> {
+    const found = await Promise.all(
+      this.#services.resourceManagers.map((address) => this.identify(new URL('/ws/v1/cluster/info', address))),
+    );
+    return found.some(({ headers }) => headers.Cookie !== undefined);
   }
 
   async #signIn(url: URL): Promise<{ readonly identity: Identity; readonly expiresAt: number }> {

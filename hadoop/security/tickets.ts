@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
@@ -54,9 +55,17 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   if (known !== null && known.expiresAt - now > RENEW_BEFORE_MS) {
     return known;
   }
-  const { exitCode, stderr } = await runTool('kinit', ['-k', '-t', keytab, '-c', cache, principal], environment);
-  if (exitCode !== 0) {
-    throw kerberosFailure(stderr.trim(), `${principal} with the keytab ${keytab}`);
+  // The rename keeps concurrent commands from reading an incomplete cache.
+  const file = cache.slice('FILE:'.length);
+  const unfinished = `${file}.${randomBytes(8).toString('hex')}`;
+  try {
+    const { exitCode, stderr } = await runTool('kinit', ['-k', '-t', keytab, '-c', `FILE:${unfinished}`, principal], environment);
+    if (exitCode !== 0) {
+      throw kerberosFailure(stderr.trim(), `${principal} with the keytab ${keytab}`);
+    }
+    await rename(unfinished, file);
+  } finally {
+    await rm(unfinished, { force: true });
   }
   return listTicket(withCache);
 }

@@ -25,7 +25,7 @@ afterEach(() => rm(join(file, '..'), { recursive: true, force: true }));
 
 async function loginWith(...tokens: Token[]): Promise<TokenLogin> {
   await writeFile(file, encodeCredentials({ tokens: tokens.map((each) => ({ alias: each.service, token: each })), secrets: new Map() }));
-  return new TokenLogin(file, ['http://rm:8088']);
+  return new TokenLogin(file, ['http://rm:8088'], 'alice');
 }
 
 test('each service gets its own token, and no other server any', async () => {
@@ -43,6 +43,12 @@ test('the service selects one of several tokens of HDFS', async () => {
   const login = await loginWith(OTHER_HDFS, HDFS);
   expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });
   expect((await login.rpcToken({ nameNode: 'archive' })).service).toBe('ha-hdfs:archive');
+});
+
+test('a ResourceManager that demands no login gets the name of the user', async () => {
+  const login = await loginWith(HDFS);
+  expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
+  await expect(login.rpcToken('resource-manager')).rejects.toMatchObject({ code: 'TOKEN_MISSING' });
 });
 
 test('a replaced file takes effect at once', async () => {

@@ -13,12 +13,15 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 export class TokenLogin implements Login {
   readonly believesNames = false;
   readonly #file: string;
+  readonly #user: string;
   /** Origins of the ResourceManagers' web servers: no other server gets their token. */
   readonly #resourceManagers: ReadonlySet<string>;
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
-  constructor(file: string, resourceManagers: readonly string[]) {
+  /** @param user stated to a ResourceManager for which the file has no token, because it demands no login */
+  constructor(file: string, resourceManagers: readonly string[], user: string) {
     this.#file = file;
+    this.#user = user;
     this.#resourceManagers = new Set(resourceManagers.map((address) => new URL(address).origin));
   }
 
@@ -33,7 +36,10 @@ export class TokenLogin implements Login {
       return { query: { delegation: encodeTokenUrl(await this.#nameNodeToken(url.hostname)) }, headers: {} };
     }
     if (this.#resourceManagers.has(url.origin)) {
-      return { query: {}, headers: { 'X-Hadoop-Delegation-Token': encodeTokenUrl(await this.#resourceManagerToken()) } };
+      const token = (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
+      return token === undefined
+        ? { query: { 'user.name': this.#user }, headers: {} }
+        : { query: {}, headers: { 'X-Hadoop-Delegation-Token': encodeTokenUrl(token) } };
     }
     return { query: {}, headers: {} };
   }

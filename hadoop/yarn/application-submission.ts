@@ -19,7 +19,7 @@ export interface ApplicationSubmission {
   readonly keepContainers: boolean;
   /** Inserted into the launch script unchanged: see `launchCommand`. */
   readonly command: string;
-  /** The program gets these values literally. */
+  /** The program receives these values unchanged. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
   /** Delegation tokens in the container's credentials file. The ResourceManager renews them, and cancels them at the end. */

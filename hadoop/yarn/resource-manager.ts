@@ -77,7 +77,7 @@ const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
 
-/** Internal states of the ResourceManager that only the response to a kill contains. */
+/** Internal application states, which only the response to a kill request contains. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
@@ -99,7 +99,8 @@ export class ResourceManager {
     this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#http = axios.create({
-      // Proxies of the environment are meant for external addresses; a cluster's addresses would fail there with misleading errors.
+      // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
+      // misleading errors.
       proxy: false,
       maxRedirects: 0,
       maxContentLength: MAXIMUM_ANSWER_BYTES,
@@ -117,7 +118,7 @@ export class ResourceManager {
     return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user, login: loginOf(configuration, user) });
   }
 
-  /** Returns a new application ID, and the largest container by resource name. */
+  /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
@@ -161,7 +162,7 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Containers of an attempt that the ResourceManager still knows: the running ones. */
+  /** Returns the running containers of an attempt; the ResourceManager does not report finished ones. */
   async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
     const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
     return checked(listOf('container', containerSchema), answer);
@@ -226,13 +227,15 @@ export class ResourceManager {
         throw refusal(response.status, response.data, request);
       }
       const { clusterInfo } = checked(schema, parsedJson(response.data));
-      return clusterInfo.haState === 'ACTIVE' ? { result: clusterInfo } : { again: `it is ${clusterInfo.haState}` };
+      return clusterInfo.haState === 'ACTIVE'
+        ? { result: clusterInfo }
+        : { again: `this ResourceManager is in state ${clusterInfo.haState}` };
     });
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. null when no ApplicationMaster can respond: it has not
-   * registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
+   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null when no ApplicationMaster can respond: it has
+   * not registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
     parseApplicationId(id);
@@ -266,7 +269,7 @@ export class ResourceManager {
       // A starting ResourceManager responds before it has loaded its applications.
       const state = await this.#haState(address);
       if (state !== null && state !== 'ACTIVE') {
-        return { again: `it is ${state}` };
+        return { again: `this ResourceManager is in state ${state}` };
       }
       if (status === 404) {
         // The ResourceManager may have become active between the two requests.
@@ -282,7 +285,7 @@ export class ResourceManager {
     });
   }
 
-  /** null when the response lacks the state. */
+  /** Returns null when the response lacks the state. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {
@@ -303,7 +306,7 @@ export class ResourceManager {
     if ('result' in ended) {
       return ended.result;
     }
-    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
   }
 
   /** Makes one attempt at one address. */
@@ -318,7 +321,7 @@ export class ResourceManager {
         (at, headers) => this.#sendOnce(at, headers, request, timeoutMs),
         ({ status }) => status,
       );
-      return isStandby(response, request.path) ? { again: 'it is a standby' } : { response };
+      return isStandby(response, request.path) ? { again: 'this ResourceManager is a standby' } : { response };
     } catch (error) {
       if (error instanceof TonyError) {
         throw error;
@@ -364,7 +367,7 @@ function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notResourceManager('its answer is not JSON');
+    throw notResourceManager('its response is not JSON');
   }
 }
 

@@ -61,7 +61,7 @@ export class Cluster {
     /** HDFS's superuser and YARN's administrator. */
     this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
-    /** HADOOP_CONF_DIR of a client. */
+    /** HADOOP_CONF_DIR for clients. */
     this.configuration = path.join(this.state, 'conf', 'client');
     this.resourceManager = `http://localhost:${this.ports.resourcemanager.http}`;
     this.nameNode = `http://localhost:${this.ports.namenode.http}`;
@@ -164,8 +164,8 @@ export class Cluster {
     while (await isAlive(pid)) {
       await delay(20);
     }
-    // The threads of a killed JVM hold its sockets slightly longer than its process exists; after that, `start` reports the process that
-    // has the port.
+    // The threads of a killed JVM keep its sockets open slightly longer than its process exists; after that, `start` reports the process
+    // that has the port.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);
     }
@@ -344,7 +344,8 @@ export class Cluster {
   }
 
   /**
-   * Formats an empty name directory once and copies it from then on, which saves starting a JVM. A rename makes each of the two atomic.
+   * Formats an empty name directory once and copies it from then on, which saves starting a JVM. Both write under a temporary name and
+   * rename, so an interrupted call leaves no incomplete directory.
    * @param {string} jars
    * @param {string} java
    * @returns {Promise<void>}
@@ -383,7 +384,7 @@ export class Cluster {
       await log.close();
     }
     await rename(copy, formatted).catch((error) => {
-      // Another cluster that was started at the same time has put its directory there.
+      // Another cluster that was started at the same time has already stored its directory.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
         throw error;
       }

@@ -25,7 +25,7 @@ export async function hadoopJars({ log = () => {} } = {}) {
     return LIB;
   }
   const started = performance.now();
-  log(`taking Hadoop ${HADOOP_VERSION} with Maven; the first time this is about a minute ...`);
+  log(`downloading Hadoop ${HADOOP_VERSION} with Maven (once, about a minute) ...`);
   await mkdir(HOME, { recursive: true });
   // Concurrent commands each fill their own folder; the first complete one is kept.
   const folder = await mkdtemp(path.join(HOME, 'download-'));
@@ -33,7 +33,7 @@ export async function hadoopJars({ log = () => {} } = {}) {
     await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
     const jars = await lengths(folder);
     if (!(`hadoop-common-${HADOOP_VERSION}.jar` in jars)) {
-      throw new Error(`Maven ended well, but left no hadoop-common jar in ${folder}`);
+      throw new Error(`Maven succeeded, but ${folder} contains no hadoop-common jar`);
     }
     if (await isComplete(pom)) {
       return LIB;
@@ -42,7 +42,7 @@ export async function hadoopJars({ log = () => {} } = {}) {
     await rm(LIB, { recursive: true, force: true });
     await rename(folder, LIB);
     await writeFile(MANIFEST, JSON.stringify({ pom, jars }));
-    log(`took ${Object.keys(jars).length} jars in ${((performance.now() - started) / 1000).toFixed(0)} s`);
+    log(`downloaded ${Object.keys(jars).length} jars in ${((performance.now() - started) / 1000).toFixed(0)} s`);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -88,7 +88,7 @@ export function runMaven(args) {
       if (code === 'ENOENT') {
         reject(new Error('`mvn` was not found. Install Maven and a Java runtime (Debian: apt-get install maven).'));
       } else if (code === 'ABORT_ERR') {
-        reject(new Error(`Maven was not done after ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
+        reject(new Error(`Maven did not finish within ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
       } else {
         reject(error);
       }
@@ -97,7 +97,7 @@ export function runMaven(args) {
       if (code === 0) {
         resolve();
       } else {
-        reject(new Error(`Maven could not take Hadoop's jars (${signal ?? `exit ${code}`}):\n${output.trim()}`));
+        reject(new Error(`Maven could not download Hadoop's jars (${signal ?? `exit ${code}`}):\n${output.trim()}`));
       }
     });
   });
