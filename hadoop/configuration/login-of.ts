@@ -26,7 +26,9 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   let login = logins.get(configuration);
   if (login === undefined) {
     const { HADOOP_TOKEN_FILE_LOCATION: tokens } = environment;
-    login = tokens ? new TokenLogin(tokens, configuration.resourceManagers, user) : new TicketLogin(user, servicesOf(configuration), environment);
+    login = tokens
+      ? new TokenLogin(tokens, configuration.resourceManagers, user)
+      : new TicketLogin(user, servicesOf(configuration), environment);
     logins.set(configuration, login);
   }
   return login;
