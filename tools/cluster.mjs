@@ -6,7 +6,8 @@ import { DAEMONS, daemonNamed } from '../integration-tests/cluster/layout.mjs';
 
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
-  up [--fresh]  start what does not run and wait until it serves; --fresh begins with an empty HDFS
+  up [--fresh] [--hadoop VERSION]
+                start what does not run and wait until it serves; --fresh begins with an empty HDFS
   down          stop everything, containers included; what HDFS holds stays for the next up
   status        what runs; exit code 0 when the cluster is ready, 1 otherwise
   env           print what the shell needs: eval "$(npm run -s cluster -- env)"
@@ -28,8 +29,8 @@ async function main() {
 
   switch (command) {
     case 'up':
-      await cluster.up({ fresh: values.fresh, log: console.log });
-      console.log(`up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`);
+      await cluster.up({ fresh: values.fresh, ...(values.hadoop === undefined ? {} : { hadoop: values.hadoop }), log: console.log });
+      console.log(`Hadoop ${await cluster.hadoopVersion()} up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`);
       console.log(`next:  eval "$(npm run -s cluster -- env${cluster.offset === 0 ? '' : ` --port-offset ${cluster.offset}`})"`);
       return;
     case 'down':
@@ -62,7 +63,7 @@ function parseCommand() {
   try {
     return parseArgs({
       allowPositionals: true,
-      options: { 'port-offset': { type: 'string' }, fresh: { type: 'boolean', default: false } },
+      options: { 'port-offset': { type: 'string' }, fresh: { type: 'boolean', default: false }, hadoop: { type: 'string' } },
     });
   } catch (error) {
     throw new UsageError(/** @type {Error} */ (error).message);

@@ -4,13 +4,13 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, open, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { cp, mkdir, open, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
 import { hadoopJars } from './jars.mjs';
-import { CACHE, DAEMONS, HADOOP_VERSION, portsAt, stateFolder } from './layout.mjs';
+import { DAEMONS, DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
 import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
 
 /** @typedef {import('./layout.mjs').DaemonName} DaemonName */
@@ -59,14 +59,16 @@ export class Cluster {
 
   /**
    * Starts the daemons that are not running, and returns when both NodeManagers are active and HDFS accepts writes.
-   * @param {{ fresh?: boolean, yarn?: import('./configuration.mjs').Properties, log?: (line: string) => void }} [options]
-   *   fresh: start with an empty HDFS and no applications; yarn: properties to override in each yarn-site.xml
+   * @param {{ fresh?: boolean, hadoop?: string, yarn?: import('./configuration.mjs').Properties, log?: (line: string) => void }} [options]
+   *   fresh: start with an empty HDFS and no applications; hadoop: its version, by default the one that the cluster had last;
+   *   yarn: properties to override in each yarn-site.xml
    */
-  async up({ fresh = false, yarn = {}, log } = {}) {
-    const [jars, java] = await Promise.all([hadoopJars(log ? { log } : {}), findJava()]);
+  async up({ fresh = false, hadoop, yarn = {}, log } = {}) {
     if (fresh) {
       await this.wipe();
     }
+    await this.setVersion(hadoop);
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion(), ...(log ? { log } : {}) }), findJava()]);
     const stopped = await this.stoppedDaemons();
     if (stopped.length === DAEMONS.length) {
       await this.killContainers();
@@ -106,7 +108,7 @@ export class Cluster {
     if (await this.pidOf(name)) {
       return;
     }
-    const [jars, java] = await Promise.all([hadoopJars(), findJava()]);
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
     await this.requirePorts([name]);
     await this.launch(name, jars, java);
   }
@@ -157,6 +159,28 @@ export class Cluster {
       }),
     );
     return { ready: daemons.every(({ pid }) => pid !== null) && (await this.isReady()), daemons };
+  }
+
+  /** The version of Hadoop whose data the state folder holds. */
+  async hadoopVersion() {
+    return (await readFile(this.versionFile(), 'utf8').catch(() => DEFAULT_HADOOP)).trim();
+  }
+
+  versionFile() {
+    return path.join(this.state, 'hadoop-version');
+  }
+
+  /**
+   * Versions cannot read each other's stored data, so a cluster keeps its version until it is wiped.
+   * @param {string | undefined} wanted
+   */
+  async setVersion(wanted) {
+    const held = await this.hadoopVersion();
+    if (existsSync(this.state) && wanted !== undefined && wanted !== held) {
+      throw new Error(`the cluster holds data of Hadoop ${held}; to replace it with an empty one of ${wanted}, add --fresh`);
+    }
+    await mkdir(this.state, { recursive: true });
+    await writeFile(this.versionFile(), `${wanted ?? held}\n`);
   }
 
   /** Environment variables with which Hadoop clients find this cluster. */
@@ -301,7 +325,7 @@ export class Cluster {
     }
     await mkdir(path.dirname(target), { recursive: true });
     const copy = `${target}.new`;
-    const formatted = path.join(CACHE, `hadoop-${HADOOP_VERSION}`, 'formatted');
+    const formatted = path.join(versionFolder(await this.hadoopVersion()), 'formatted');
     await rm(copy, { recursive: true, force: true });
     if (existsSync(formatted)) {
       await cp(formatted, copy, { recursive: true });
