@@ -125,7 +125,7 @@ function settings(): { readonly tasks: number; readonly viewers: number; readonl
 /** Starts a cluster whose nodes offer nominal memory, enough for the requests of all tasks. */
 async function start(cluster: Cluster, tasks: number, log: (line: string) => void): Promise<void> {
   const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
-  await cluster.up({ fresh: true, yarn: { [memory]: Math.max(8192, tasks * 128), [cpus]: Math.max(8, tasks) }, log });
+  await cluster.up({ fresh: true, overrides: { yarn: { [memory]: Math.max(8192, tasks * 128), [cpus]: Math.max(8, tasks) } }, log });
 }
 
 /** Waits until all tasks run; returns the job's summary folder. */

@@ -3,10 +3,11 @@
 import { parseArgs } from 'node:util';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { DAEMONS, daemonNamed } from '../integration-tests/cluster/layout.mjs';
+import { existingProfile, PROFILES } from '../integration-tests/cluster/profiles.mjs';
 
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
-  up [--fresh] [--hadoop VERSION]
+  up [--fresh] [--hadoop VERSION] [--profile PROFILE]
                 start what does not run and wait until it serves; --fresh begins with an empty HDFS
   down          stop everything, containers included; what HDFS holds stays for the next up
   status        what runs; exit code 0 when the cluster is ready, 1 otherwise
@@ -14,6 +15,7 @@ const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
   kill NAME     kill -9 one daemon
   start NAME    start one daemon
   NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2)
+  PROFILE       ${Object.keys(PROFILES).join(', ')}; a cluster keeps its profile until up --fresh
 
 A second cluster beside the first: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
 
@@ -23,7 +25,12 @@ class UsageError extends Error {}
 async function main() {
   const { values, positionals } = parseCommand();
   const [command, name] = positionals;
-  const cluster = new Cluster(Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0));
+  const offset = Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0);
+  const profile = values.profile ?? existingProfile(offset) ?? 'plain';
+  if (!(profile in PROFILES)) {
+    throw new UsageError(`there is no profile \`${profile}\``);
+  }
+  const cluster = new Cluster(offset, { profile });
   const started = performance.now();
   const seconds = () => `${((performance.now() - started) / 1000).toFixed(1)} s`;
 
@@ -63,7 +70,12 @@ function parseCommand() {
   try {
     return parseArgs({
       allowPositionals: true,
-      options: { 'port-offset': { type: 'string' }, fresh: { type: 'boolean', default: false }, hadoop: { type: 'string' } },
+      options: {
+        'port-offset': { type: 'string' },
+        profile: { type: 'string' },
+        hadoop: { type: 'string' },
+        fresh: { type: 'boolean', default: false },
+      },
     });
   } catch (error) {
     throw new UsageError(/** @type {Error} */ (error).message);

@@ -10,11 +10,12 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
 import { hadoopJars } from './jars.mjs';
-import { DAEMONS, DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
+import { DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
 import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
+import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
 
 /** @typedef {import('./layout.mjs').DaemonName} DaemonName */
-/** @typedef {{ name: DaemonName, pid: number | null, residentMb: number | null }} DaemonStatus */
+/** @typedef {{ name: string, pid: number | null, residentMb: number | null }} DaemonStatus */
 
 /** @type {Readonly<Record<DaemonName, { main: string, heap: string, flags?: string[] }>>} */
 const PROGRAMS = {
@@ -38,15 +39,25 @@ const JAVA_FLAGS = [
   '--add-opens=java.base/java.lang=ALL-UNNAMED',
 ];
 
+/** @type {readonly DaemonName[]} */
+const START_ORDER = ['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode'];
+
 const READY_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 5_000;
 const POLL_MS = 100;
 
 export class Cluster {
-  /** @param {number} offset added to each of Hadoop's port numbers; from 0 to 20000 */
-  constructor(offset) {
+  /**
+   * @param {number} offset added to each of Hadoop's port numbers; from 0 to 20000
+   * @param {{ profile?: string }} [options] profile: that of the existing cluster by default, and `plain` for a new one
+   */
+  constructor(offset, { profile } = {}) {
     this.offset = offset;
-    this.ports = portsAt(offset);
+    this.profileName = profile ?? existingProfile(offset) ?? 'plain';
+    this.profile = profileNamed(this.profileName);
+    this.ports = portsAt(offset, this.profile.processes);
+    /** All processes, in the order in which they start. */
+    this.processes = [...this.profile.processes.map(({ name }) => name), ...START_ORDER];
     /** HDFS's superuser and YARN's administrator. */
     this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
@@ -58,27 +69,40 @@ export class Cluster {
   }
 
   /**
-   * Starts the daemons that are not running, and returns when both NodeManagers are active and HDFS accepts writes.
-   * @param {{ fresh?: boolean, hadoop?: string, yarn?: import('./configuration.mjs').Properties, log?: (line: string) => void }} [options]
+   * Starts the processes that are not running, and returns when both NodeManagers are active and HDFS accepts writes.
+   * @param {{ fresh?: boolean, hadoop?: string, overrides?: import('./configuration.mjs').SiteProperties, log?: (line: string) => void }} [options]
    *   fresh: start with an empty HDFS and no applications; hadoop: its version, by default the one that the cluster had last;
-   *   yarn: properties to override in each yarn-site.xml
+   *   overrides: of properties in the configuration of each daemon and of clients
    */
-  async up({ fresh = false, hadoop, yarn = {}, log } = {}) {
+  async up({ fresh = false, hadoop, overrides = {}, log } = {}) {
     if (fresh) {
       await this.wipe();
+    }
+    const existing = existingProfile(this.offset) ?? this.profileName;
+    if (existing !== this.profileName) {
+      throw new Error(`the cluster at this offset has the profile ${existing}: replace it (up --fresh), or choose another offset`);
     }
     await this.setVersion(hadoop);
     const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion(), ...(log ? { log } : {}) }), findJava()]);
     const stopped = await this.stoppedDaemons();
-    if (stopped.length === DAEMONS.length) {
+    if (stopped.length === this.processes.length) {
       await this.killContainers();
     }
     await this.requirePorts(stopped);
+    await mkdir(this.state, { recursive: true });
+    await writeFile(profileFile(this.state), this.profileName);
+    await this.profile.prepare(this, log);
     if (stopped.length > 0) {
-      await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, yarn });
+      const layers = [this.profile.properties(this), overrides];
+      await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, overrides: layers });
     }
-    const order = /** @type {DaemonName[]} */ (['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode']);
-    for (const name of order.filter((each) => stopped.includes(each))) {
+    const additional = this.profile.processes.map(({ name }) => name);
+    for (const name of additional.filter((each) => stopped.includes(each))) {
+      await this.launch(name, jars, java);
+      await this.waitUntilListening(name);
+    }
+    await this.profile.begin(this);
+    for (const name of START_ORDER.filter((each) => stopped.includes(each))) {
       if (name === 'namenode') {
         await this.format(jars, java);
       }
@@ -88,9 +112,10 @@ export class Cluster {
     await this.makeFolders();
   }
 
-  /** Stops every daemon and every container process: with recovery enabled, NodeManagers leave containers running when they stop. */
+  /** Stops every process and every container: with recovery enabled, NodeManagers leave containers running when they stop. */
   async down() {
-    await Promise.all(DAEMONS.map((name) => this.stop(name)));
+    // Found by their mark: they may belong to another profile than this object's.
+    await Promise.all((await this.runningProcesses()).map((name) => this.stop(name)));
     await this.killContainers();
   }
 
@@ -102,7 +127,7 @@ export class Cluster {
 
   /**
    * Starts one daemon, without waiting until it serves requests.
-   * @param {DaemonName} name
+   * @param {string} name
    */
   async start(name) {
     if (await this.pidOf(name)) {
@@ -115,14 +140,14 @@ export class Cluster {
 
   /**
    * Sends SIGKILL; returns when the process has ended.
-   * @param {DaemonName} name
+   * @param {string} name
    */
   async kill(name) {
     await this.stop(name, 'SIGKILL');
   }
 
   /**
-   * @param {DaemonName} name
+   * @param {string} name
    * @param {NodeJS.Signals} [first]
    */
   async stop(name, first = 'SIGTERM') {
@@ -151,7 +176,7 @@ export class Cluster {
   /** @returns {Promise<{ ready: boolean, daemons: DaemonStatus[] }>} */
   async status() {
     const daemons = await Promise.all(
-      DAEMONS.map(async (name) => {
+      this.processes.map(async (name) => {
         const pid = await this.pidOf(name);
         const text = pid === null ? '' : await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
         const kilobytes = /^VmRSS:\s+(\d+)/m.exec(text)?.[1];
@@ -185,11 +210,11 @@ export class Cluster {
 
   /** Environment variables with which Hadoop clients find this cluster. */
   environment() {
-    return { HADOOP_CONF_DIR: this.configuration };
+    return { HADOOP_CONF_DIR: this.configuration, ...this.profile.environment(this) };
   }
 
   /**
-   * @param {DaemonName} name
+   * @param {string} name
    * @returns {Promise<number | null>}
    */
   async pidOf(name) {
@@ -211,7 +236,7 @@ export class Cluster {
     }
   }
 
-  /** @param {DaemonName} name */
+  /** @param {string} name */
   logFile(name) {
     return path.join(this.state, 'logs', `${name}.log`);
   }
@@ -235,11 +260,11 @@ export class Cluster {
   async isReady() {
     const nodes = [this.ports.nodemanager1, this.ports.nodemanager2];
     const [system, info, metrics, ...served] = await Promise.all([
-      getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
-      getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
-      getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
+      this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
+      this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
+      this.getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
       // The ResourceManager counts a node as active for seconds after its NodeManager ends, so this also queries each NodeManager.
-      ...nodes.map(({ http }) => getJson(`http://localhost:${http}/ws/v1/node/info`)),
+      ...nodes.map(({ http }) => this.getJson(`http://localhost:${http}/ws/v1/node/info`)),
     ]);
     return (
       system?.beans?.[0]?.NumLiveDataNodes === 1 &&
@@ -249,50 +274,41 @@ export class Cluster {
     );
   }
 
-  /** @returns {Promise<DaemonName[]>} */
+  /** @returns {Promise<string[]>} */
   async stoppedDaemons() {
-    const running = (await processesWithArgument(this.mark(''))).flatMap(({ args }) => args);
-    return DAEMONS.filter((name) => !running.includes(this.mark(name)));
+    const running = await this.runningProcesses();
+    return this.processes.filter((name) => !running.includes(name));
+  }
+
+  /** @returns {Promise<string[]>} */
+  async runningProcesses() {
+    const mark = this.mark('');
+    const marks = (await processesWithArgument(mark)).flatMap(({ args }) => args.filter((arg) => arg.startsWith(mark)));
+    return marks.map((each) => each.slice(mark.length));
   }
 
   /**
-   * The argument on a daemon's command line that identifies it.
-   * @param {DaemonName | ''} name
+   * The argument on the command line of a process that identifies it; argument 0 where a program has no use for such an argument.
+   * @param {string} name
    */
   mark(name) {
     return `-Dcluster.in.a.box=${this.state}/${name}`;
   }
 
   /**
-   * @param {DaemonName} name
+   * @param {string} name
    * @param {string} jars
    * @param {string} java
    */
   async launch(name, jars, java) {
-    const configuration = path.join(this.state, 'conf', name);
-    const temporary = path.join(this.state, 'tmp', name);
-    const webapps = await this.webapps();
-    await Promise.all([temporary, path.dirname(this.logFile(name))].map((folder) => mkdir(folder, { recursive: true })));
+    await mkdir(path.dirname(this.logFile(name)), { recursive: true });
     const log = await open(this.logFile(name), 'a');
-    const { main, heap } = PROGRAMS[name];
-    const flags = [
-      `-Xmx${heap}`,
-      ...JAVA_FLAGS,
-      `-Djava.io.tmpdir=${temporary}`,
-      `-Dhadoop.log.dir=${path.dirname(this.logFile(name))}`,
-      this.mark(name),
-    ];
-    const child = spawn(java, [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main], {
+    const additional = this.profile.processes.find((each) => each.name === name);
+    const { command, args, env } = additional?.command(this) ?? (await this.daemon(/** @type {DaemonName} */ (name), jars, java));
+    const child = spawn(command, args, {
+      argv0: additional === undefined ? command : this.mark(name),
       cwd: this.state,
-      // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers, which must inherit nothing else from this environment.
-      env: {
-        HADOOP_CONF_DIR: configuration,
-        JAVA_HOME: path.dirname(path.dirname(java)),
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        USER: ADMINISTRATOR,
-        LANG: 'C.UTF-8',
-      },
+      env,
       // In its own session: Ctrl-C at the terminal must not reach the daemon.
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
@@ -303,6 +319,41 @@ export class Cluster {
     } finally {
       await log.close();
     }
+  }
+
+  /**
+   * The command of one of Hadoop's daemons.
+   * @param {DaemonName} name
+   * @param {string} jars
+   * @param {string} java
+   */
+  async daemon(name, jars, java) {
+    const configuration = path.join(this.state, 'conf', name);
+    const temporary = path.join(this.state, 'tmp', name);
+    const webapps = await this.webapps();
+    await mkdir(temporary, { recursive: true });
+    const { main, heap } = PROGRAMS[name];
+    const flags = [
+      `-Xmx${heap}`,
+      ...JAVA_FLAGS,
+      ...this.profile.javaFlags(this),
+      `-Djava.io.tmpdir=${temporary}`,
+      `-Dhadoop.log.dir=${path.dirname(this.logFile(name))}`,
+      this.mark(name),
+    ];
+    return {
+      command: java,
+      args: [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main],
+      // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers, which must inherit nothing else from this environment.
+      env: {
+        HADOOP_CONF_DIR: configuration,
+        JAVA_HOME: path.dirname(path.dirname(java)),
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        USER: ADMINISTRATOR,
+        LANG: 'C.UTF-8',
+      },
+    };
   }
 
   /** HDFS's daemons require folders for web pages that their jars do not contain; empty folders suffice. */
@@ -336,10 +387,14 @@ export class Cluster {
     try {
       const classPath = [path.join(this.state, 'conf', 'namenode'), `${jars}/*`].join(':');
       const command = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
-      const child = spawn(java, ['-Xmx128m', ...JAVA_FLAGS, '-cp', classPath, PROGRAMS.namenode.main, ...command], {
-        stdio: ['ignore', log.fd, log.fd],
-        timeout: READY_LIMIT_MS,
-      });
+      const child = spawn(
+        java,
+        ['-Xmx128m', ...JAVA_FLAGS, ...this.profile.javaFlags(this), '-cp', classPath, PROGRAMS.namenode.main, ...command],
+        {
+          stdio: ['ignore', log.fd, log.fd],
+          timeout: READY_LIMIT_MS,
+        },
+      );
       const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
       if (code !== 0) {
         throw new Error(`formatting the name directory failed; see ${this.logFile('namenode')}`);
@@ -373,10 +428,7 @@ export class Cluster {
    */
   async makeFolder(folder, permission, owner) {
     for (const query of ['op=MKDIRS', `op=SETOWNER&owner=${owner}`, `op=SETPERMISSION&permission=${permission}`]) {
-      const answer = await fetch(`${this.nameNode}/webhdfs/v1${folder}?${query}&user.name=${ADMINISTRATOR}`, {
-        method: 'PUT',
-        signal: AbortSignal.timeout(10_000),
-      });
+      const answer = await this.request(`${this.nameNode}/webhdfs/v1${folder}?${query}`, { method: 'PUT' });
       if (!answer.ok) {
         throw new Error(`${query} of ${folder} failed: ${await answer.text()}`);
       }
@@ -384,14 +436,46 @@ export class Cluster {
     }
   }
 
-  /** @param {readonly DaemonName[]} [daemons] */
-  async portsInUse(daemons = DAEMONS) {
-    const all = daemons.flatMap((name) => Object.entries(this.ports[name]).map(([use, port]) => ({ name, use, port })));
+  /**
+   * Sends a request of the administrator to the web server of a daemon.
+   * @param {string} url
+   * @param {RequestInit} [init]
+   */
+  request(url, init = {}) {
+    return this.profile.request(this, url, { signal: AbortSignal.timeout(10_000), ...init });
+  }
+
+  /** @param {string} url */
+  async getJson(url) {
+    try {
+      const answer = await this.request(url, { signal: AbortSignal.timeout(2000) });
+      return answer.ok ? /** @type {any} */ (await answer.json()) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** @param {string} name */
+  async waitUntilListening(name) {
+    for (
+      const deadline = Date.now() + READY_LIMIT_MS;
+      (await this.portsInUse([name])).length < Object.keys(this.ports[name] ?? {}).length;
+    ) {
+      if (Date.now() > deadline || (await this.pidOf(name)) === null) {
+        throw new Error(`the ${name} does not listen. The last lines of ${this.logFile(name)}:\n${await this.lastLines(name)}`);
+      }
+      await delay(POLL_MS);
+    }
+  }
+
+  /** @param {readonly string[]} [daemons] */
+  async portsInUse(daemons = this.processes) {
+    const all = daemons.flatMap((name) => Object.entries(this.ports[name] ?? {}).map(([use, port]) => ({ name, use, port })));
     const free = await Promise.all(all.map(({ port }) => isFree(port)));
     return all.filter((_, index) => !free[index]);
   }
 
-  /** @param {readonly DaemonName[]} daemons */
+  /** @param {readonly string[]} daemons */
   async requirePorts(daemons) {
     for (const { name, use, port } of await this.portsInUse(daemons)) {
       const holder = (await listenerOf(port)) ?? 'another process';
@@ -401,7 +485,7 @@ export class Cluster {
     }
   }
 
-  /** @param {DaemonName} name */
+  /** @param {string} name */
   async lastLines(name) {
     const text = await readFile(this.logFile(name), 'utf8').catch(() => '');
     return text.trimEnd().split('\n').slice(-12).join('\n');
@@ -415,16 +499,6 @@ function isFree(port) {
     server.once('error', () => resolve(false));
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
-}
-
-/** @param {string} url */
-async function getJson(url) {
-  try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(2000) });
-    return answer.ok ? /** @type {any} */ (await answer.json()) : null;
-  } catch {
-    return null;
-  }
 }
 
 /** Path of the `java` executable, with symbolic links resolved. */

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { DAEMONS } from './layout.mjs';
 
 /** @typedef {Record<string, string | number | boolean>} Properties */
+/** Overrides by file: core-site.xml, hdfs-site.xml and yarn-site.xml. @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties }} SiteProperties */
 
 /** The resources of one NodeManager. The memory is nominal: nothing reserves it, so it may exceed the machine's memory. */
 export const NODE = { memoryMb: 8192, vcores: 8, gpus: 4 };
@@ -176,16 +177,19 @@ export function toXml(properties) {
 /**
  * Writes one configuration folder per daemon, and `client` for all clients.
  * @param {string} folder
- * @param {{ ports: import('./layout.mjs').Ports, state: string, yarn?: Properties }} cluster `yarn`: overrides for each yarn-site.xml
+ * @param {{ ports: import('./layout.mjs').Ports, state: string, overrides: readonly SiteProperties[] }} cluster a later override wins
  */
-export async function writeConfiguration(folder, { ports, state, yarn = {} }) {
+export async function writeConfiguration(folder, { ports, state, overrides }) {
+  const [core, hdfs, yarn] = /** @type {const} */ (['core', 'hdfs', 'yarn']).map((site) =>
+    Object.assign({}, ...overrides.map((each) => each[site])),
+  );
   for (const name of /** @type {const} */ ([...DAEMONS, 'client'])) {
     const isNode = name === 'nodemanager1' || name === 'nodemanager2';
     const own = isNode ? nodeManagerSite(ports, state, name) : {};
     /** @type {Record<string, string>} */
     const files = {
-      'core-site.xml': toXml(coreSite(ports)),
-      'hdfs-site.xml': toXml(hdfsSite(ports, state)),
+      'core-site.xml': toXml({ ...coreSite(ports), ...core }),
+      'hdfs-site.xml': toXml({ ...hdfsSite(ports, state), ...hdfs }),
       'yarn-site.xml': toXml({ ...yarnSite(ports, state), ...own, ...yarn }),
       'resource-types.xml': toXml(RESOURCE_TYPES),
       'log4j.properties': LOG4J,

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from '
 import path from 'node:path';
 import { DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
-const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
+export const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
@@ -91,7 +91,7 @@ async function lengths(folder) {
  * @param {string[]} args
  * @returns {Promise<void>}
  */
-function runMaven(args) {
+export function runMaven(args) {
   // Uses a signal instead of spawn's own timeout, whose timer keeps running when the program does not exist.
   return new Promise((resolve, reject) => {
     const child = spawn('mvn', args, { stdio: ['ignore', 'pipe', 'pipe'], signal: AbortSignal.timeout(DOWNLOAD_LIMIT_MS) });

@@ -45,22 +45,21 @@ const PORTS = /** @type {const} */ ({
   nodemanager2: { localizer: 8140, containers: 8141, http: 8142, collector: 8148 },
 });
 
-/** @typedef {{ -readonly [Name in DaemonName]: Record<keyof typeof PORTS[Name], number> }} Ports */
+/** @typedef {{ -readonly [Name in DaemonName]: Record<keyof typeof PORTS[Name], number> } & { [additional: string]: Record<string, number> }} Ports */
 
 /**
  * @param {number} offset
+ * @param {readonly { name: string, ports: Readonly<Record<string, number>> }[]} additional processes beside the daemons
  * @returns {Ports}
  */
-export function portsAt(offset) {
+export function portsAt(offset, additional) {
   if (!Number.isInteger(offset) || offset < 0 || offset > LARGEST_OFFSET) {
     throw new Error(`the port offset must be a whole number from 0 to ${LARGEST_OFFSET}, not ${offset}`);
   }
+  const all = [...Object.entries(PORTS), ...additional.map(({ name, ports }) => /** @type {const} */ ([name, ports]))];
   return /** @type {Ports} */ (
     Object.fromEntries(
-      Object.entries(PORTS).map(([daemon, ports]) => [
-        daemon,
-        Object.fromEntries(Object.entries(ports).map(([use, port]) => [use, port + offset])),
-      ]),
+      all.map(([daemon, ports]) => [daemon, Object.fromEntries(Object.entries(ports).map(([use, port]) => [use, port + offset]))]),
     )
   );
 }

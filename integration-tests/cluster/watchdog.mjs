@@ -4,8 +4,8 @@
  */
 import { Cluster } from './cluster.mjs';
 
-const clusters = process.argv.slice(2).map((offset) => new Cluster(Number(offset)));
 process.stdin.resume();
 process.stdin.once('end', async () => {
-  await Promise.all(clusters.map((cluster) => cluster.down()));
+  // Only now: their profiles are known once they have been started.
+  await Promise.all(process.argv.slice(2).map((offset) => new Cluster(Number(offset)).down()));
 });

@@ -1,0 +1,46 @@
+/** Hadoop's native library. Hadoop's own jars lack it, and NodeManagers of a secure cluster do not aggregate logs without it. */
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { POM, runMaven } from './jars.mjs';
+import { CACHE } from './layout.mjs';
+
+/** The jar of another project that contains it, built from Hadoop 3.3.5; its functions have not changed since. */
+const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';
+const PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
+/** @type {Readonly<Record<string, string>>} */
+const ARCHITECTURES = { x64: 'Linux-amd64', arm64: 'Linux-aarch64' };
+
+/** The folder for `java.library.path`. */
+export function nativeLibraryFolder() {
+  return path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
+}
+
+/**
+ * Downloads the library (about 70 MB) unless the folder exists.
+ * @param {(line: string) => void} [log]
+ */
+export async function ensureNativeLibrary(log = () => {}) {
+  const target = path.join(CACHE, 'libhadoop');
+  if (existsSync(path.join(nativeLibraryFolder(), 'libhadoop.so'))) {
+    return;
+  }
+  log(`taking libhadoop.so from ${ARTIFACT} with Maven ...`);
+  await mkdir(CACHE, { recursive: true });
+  const folder = await mkdtemp(path.join(CACHE, 'libhadoop-'));
+  try {
+    const options = [`-Dartifact=${ARTIFACT}`, `-DoutputDirectory=${folder}`, `-DmarkersDirectory=${path.join(folder, 'markers')}`];
+    await runMaven(['-B', '-q', '-f', POM, `${PLUGIN}:unpack`, ...options, '-Dmdep.unpack.includes=nativelib/*/libhadoop.so']);
+    await rename(folder, target).catch((error) => {
+      // Another command has put it there at the same time.
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
+        throw error;
+      }
+    });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  if (!existsSync(path.join(nativeLibraryFolder(), 'libhadoop.so'))) {
+    throw new Error(`${ARTIFACT} has no libhadoop.so for ${process.arch}`);
+  }
+}
