@@ -194,6 +194,17 @@ export function useCluster(): TestCluster {
   return cluster;
 }
 
+/**
+ * A cluster of another version or profile in place of the worker's cluster, empty before the file's first test and removed after its last.
+ */
+export function useClusterOf({ hadoop, profile }: { readonly hadoop?: string; readonly profile?: string }): TestCluster {
+  const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number, profile === undefined ? {} : { profile });
+  // Some daemons start one after another.
+  beforeAll(() => cluster.up({ fresh: true, ...(hadoop === undefined ? {} : { hadoop }) }), 300_000);
+  afterAll(() => cluster.wipe());
+  return cluster;
+}
+
 function hasEnded({ state }: YarnApplication): boolean {
   return state === 'FINISHED' || state === 'FAILED' || state === 'KILLED';
 }

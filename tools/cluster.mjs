@@ -37,7 +37,9 @@ async function main() {
   switch (command) {
     case 'up':
       await cluster.up({ fresh: values.fresh, ...(values.hadoop === undefined ? {} : { hadoop: values.hadoop }), log: console.log });
-      console.log(`Hadoop ${await cluster.hadoopVersion()} up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`);
+      console.log(
+        `Hadoop ${await cluster.hadoopVersion()} up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`,
+      );
       console.log(`next:  eval "$(npm run -s cluster -- env${cluster.offset === 0 ? '' : ` --port-offset ${cluster.offset}`})"`);
       return;
     case 'down':
