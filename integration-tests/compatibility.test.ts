@@ -3,7 +3,7 @@ import path from 'node:path';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
 import { ROOT } from './command.ts';
-import { type Cell, cellsOf } from './compatibility-cells.ts';
+import { cellsOf, titleOf } from './compatibility-cells.ts';
 import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useClusterOf } from './harness.ts';
 import { nodeOfMajor } from './node-versions.ts';
 
@@ -35,7 +35,9 @@ async function smallMnist(examples: number): Promise<string> {
   return folder;
 }
 
-describe.each(cells)('Hadoop $hadoop, $profile, Node $node', ({ hadoop, profile, node: major }: Cell) => {
+const titled = cells.map((cell) => [titleOf(cell), cell] as const);
+
+describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
   const cluster = useClusterOf({ hadoop, profile });
   let node: string = process.execPath;
   beforeAll(async () => {
