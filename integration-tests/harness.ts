@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
 import { Cluster } from './cluster/cluster.mjs';
+import type { SiteProperties } from './cluster/configuration.mjs';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { until } from './until.ts';
 
@@ -194,13 +195,19 @@ export function useCluster(): TestCluster {
   return cluster;
 }
 
+interface ClusterChoice {
+  readonly hadoop?: string;
+  readonly profile?: string;
+  readonly overrides?: SiteProperties;
+}
+
 /**
- * A cluster of another version or profile in place of the worker's cluster, empty before the file's first test and removed after its last.
+ * A cluster of another version, profile or configuration in place of the worker's cluster, empty before the file's first test and removed after its last.
  */
-export function useClusterOf({ hadoop, profile }: { readonly hadoop?: string; readonly profile?: string }): TestCluster {
+export function useClusterOf({ profile, ...options }: ClusterChoice): TestCluster {
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number, profile === undefined ? {} : { profile });
   // Some daemons start one after another.
-  beforeAll(() => cluster.up({ fresh: true, ...(hadoop === undefined ? {} : { hadoop }) }), 300_000);
+  beforeAll(() => cluster.up({ fresh: true, ...options }), 300_000);
   afterAll(() => cluster.wipe());
   return cluster;
 }

@@ -33,6 +33,11 @@ export interface TaskContext {
   readonly hadoop: Readonly<Record<string, string>> | null;
   /** The file to which the program appends one JSON object per line (see Report), and which the executor reads. */
   readonly reportFile: string;
+  /**
+   * A file that the executor creates when the program must store a checkpoint at once, because the cluster is about to take containers of the
+   * job. The program removes it when it takes the checkpoint. null if there are no such orders.
+   */
+  readonly checkpointOrder: string | null;
   /** Folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see Services), or null. */
   readonly services: string | null;
 }

@@ -197,7 +197,16 @@ export class Lane {
         const roleSize = role === 'worker' ? workers : servers;
         // The processes inherit no socket, so a task listens on the announced port.
         const listener = { fd: 999, host, port };
-        const task: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
+        const task: TaskContext = {
+          ...common,
+          role,
+          index,
+          rank,
+          roleSize,
+          listener,
+          reportFile: `${file}.reports`,
+          checkpointOrder: null,
+        };
         await writeFile(file, JSON.stringify(task));
         return file;
       }),
