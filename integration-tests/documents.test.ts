@@ -64,7 +64,7 @@ beforeAll(async () => {
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
   // Hadoop's own shell, as an admin uses it.
-  const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars()}/*"`;
+  const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars({ hadoop: await cluster.hadoopVersion() })}/*"`;
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
     startJob(

@@ -199,10 +199,21 @@ export function useCluster(): TestCluster {
   return cluster;
 }
 
-/** A cluster for one test file, with a profile of its own, beside the worker's cluster. It starts empty and stops after the last test. */
-export function useOwnCluster(profile: string, overrides: SiteProperties = {}): TestCluster {
-  const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
-  beforeAll(() => cluster.up({ fresh: true, overrides }));
+interface ClusterChoice {
+  readonly hadoop?: string;
+  readonly profile?: string;
+  readonly overrides?: SiteProperties;
+}
+
+/**
+ * A cluster for one test file, of another version, profile or configuration, beside the worker's cluster. It starts empty and is removed
+ * after the file's last test.
+ */
+export function useClusterOf({ profile, ...options }: ClusterChoice): TestCluster {
+  const offset = (inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET;
+  const cluster = new TestCluster(offset, profile === undefined ? {} : { profile });
+  // Some daemons start one after another.
+  beforeAll(() => cluster.up({ fresh: true, ...options }), 300_000);
   afterAll(() => cluster.wipe());
   return cluster;
 }

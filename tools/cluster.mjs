@@ -7,7 +7,7 @@ import { existingProfile, PROFILES } from '../integration-tests/cluster/profiles
 
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
-  up [--fresh] [--profile PROFILE]
+  up [--fresh] [--hadoop VERSION] [--profile PROFILE]
                 start the stopped daemons and wait until the cluster is ready; --fresh starts with an empty HDFS
   down          stop all daemons and containers; the next up finds the same files on HDFS
   status        show the daemons; exit code 0 if the cluster is ready, 1 otherwise
@@ -36,8 +36,10 @@ async function main() {
 
   switch (command) {
     case 'up':
-      await cluster.up({ fresh: values.fresh, log: console.log });
-      console.log(`up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`);
+      await cluster.up({ fresh: values.fresh, ...(values.hadoop === undefined ? {} : { hadoop: values.hadoop }), log: console.log });
+      console.log(
+        `Hadoop ${await cluster.hadoopVersion()} up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`,
+      );
       console.log(`next:  eval "$(npm run -s cluster -- env${cluster.offset === 0 ? '' : ` --port-offset ${cluster.offset}`})"`);
       return;
     case 'down':
@@ -70,7 +72,12 @@ function parseCommand() {
   try {
     return parseArgs({
       allowPositionals: true,
-      options: { 'port-offset': { type: 'string' }, profile: { type: 'string' }, fresh: { type: 'boolean', default: false } },
+      options: {
+        'port-offset': { type: 'string' },
+        profile: { type: 'string' },
+        hadoop: { type: 'string' },
+        fresh: { type: 'boolean', default: false },
+      },
     });
   } catch (error) {
     throw new UsageError(/** @type {Error} */ (error).message);

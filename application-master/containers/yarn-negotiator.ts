@@ -176,6 +176,9 @@ export class YarnNegotiator implements Negotiator {
             this.#listener.askRefused(role, refused.message);
           }
         }
+        if (answer.preempting.length > 0) {
+          this.#listener.preempting(answer.preempting);
+        }
         this.#listener.cluster(answer.nodes, answer.headroom);
         for (const completed of answer.completed) {
           this.#containers.delete(completed.id);

@@ -153,15 +153,15 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /** A worker that wants to end sends a signal to server 0. The other workers learn of it from the answer to their next push. */
-  async agree(wish: string | null): Promise<string | null> {
+  async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const remote = this.#begun();
     const isKnown = this.#hasPushed && remote.signalled === 0;
     this.#hasPushed = false;
     if (wish === null && isKnown) {
-      return null;
+      return { end: null, checkpoint: false };
     }
     const reason = await remote.signal(wish === null ? 0 : 1, wish ?? '');
-    return remote.signalled > 0 ? (reason ?? '') : null;
+    return { end: remote.signalled > 0 ? (reason ?? '') : null, checkpoint: false };
   }
 
   async afterStep(position: () => Promise<TrainingPosition>): Promise<void> {
