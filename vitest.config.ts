@@ -5,7 +5,7 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
 const UNIT = 'integration-tests/layers.test.ts';
 
-/** The tests of a project run in its number of workers; the two projects run side by side. */
+/** A project of integration tests, which run in `maxWorkers` workers. tools/test.mjs runs the two projects in parallel. */
 function integration(
   name: string,
   order: number,
@@ -32,7 +32,7 @@ function integration(
 // biome-ignore lint/style/noDefaultExport: required by vitest
 export default defineConfig({
   test: {
-    // Many tests wait for other processes; with one test at a time even a small machine would be idle.
+    // Many tests wait for other processes; with one test file at a time, even a small machine would be idle.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     projects: [
       {
@@ -47,7 +47,7 @@ export default defineConfig({
           expect: { poll: { timeout: 30_000 } },
         },
       },
-      // Each worker has a cluster of its own.
+      // Each worker uses its own cluster.
       integration('cluster', 1, 2, { exclude: LOCAL, globalSetup: ['integration-tests/build.ts', 'integration-tests/setup.ts'] }),
       integration('local', 2, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
     ],

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
 import { createStorage } from '../storage/create-storage.ts';
@@ -27,7 +28,7 @@ import type { FeedListener, ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 
-/** Executors need little memory, and the container's memory belongs to the user. These flags were measured to save 20 MiB. */
+/** Executors need little memory, and the container's memory belongs to the user. These flags save 20 MiB (measured). */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -36,7 +37,7 @@ const EXECUTOR_NODE_FLAGS = [
   '--single-threaded',
   '--optimize-for-size',
 ] as const;
-/** Minimum pause between writes of service promises to HDFS. */
+/** Minimum time between two writes of the services' state to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
 /** The parts of an attempt that exist before it listens for executors. */
@@ -49,7 +50,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   const storage = createStorage({ hadoop, user: frozen.user });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {
-    const reason = `${frozen.staging} has been removed, as when the job is killed`;
+    const reason = `${frozen.staging} has been removed, as happens when the job is killed`;
     process.stderr.write(`${reason}\n`);
     job.fence(reason);
   };
@@ -88,11 +89,21 @@ export function compose(settings: MasterSettings, log: Logger) {
     serve: (call) => services.serve({ ...call, ranked: isRanked(call.role) }),
     log,
   });
-  const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, host, node: settings.node, log });
+  const gatekeeper =
+    hadoop === null
+      ? null
+      : new Gatekeeper({
+          frozen,
+          configuration: hadoop,
+          host,
+          token: findToken(settings.credentials, MASTER_TOKEN_KIND),
+          node: settings.node,
+          log,
+        });
   return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
 }
 
-/** Creates the source of containers, which starts to look up job.json. */
+/** Creates the source of containers. With YARN, starts to look up the size and modification time of job.json, which launches need. */
 export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
   const { frozen, attempt, host, credentials } = settings;
   const { listener } = job;
@@ -112,7 +123,7 @@ async function openFeedServer(
   const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
   const port = await server.listen((await lookup(host)).address);
   await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
-  log.info({ port }, 'accepting producers of feeds');
+  log.info({ port }, 'listening for producers of feeds');
   return server;
 }
 

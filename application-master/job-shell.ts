@@ -11,7 +11,7 @@ import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
 
-/** How long the end of the job waits for unavailable storage (ms). */
+/** How long to wait for unavailable storage at the end of the job (ms). */
 const FINAL_PATIENCE_MS = 10_000;
 
 export interface JobShellOptions {
@@ -149,7 +149,7 @@ export class JobShell {
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());
   };
 
-  /** Ends this attempt without touching the job: another attempt has taken over, or the job is no longer managed. */
+  /** Ends this attempt without affecting the job: another attempt has taken over, or YARN has killed the application. */
   fence(message: string): void {
     if (this.#over) {
       return;
@@ -216,7 +216,7 @@ export class JobShell {
         }
         break;
       case 'record':
-        // In the ApplicationMaster's log, `attempt` is that of the ApplicationMaster.
+        // Omits the entry's `attempt`, the number of the task's container: in this log, `attempt` is the ApplicationMaster's attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
@@ -294,11 +294,11 @@ export class JobShell {
       const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected') {
-        log.error({ error: messageOf(unregistered.reason) }, 'the end of the job could not be reported to the cluster');
+        log.error({ error: messageOf(unregistered.reason) }, 'could not report the end of the job to the cluster');
       }
       this.#report({ state: decided.state });
     } catch (error) {
-      log.fatal({ error: messageOf(error) }, 'the job could not be ended properly');
+      log.fatal({ error: messageOf(error) }, 'could not end the job properly');
       this.#report({ state: result.state });
     }
   }

@@ -15,7 +15,7 @@ const END_WITH_STDIN = '--end-with-stdin';
 const EXIT_CODES: Readonly<Record<Outcome['state'], number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
-/** Set once the job can report a failure of this process as its own end. */
+/** Set once a failure of this process can be reported as the end of the job. */
 let shell: JobShell | null = null;
 
 function fail(error: unknown): void {
@@ -64,7 +64,7 @@ async function start(parts: Parts): Promise<Connections> {
 
   const http = `http://${authority}:${web.port}`;
   const isLocal = frozen.cluster.kind === 'local';
-  // An attempt publishes its address before it reads the previous attempt's state: see JobFiles.persist.
+  // An attempt publishes its address before it reads the previous attempt's state: see `JobFiles.persist`.
   void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });
   void files
     .writeFrozenJob(settings.frozenText)
@@ -149,6 +149,6 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
   if (!process.argv.includes(END_WITH_STDIN)) {
     return;
   }
-  const gone = (): void => job.hear({ type: 'kill', reason: 'The client that started the job has gone.' });
-  process.stdin.on('end', gone).on('error', gone).resume();
+  const onClientExit = (): void => job.hear({ type: 'kill', reason: 'The client that started the job has exited.' });
+  process.stdin.on('end', onClientExit).on('error', onClientExit).resume();
 }

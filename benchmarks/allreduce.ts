@@ -12,8 +12,9 @@ import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
  * All-reduce between processes on this machine, compared with OpenMPI (over TCP, in place) and with plain TCP that transfers the same
- * bytes. The three take turns within one run. Each call is timed from a barrier to its slowest rank; every sum is checked, also with a
- * rank that reads slowly. Each ratio compares adjacent measurements of one round; the results are medians over the rounds.
+ * bytes. The three measurements alternate within one run. Each call is timed from a barrier to the end of its slowest rank. Every sum is
+ * checked, including sums with a rank that reads slowly. Each ratio compares adjacent measurements of one round; the results are medians
+ * over the rounds.
  *
  * npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64]
  */
@@ -164,7 +165,7 @@ class Ranks {
 
 async function message(child: ChildProcess): Promise<unknown> {
   return await new Promise((resolve, reject) => {
-    const onExit = (code: number | null) => reject(new Error(`a rank has ended with ${code}`));
+    const onExit = (code: number | null) => reject(new Error(`a rank exited with ${code}`));
     child.once('exit', onExit);
     child.once('message', (value) => {
       child.removeListener('exit', onExit);
@@ -236,8 +237,8 @@ function progress(line: string): void {
 }
 
 function print(rows: readonly Row[], limitBy: string): void {
-  console.log('all-reduce of float32 (sum), ms by the slowest rank, medians; theirs: OpenMPI, TCP, in place');
-  console.log(`limit: the same bytes by plain TCP, ${limitBy === 'c' ? 'a C program' : 'Node'}`);
+  console.log('all-reduce of float32 (sum), median ms of the slowest rank; theirs: OpenMPI over TCP, in place');
+  console.log(`limit: the same bytes over plain TCP, sent by ${limitBy === 'c' ? 'a C program' : 'Node'}`);
   console.log('ranks   MiB       ours     theirs  theirs/ours  target      limit  limit/ours');
   for (const row of rows) {
     const { ratio, target } = row;
@@ -256,9 +257,9 @@ function print(rows: readonly Row[], limitBy: string): void {
     );
   }
   if (rows.some(({ ratio }) => ratio === null)) {
-    console.log("OpenMPI is not here: mpirun is in Debian's package openmpi-bin");
+    console.log("OpenMPI is not installed; install Debian's package openmpi-bin to compare with it");
   }
-  console.log('every sum was checked, also with a rank that reads slowly');
+  console.log('all sums were correct, including those with a rank that reads slowly');
 }
 
 if (process.argv[2] === 'rank') {

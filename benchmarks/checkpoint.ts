@@ -1,8 +1,7 @@
 /**
- * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: how long a checkpoint blocks training, compared with a
- * plain copy of the same bytes in memory; and how fast a checkpoint is written to HDFS, compared with `curl -T` of the same bytes to the
- * same WebHDFS. The measurements take turns within one run; the results are medians. Uses a local cluster, and starts it when it is not
- * running.
+ * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: how long a checkpoint blocks training, compared with a plain
+ * copy of the same bytes in memory; and how fast a checkpoint is written to HDFS, compared with `curl -T` of the same bytes to the same
+ * WebHDFS. The measurements alternate within one run; the results are medians. Uses a local cluster, and starts it when it is not running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
@@ -146,7 +145,7 @@ function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number
   const stepRatio = median(pauses.map(({ stepAlone, stepBeside }) => stepBeside / stepAlone));
   return [
     {
-      what: `training stands still / plain copy of the ${median(pauses.map(({ mebibytes }) => mebibytes)).toFixed(0)} MiB`,
+      what: `pause of training / plain copy of ${median(pauses.map(({ mebibytes }) => mebibytes)).toFixed(0)} MiB`,
       unit: 'ms',
       ours: median(pauses.map(({ pause }) => pause)),
       theirs: median(pauses.map(({ copy }) => copy)),
@@ -164,7 +163,7 @@ function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number
       isMet: uploadRatio >= 0.8,
     },
     {
-      what: 'checkpoint to HDFS beside training / curl -T',
+      what: 'checkpoint to HDFS during training / curl -T',
       unit: 'MiB/s',
       ours: median(pauses.map(({ mebibytes, upload }) => (mebibytes / upload) * 1000)),
       theirs: median(uploads.map(({ theirs }) => speed(theirs))),
@@ -174,7 +173,7 @@ function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number
       isMet: null,
     },
     {
-      what: 'a step while one is written / without',
+      what: 'a step during a checkpoint / without one',
       unit: 'ms',
       ours: median(pauses.map(({ stepBeside }) => stepBeside)),
       theirs: median(pauses.map(({ stepAlone }) => stepAlone)),
@@ -192,7 +191,7 @@ function report(comparisons: readonly Comparison[], rounds: number, mebibytes: n
     }
     return;
   }
-  console.log(`\ncheckpoints, medians of ${rounds} rounds in turns`);
+  console.log(`\ncheckpoints, medians of ${rounds} alternating rounds`);
   console.log(`${'ours / theirs'.padEnd(56)} ${'ours'.padStart(8)} ${'theirs'.padStart(8)} ${'ratio'.padStart(7)}   target`);
   for (const { what, unit, ours, theirs, ratio, target, isMet } of comparisons) {
     const verdict = isMet === null ? '' : `${target} ${isMet ? 'ok' : 'missed'}`;

@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: reading records from HDFS, compared with
  * reading the raw bytes of the same file with the same storage client and with curl; and parsing tf.train.Examples, compared with
- * TensorFlow's tf.data in Python, both from the same local file. The measurements take turns; the results are medians. Uses a local
- * cluster, and starts it when it is not running.
+ * TensorFlow's tf.data in Python, both from the same local file. The measurements alternate; the results are medians. Uses a local cluster,
+ * and starts it when it is not running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -143,7 +143,7 @@ async function timed(name: string, file: string, work: () => Promise<unknown>): 
 }
 
 async function readBytes(): Promise<Measurement> {
-  return await timed('bytes, by the same storage', localFile('image'), async () => {
+  return await timed('bytes, with the same storage client', localFile('image'), async () => {
     for await (const _ of await storage.open(`${remote}/image.tfrecord`)) {
       // Discards the records.
     }
@@ -152,7 +152,7 @@ async function readBytes(): Promise<Measurement> {
 
 async function readByCurl(): Promise<Measurement> {
   const url = `${cluster.nameNode}/webhdfs/v1/user/${USER}/bench-data/image.tfrecord?op=OPEN&user.name=${USER}`;
-  return await timed('bytes, by curl', localFile('image'), () => execute('curl', ['-sfL', '-o', '/dev/null', url]));
+  return await timed('bytes, with curl', localFile('image'), () => execute('curl', ['-sfL', '-o', '/dev/null', url]));
 }
 
 async function readRecords(): Promise<Measurement> {
@@ -180,7 +180,7 @@ async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
   });
 }
 
-/** With one thread, as in this library, in both orders; and with all available threads. */
+/** Measures tf.data with one thread, as this library has, in both orders of batching and parsing, and with all available threads. */
 async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
   const python = await tensorflowPython(progress);
   const script = `
@@ -224,7 +224,7 @@ for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(
 function report(type: 'read' | 'parse', kind: string, samples: readonly (readonly Measurement[])[]): void {
   const names = samples[0]?.map(({ name }) => name) ?? [];
   const speeds = names.map((_, index) => median(samples.map((sample) => sample[index]?.speed ?? 0)));
-  // Per round, because the machine's other load varies between rounds.
+  // The ratios are computed per round, because the machine's other load varies between rounds.
   const ratios = names.map((_, index) => median(samples.map((sample) => (sample[index]?.speed ?? 0) / (sample[0]?.speed ?? 1))));
   if (values.output === 'json') {
     names.forEach((name, index) => {
@@ -233,7 +233,7 @@ function report(type: 'read' | 'parse', kind: string, samples: readonly (readonl
     return;
   }
   const what = type === 'read' ? 'TFRecord file in HDFS' : `examples of a local file (${kind})`;
-  console.log(`\n${what}, ${bytes / MIB} MiB, medians of ${rounds}${' '.repeat(8)}MiB/s   to the first`);
+  console.log(`\n${what}, ${bytes / MIB} MiB, medians of ${rounds}${' '.repeat(8)}MiB/s   of first`);
   names.forEach((name, index) => {
     const aimed = type === 'read' && name.startsWith('records');
     const verdict = aimed ? ((ratios[index] as number) >= TARGET ? `  ok (>= ${TARGET})` : `  below ${TARGET}`) : '';

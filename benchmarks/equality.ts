@@ -1,6 +1,7 @@
 /**
  * `npm run equality -- [--programs 2000] [--seed 1] [--lanes 2] [--backend cpu] [--program JSON]`: runs each generated program with this
- * library and with TensorFlow.js alone. Prints each difference as its smallest program, which `--program` runs again.
+ * library and with TensorFlow.js alone. For each difference, prints the smallest program that shows it; `--program` runs that program
+ * again.
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -91,7 +92,7 @@ async function search(lane: Lane): Promise<void> {
     const minutes = (performance.now() - started) / 60_000;
     const { run, skipped, differ } = counts;
     console.log(
-      `seed ${seed}: ${run} programs (${Math.round(run / minutes)} a minute), ${skipped} of no use, ${differ} searches found a difference`,
+      `seed ${seed}: ${run} programs (${Math.round(run / minutes)} a minute), ${skipped} skipped, ${differ} searches found a difference`,
     );
   }
 }

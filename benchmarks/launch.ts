@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- launch [--rounds N] [--output json]`: how long a job of `sleep 1` takes from the command to its end on an idle local
- * cluster with everything already staged, and how much memory the ApplicationMaster and the executors hold. Medians.
+ * `npm run bench -- launch [--rounds N] [--output json]`: measures how long a job of `sleep 1` takes from the command to its end on an idle
+ * local cluster with everything already staged, and how much memory the ApplicationMaster and the executors use. The results are medians.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, with 20
- * viewers that poll through the ResourceManager's proxy as the job's page does. Measures whether the ApplicationMaster's heartbeats stay
- * on time and how much memory it holds: from outside (calls to the ResourceManager on the wire, requests to its web server) and by its
+ * viewers that poll through the ResourceManager's proxy as the job's page does. Measures whether the ApplicationMaster's heartbeats stay on
+ * time and how much memory it uses, both from outside (calls to the ResourceManager on the wire, requests to its web server) and from its
  * own report.
  */
 import { spawn } from 'node:child_process';
@@ -37,7 +37,7 @@ const POLLS = [
 const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
 const TARGETS = { latenessMs: 200, residentMiB: 200 };
 
-/** Reports progress as a training script does, and does nothing else. `read` waits without starting a process. */
+/** A program that reports progress as a training script does, and does nothing else. `read` waits without starting a process. */
 const PROGRAM = [
   'F=$(sed -n \'s/.*"reportFile":"\\([^"]*\\)".*/\\1/p\' "$TONY_TASK_FILE")',
   'exec 9<> <(:)',
@@ -49,7 +49,7 @@ async function main(): Promise<void> {
   const progress = (line: string): void => void process.stderr.write(`${line}\n`);
   const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
   if ((await cluster.stoppedDaemons()).length < 5) {
-    throw new Error('this needs a cluster of its own: npm run cluster -- down');
+    throw new Error('this benchmark starts its own cluster; stop the running one with npm run cluster -- down');
   }
   const folder = await mkdtemp(path.join(ROOT, '.cache', 'pages-'));
   const observer = new Observer();
@@ -83,7 +83,7 @@ async function main(): Promise<void> {
     }
     void keepWriting(storage, summaries, viewing.signal);
     await wait(15_000);
-    progress(`${viewers} viewers look for ${seconds} s`);
+    progress(`${viewers} viewers poll for ${seconds} s`);
     seen.forget();
     observer.order({ type: 'forget' });
     const resident: number[] = [];
@@ -179,7 +179,7 @@ class Observer {
     this.order({ type: 'record', host, port });
     const [answer] = (await once(this.#worker, 'message')) as [Answer];
     if (answer.type !== 'recording') {
-      throw new Error('the observer does not record');
+      throw new Error('the observer did not start to record');
     }
     return answer.port;
   }
@@ -188,7 +188,7 @@ class Observer {
     this.order({ type: 'report' });
     const [answer] = (await once(this.#worker, 'message')) as [Answer];
     if (answer.type !== 'seen') {
-      throw new Error('the observer has seen nothing');
+      throw new Error('the observer recorded nothing');
     }
     return answer;
   }
@@ -277,7 +277,7 @@ async function leadThrough(cluster: Cluster, port: number, folder: string): Prom
   const text = await readFile(file, 'utf8');
   const property = /(<name>yarn\.resourcemanager\.scheduler\.address<\/name><value>)[^<]*/;
   if (!property.test(text)) {
-    throw new Error('the cluster does not say where its scheduler is');
+    throw new Error('the configuration of the cluster has no scheduler address');
   }
   await writeFile(file, text.replace(property, `$1localhost:${port}`));
   return { ...cluster.environment(), HADOOP_CONF_DIR: configuration };
@@ -367,14 +367,14 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
     ['tasks / viewers / seconds', `${result.tasks} / ${result.viewers} / ${result.seconds}`, ''],
     ['all tasks running after, s', result.launchS, ''],
     ['load average of the machine', result.load, ''],
-    ['timers of an idle process beside it late by, p99 ms', result.machineLatenessP99Ms, ''],
-    ['calls to the ResourceManager late by, p99 ms (wire)', result.beatLatenessP99Ms, late],
-    [`  the latest of ${result.beats}`, result.beatLatenessMaxMs, ''],
-    ['answers of its web server, p99 ms (outside)', result.answerP99Ms, late],
-    ['  median, most, none within 5 s', `${result.answerMedianMs}, ${result.answerMaxMs}, ${result.lostAnswers}`, ''],
-    ['its timers late by, p99 ms (as it says)', result.ownLatenessP99Ms, late],
-    ['executors unheard beyond their interval, p99 ms', result.executorSilenceP99Ms, late],
-    ['viewers: answers through the proxy, median ms', result.viewerMedianMs, ''],
+    ['timer delay of an idle process, p99 ms', result.machineLatenessP99Ms, ''],
+    ['delay of calls to the ResourceManager, p99 ms (wire)', result.beatLatenessP99Ms, late],
+    [`  maximum of ${result.beats}`, result.beatLatenessMaxMs, ''],
+    ['response time of its web server, p99 ms (outside)', result.answerP99Ms, late],
+    ['  median, maximum, number above 5 s', `${result.answerMedianMs}, ${result.answerMaxMs}, ${result.lostAnswers}`, ''],
+    ['its timer delay, p99 ms (own report)', result.ownLatenessP99Ms, late],
+    ['delay of executor heartbeats, p99 ms', result.executorSilenceP99Ms, late],
+    ['viewers: response time through the proxy, median ms', result.viewerMedianMs, ''],
     [`  p99 ms of ${result.viewerAnswers}, ${result.viewerFailures} failed`, result.viewerP99Ms, ''],
     ['ApplicationMaster resident, MiB', result.residentMiB, `< ${TARGETS.residentMiB}`],
     ['  peak since its start, MiB', result.residentPeakMiB, ''],
@@ -385,7 +385,7 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
   }
 }
 
-// At the end of the file, because classes are defined only from their line on.
+// This call is at the end of the file, because a class can be used only after its definition.
 if (isMainThread) {
   await main();
 } else {

@@ -1,9 +1,9 @@
 /**
- * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: examples per second and process, for
- * the same networks on the same data (adam, batches of 64) with one thread each. Compares `fit` with native kernels, `fit` with
- * TensorFlow.js's own kernels, a loop without `fit`, and TensorFlow; each with one process, with two that exchange gradients, and with
- * two that do not. The variants take turns within one run. Ratios compare adjacent measurements of a round, as medians over the rounds,
- * by wall-clock time and by CPU time. A busy machine affects CPU time less, but it favours a process that waits for another one.
+ * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: examples per second and process, for the
+ * same networks on the same data (adam, batches of 64) with one thread each. Compares `fit` with native kernels, `fit` with TensorFlow.js's
+ * own kernels, a loop without `fit`, and TensorFlow; each with one process, with two that exchange gradients, and with two that do not. The
+ * variants alternate within one run. Each ratio compares adjacent measurements of one round, by wall-clock time and by CPU time; the
+ * results are medians over the rounds. A busy machine affects CPU time less, but CPU time favours a process that waits for another one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -25,7 +25,7 @@ const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
 const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {
-  /** The rate of its slowest process. */
+  /** Returns the rate of the slowest process. */
   run(steps: number): Promise<Rate>;
   close(): Promise<void>;
 }
@@ -43,11 +43,11 @@ const RATIOS: readonly {
   readonly what: string;
   readonly target: Partial<Record<ModelKind, number>>;
 }[] = [
-  { ours: 'fit', theirs: 'own', what: 'fit with native kernels : with those of TensorFlow.js', target: {} },
+  { ours: 'fit', theirs: 'own', what: 'fit with native kernels : fit with TensorFlow.js kernels', target: {} },
   { ours: 'fit', theirs: 'loop', what: 'fit, 1 worker : the same loop without fit', target: { mlp: 0.97, cnn: 0.97 } },
   { ours: 'fit', theirs: 'tensorflow', what: 'fit, 1 worker : model.fit of TensorFlow', target: { mlp: 0.8, cnn: 0.9 } },
   { ours: 'fit2', theirs: 'mirrored2', what: 'fit, 2 workers : MultiWorkerMirroredStrategy', target: { mlp: 1.3, cnn: 1.1 } },
-  { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 TensorFlows that exchange nothing', target: { mlp: 0.55, cnn: 0.75 } },
+  { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 independent TensorFlow processes', target: { mlp: 0.55, cnn: 0.75 } },
 ];
 
 /** A process that answers each input line with an output line. */
@@ -86,7 +86,7 @@ class Worker {
       }
     });
     if (line === null) {
-      throw new Error(`a process has ended:\n${this.#errors}`);
+      throw new Error(`a training process has ended:\n${this.#errors}`);
     }
     return line;
   }
@@ -231,7 +231,7 @@ function print(kind: ModelKind, rates: Rates, output: string): void {
   for (const { what, ratio, processorRatio, target } of rows) {
     const verdict = target === null ? '' : ratio >= target ? `  ok (>= ${target})` : `  below ${target}`;
     process.stdout.write(
-      `  ${what.padEnd(62)}${ratio.toFixed(2).padStart(6)}${processorRatio.toFixed(2).padStart(8)} of the processor${verdict}\n`,
+      `  ${what.padEnd(62)}${ratio.toFixed(2).padStart(6)}${processorRatio.toFixed(2).padStart(8)} by CPU time${verdict}\n`,
     );
   }
 }
@@ -246,7 +246,7 @@ async function main(): Promise<void> {
     },
   });
   for (const kind of KINDS.filter((each) => values.models.split(',').includes(each))) {
-    // Kept, because it is the same in each run.
+    // The folder is kept, because its data is the same in each run.
     const folder = path.resolve('.cache', 'benchmarks', 'training-data', kind);
     await mkdir(folder, { recursive: true });
     print(kind, await measure(kind, Math.max(1, Number(values.rounds)), !values['without-tensorflow'], folder), values.output);

@@ -1,4 +1,4 @@
-/** The library `tony-ts`: defines, submits, follows and ends jobs from a program. The command line uses only these functions. */
+/** The library `tony-ts`: functions to define, submit, follow and kill jobs from a program. The command line uses only these functions. */
 
 export { describeEntry, describeFailure } from '../conf/event-text.ts';
 export type { ExplainedKey } from '../conf/explain-key.ts';
@@ -57,7 +57,7 @@ export { LocalLister, type LocalListOptions, listLocalJobs } from './listing/loc
 export type { Headroom, JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './plan/job-plan.ts';
 export type { SubmitRequest } from './plan/submit-request.ts';
 export { type EmitOptions, type EmittedScheduler, emitCapacityScheduler } from './quotas/capacity-scheduler/emit-capacity-scheduler.ts';
-export type { QuotaSum, QuotaSums, UntoldJob, WaitingJob } from './quotas/quota-sums.ts';
+export type { QuotaSum, QuotaSums, UndeclaredUse, WaitingJob } from './quotas/quota-sums.ts';
 export { type QuotaUsage, type QuotaUsageOptions, quotaUsage } from './quotas/quota-usage.ts';
 export { findPlace } from './records/find-place.ts';
 export type { HistoryStore } from './records/history-store.ts';

@@ -28,7 +28,7 @@ import { importTony } from './tony-import/import-tony.ts';
 const job = parseJob('name: a\nroles: {worker: {command: "true"}}', { file: 'job.yaml', folder: '/nowhere' });
 const connection = new LocalJob('local_1_0001', '/nowhere');
 const store = new LocalHistory('/nowhere', 'alice');
-/** As JavaScript programs hand them over, which no compiler checks. */
+/** Options of a JavaScript program, which no compiler checks. */
 const wrong = (options: object) => options as never;
 
 test.each<[string, () => unknown]>([
@@ -41,7 +41,7 @@ test.each<[string, () => unknown]>([
   ['start has no option slot; did you mean slots?', () => start(wrong({ slot: 2 }), async () => 1)],
   ['listJobs has no option user_; did you mean user?', () => listJobs(wrong({ user_: 'bob' }))],
   ['openLister has no option stagign; did you mean staging?', () => openLister(wrong({ stagign: 'x' }))],
-  ['listJobs accepts either local or user: local jobs are always your own.', () => listJobs({ local: true, user: null })],
+  ['listJobs accepts either local or user, because local jobs are always your own.', () => listJobs({ local: true, user: null })],
   ['listLocalJobs has no option localroot; did you mean localRoot?', () => listLocalJobs(wrong({ localroot: 'x' }))],
   ['openFeed has no option producre; did you mean producer?', () => openFeed('local_1_0001', 'f', wrong({ producre: 'x' }))],
   ['attachJob has no option nonsense.', () => attachJob('local_1_0001', wrong({ nonsense: 1 }))],

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { fileBeside, isTooWide } from './default-source.ts';
+import { fileBeside, isTooBroad } from './default-source.ts';
 
 const FILES = new Set(['train.ts', 'src/main.py', 'run', 'conf.yaml', 'sleep', '5', 'my file.ts']);
 const beside = (command: string) => fileBeside(command, (path) => FILES.has(path));
@@ -33,25 +33,25 @@ test.each([
   expect(beside(command)).toBeUndefined();
 });
 
-test('a home folder and its parent folders are too wide as a default source', () => {
-  expect(['/home/alice', '/home', '/'].map((folder) => isTooWide(folder, '/home/alice'))).toEqual([true, true, true]);
-  expect(['/home/alice/job', '/home/bob', '/srv/jobs'].map((folder) => isTooWide(folder, '/home/alice'))).toEqual([false, false, false]);
+test('a home folder and its parent folders are too broad to be the default source', () => {
+  expect(['/home/alice', '/home', '/'].map((folder) => isTooBroad(folder, '/home/alice'))).toEqual([true, true, true]);
+  expect(['/home/alice/job', '/home/bob', '/srv/jobs'].map((folder) => isTooBroad(folder, '/home/alice'))).toEqual([false, false, false]);
 });
 
-test('a home folder is too wide also when reached through a link', () => {
+test('a home folder is too broad even if the path leads through a link', () => {
   const root = mkdtempSync(join(tmpdir(), 'tony-ts-home-'));
   onTestFinished(() => rmSync(root, { recursive: true }));
   mkdirSync(join(root, 'disk', 'alice', 'job'), { recursive: true });
   symlinkSync('disk', join(root, 'home'));
-  const wide = (folder: string, home: string): boolean => isTooWide(join(root, folder), join(root, home));
+  const wide = (folder: string, home: string): boolean => isTooBroad(join(root, folder), join(root, home));
   expect([wide('disk/alice', 'home/alice'), wide('disk', 'home/alice'), wide('home/alice', 'disk/alice')]).toEqual([true, true, true]);
   expect(wide('disk/alice/job', 'home/alice')).toBe(false);
 });
 
-test('a shared folder such as /tmp is too wide', () => {
+test('a shared folder such as /tmp is too broad', () => {
   const shared = mkdtempSync(join(tmpdir(), 'shared-'));
   onTestFinished(() => rmSync(shared, { recursive: true, force: true }));
-  expect(isTooWide(shared, '/home/alice')).toBe(false);
+  expect(isTooBroad(shared, '/home/alice')).toBe(false);
   chmodSync(shared, 0o1777);
-  expect(isTooWide(shared, '/home/alice')).toBe(true);
+  expect(isTooBroad(shared, '/home/alice')).toBe(true);
 });

@@ -48,11 +48,11 @@ export function isFileIn(folder: string): (path: string) => boolean {
  * True for a folder that must not become the source only because a command names a file in it: the user's home or one of its ancestors
  * (symbolic links are resolved), and shared folders such as /tmp.
  */
-export function isTooWide(folder: string, home: string = homedir()): boolean {
+export function isTooBroad(folder: string, home: string = homedir()): boolean {
   return contains(folder, home) || contains(withoutLinks(folder), withoutLinks(home)) || isShared(folder);
 }
 
-/** Everybody may write, and only owners may remove: the mode of shared folders. */
+/** The mode of shared folders: all users may create files, but only the owner of a file may remove it (o+w and the sticky bit). */
 const SHARED_MODE = 0o1002;
 
 function isShared(folder: string): boolean {

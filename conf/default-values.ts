@@ -33,7 +33,7 @@ function rolesWithDefaults(said: Mapping, defaults: Mapping, jobEnvironment: unk
         return [name, role];
       }
       const { env, ...rest } = defaultsOfRole(defaults, name);
-      // A variable of a role overrides the job's variable of the same name, so a default must not introduce it.
+      // A variable of a role overrides the job's variable of the same name. A default for the role must not do this.
       const unsaid = Object.entries(isMapping(env) ? env : {}).filter(([variable]) => !Object.hasOwn(saidOfAll, variable));
       return [name, filledUp(role, unsaid.length === 0 ? rest : { ...rest, env: Object.fromEntries(unsaid) })];
     }),

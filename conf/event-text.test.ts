@@ -20,10 +20,10 @@ const failures: readonly (readonly [FailureCause, string])[] = [
   ],
   [{ ...container, end: 'node-lost' }, 'its node on n1:1 was lost'],
   [{ kind: 'launch', reason: 'no disk' }, 'its container on n1:1 could not be started: no disk'],
-  [{ kind: 'silent', ms: 4_200 }, 'its executor on n1:1 was not heard of for 4.2 s'],
+  [{ kind: 'silent', ms: 4_200 }, 'its executor on n1:1 sent no heartbeat for 4.2 s'],
   [{ kind: 'unanswered', order: 'start', ms: 30_400 }, 'its executor on n1:1 did not answer the order to start its program for 30 s'],
   [{ kind: 'blamed', by: 'worker:0' }, 'its program on n1:1 no longer answers its peers (reported by worker:0)'],
-  [{ kind: 'impossible', reason: 'no node is so large' }, 'no node is so large'],
+  [{ kind: 'impossible', reason: 'no node is large enough' }, 'no node is large enough'],
 ];
 
 test.each(failures)('describeFailure gives the expected sentence for the stored cause %j', (cause, sentence) => {
@@ -37,7 +37,7 @@ test('describeEntry includes the facts of an event', () => {
   expect(describeEntry({ ...entry, failure })).toBe('its program exited with code 3\nLast lines of its stderr:\nError: x\n    at y');
   expect(describeEntry({ ...entry, failure: taskFailure({ cost: 'victim' }) })).toMatch(/^\(not counted: it lost its peers\) its program/);
   const corrected = { ...entry, event: 'failure-corrected', failure: taskFailure({ cost: 'free' }) };
-  expect(describeEntry(corrected)).toMatch(/^\(not counted after all\) its program/);
+  expect(describeEntry(corrected)).toMatch(/^\(no longer counted\) its program/);
   expect(describeEntry({ at: 0, event: 'program-ended', exit: { code: 0, signal: null } })).toBe('exited with code 0');
   expect(describeEntry({ at: 0, event: 'job-finished', result: 'SUCCEEDED' })).toBe('SUCCEEDED');
   expect(describeEntry({ at: 0, event: 'job-finished', result: 'FAILED', detail: 'no' })).toBe('FAILED: no');

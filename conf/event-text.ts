@@ -13,7 +13,7 @@ function meaningOf(code: number): string {
     case 126:
       return ' (a file of its command cannot be executed: check its mode, or name the interpreter in `command`)';
     case 127:
-      return ' (command not found: check the spelling in `command`, that the source has the file, and that the node or the runtime has the program)';
+      return ' (command not found: check the spelling in `command`, that the source contains the file, and that the program is installed on the node or in the runtime)';
     default:
       return '';
   }
@@ -30,19 +30,19 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
     case 'launch':
       return `its container${where} could not be started: ${cause.reason}`;
     case 'silent':
-      return `its executor${where} was not heard of for ${time(cause.ms)}`;
+      return `its executor${where} sent no heartbeat for ${time(cause.ms)}`;
     case 'stopped':
       return `its program${where} was stopped by a signal for ${time(cause.ms)}`;
     case 'unanswered':
       return `its executor${where} did not answer the order to ${cause.order} its program for ${time(cause.ms)}`;
     case 'inconsistent':
-      return `its executor${where} no longer has the program that it was told to run`;
+      return `its executor${where} has lost track of its program`;
     case 'blamed':
       return `its program${where} no longer answers its peers (reported by ${cause.by})`;
     case 'unheard':
       return `its executor${where} did not report within ${time(cause.ms)} of being started`;
     case 'gone':
-      return `its container${where} ended while no ApplicationMaster was there to see it`;
+      return `its container${where} ended while no ApplicationMaster was running`;
     case 'impossible':
       return cause.reason;
   }
@@ -59,7 +59,7 @@ function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, 
     case 'released':
       return `its container${where} was stopped from outside${why}`;
     case 'expired':
-      return `its container${where} was taken back because it was not started in time${why}`;
+      return `its container${where} was reclaimed by YARN because it was not started in time${why}`;
     case 'preempted':
       return `its container${where} was preempted for another application`;
     case 'node-lost':
@@ -82,7 +82,7 @@ export function describeStderr({ lines }: TaskFailure): string {
 
 const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
   charged: '',
-  free: '(not counted: the cluster) ',
+  free: '(not counted: caused by the cluster) ',
   victim: '(not counted: it lost its peers) ',
 };
 
@@ -94,7 +94,7 @@ export function subjectOf({ role = '', index }: HistoryEntry): string {
 /** The text of an event; further lines, if any, are the last lines of a program's stderr. */
 export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
   if (failure !== undefined) {
-    const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(not counted after all) ' : UNCOUNTED[failure.cost];
+    const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(no longer counted) ' : UNCOUNTED[failure.cost];
     return `${uncounted}${describeFailure(failure, role)}${describeStderr(failure)}`;
   }
   if (exit !== undefined) {

@@ -3,7 +3,7 @@ import { explainKey } from './explain-key.ts';
 import { jobJsonSchema } from './job-schema.ts';
 import { siteJsonSchema } from './site.ts';
 
-test("explains a key by its path, whatever the role's name", () => {
+test('explains a key by its path, for any role name', () => {
   expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({
     description: expect.stringContaining('Maximum number of restarts of each task'),
     value: 'a whole number from 0 to 10000',

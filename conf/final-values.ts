@@ -15,7 +15,7 @@ export interface FinalValue {
 
 type Path = readonly string[];
 
-/** Paths in the Job that differ from those in job.yaml. */
+/** Paths within `Job`, for the keys whose path in job.yaml is different. */
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],

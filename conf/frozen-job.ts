@@ -53,7 +53,7 @@ export function parseFrozenJob(text: string): FrozenJob {
     return parsed.data;
   }
   const mistakes = describeMistakes(parsed.error, 'job.json');
-  throw new TonyError('JOB_INVALID', `job.json is not what this version of tony-ts writes: ${mistakes}.`, {
+  throw new TonyError('JOB_INVALID', `job.json is not valid for this version of tony-ts: ${mistakes}.`, {
     hint: 'Submit the job with the version of tony-ts that built the bundles.',
   });
 }

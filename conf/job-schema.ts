@@ -33,14 +33,12 @@ import { count, duration, memory, text } from './values/value-schemas.ts';
 const environmentValue = z
   .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
   .transform((value) => String(value));
-const environment = z.record(variableName, environmentValue);
+const environment = z.record(variableName, environmentValue.describe('Value of the variable.'));
 
-const acl = z
-  .strictObject({
-    users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
-    groups: z.array(text()).describe('Names of groups.').default([]),
-  })
-  .describe('Users and groups; the user "*" stands for every user.');
+const acl = z.strictObject({
+  users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
+  groups: z.array(text()).describe('Names of groups.').default([]),
+});
 
 /** `mem: 4g` is a misspelled `memory`, not a resource type `mem`. */
 const otherResource = count(0, undefined, ({ path }) => {
@@ -64,8 +62,8 @@ export const roleSchema = z.strictObject({
       [
         taskCount(),
         z.strictObject({
-          min: taskCount().describe('Number of tasks with which the job starts; it waits while it has fewer.'),
-          max: taskCount().describe('Number of tasks to which the job grows when the cluster has room.'),
+          min: taskCount().describe('Minimum number of tasks; the job waits while it has fewer.'),
+          max: taskCount().describe('Maximum number of tasks; the job grows towards it while the cluster has room.'),
         }),
       ],
       { error: 'expected a number, or {min, max}' },
@@ -84,9 +82,13 @@ export const roleSchema = z.strictObject({
         .describe('Maximum number of restarts of each task, not counting failures of the cluster.')
         .default(3),
     })
+    .describe('Restarts of failed tasks of this role.')
     .prefault({}),
-  sidecar: z.boolean().describe('The job neither waits for its tasks nor fails with them; a failure is only recorded.').default(false),
-  untracked: z.boolean().describe('The job does not wait for its tasks, but fails with them (parameter servers).').default(false),
+  sidecar: z.boolean().describe('The job neither waits for the tasks of this role nor fails with them.').default(false),
+  untracked: z
+    .boolean()
+    .describe('The job does not wait for the tasks of this role, but fails when one of them fails (parameter servers).')
+    .default(false),
   chief: z
     .boolean()
     .describe('Task 0 of this role is the chief. By default, it is task 0 of the role chief, else of worker, else of the first role.')
@@ -94,7 +96,7 @@ export const roleSchema = z.strictObject({
   ranked: z
     .boolean()
     .describe(
-      'Its tasks have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. The default is true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
+      'The tasks of this role have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. The default is true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
     )
     .optional(),
 });
@@ -110,11 +112,11 @@ const strategy = z
     [
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
-        type: z.literal('all-reduce'),
-        wire: wire.describe('Type of the numbers on the network; they are summed as float32.').default('float32'),
+        type: z.literal('all-reduce').describe('Name of the strategy.'),
+        wire: wire.describe('Type of the gradients on the network; workers sum them as float32.').default('float32'),
       }),
       z.strictObject({
-        type: z.literal('parameter-server'),
+        type: z.literal('parameter-server').describe('Name of the strategy.'),
         staleness: stepsOfStaleness()
           .describe('Maximum number of steps that a worker may be ahead of the slowest worker; unlimited by default.')
           .optional(),
@@ -147,7 +149,7 @@ export const jobSchema = z.strictObject({
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded, and so are files with names of secrets (.env, .npmrc, *.pem, id_rsa ...) unless a line such as !.env includes them.',
+      'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded. Files whose names indicate secrets (.env, .npmrc, *.pem, id_rsa ...) are also excluded, unless .tonyignore includes them with a line such as !.env.',
     )
     .optional(),
   framework: framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
@@ -158,11 +160,13 @@ export const jobSchema = z.strictObject({
     .default('default'),
   command: text().describe('Command of every role that does not set its own.').optional(),
   data: z
-    .record(dataName, text())
+    .record(dataName, text().describe('Path, relative to this file, or URI of the folder.'))
     .describe('Input folders by name: local paths are uploaded to the cluster, hdfs:// URIs are read in place.')
     .default({}),
   env: environment.describe("Environment variables of every role's programs.").default({}),
-  roles: z.record(roleName, roleSchema).describe('Roles by name; earlier roles receive their containers first.'),
+  roles: z
+    .record(roleName, roleSchema.describe('One role: tasks with the same command and the same resources.'))
+    .describe('Roles by name; earlier roles receive their containers first.'),
   success: success
     .describe(
       "all: every tracked task must succeed. chief: the chief's result decides, and the job continues without a task that has used up its restarts.",
@@ -170,14 +174,19 @@ export const jobSchema = z.strictObject({
     .default('all'),
   gang: z
     .strictObject({
-      timeout: duration('How long the job waits until it holds all containers of the gang at once.', GANG_TIMEOUT).default(300_000),
+      timeout: duration(
+        'How long the job waits for all containers of the gang. It then returns them, pauses and requests all of them again.',
+        GANG_TIMEOUT,
+      ).default(300_000),
     })
+    .describe('Formation of the gang.')
     .prefault({}),
   heartbeat: z
     .strictObject({
       interval: duration('Interval at which executors send heartbeats.', HEARTBEAT_INTERVAL).default(1000),
       missed: missedHeartbeats().describe('Number of missed heartbeats after which a task counts as lost.').default(10),
     })
+    .describe('Heartbeats between executors and the ApplicationMaster.')
     .prefault({}),
   checkpoint: z
     .strictObject({
@@ -187,6 +196,7 @@ export const jobSchema = z.strictObject({
       every: checkpointEvery().describe('Steps between checkpoints.').default(100),
       keep: checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
     })
+    .describe('Checkpoints of the training.')
     .prefault({}),
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
@@ -197,13 +207,20 @@ export const jobSchema = z.strictObject({
     .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
     .default({ type: 'all-reduce', wire: 'float32' }),
   timeout: duration('Time after which the whole job ends as FAILED.', JOB_TIMEOUT).optional(),
-  acls: z.strictObject({ view: acl.prefault({}), modify: acl.prefault({}) }).prefault({}),
+  acls: z
+    .strictObject({
+      view: acl.describe('Users and groups that may view the job.').prefault({}),
+      modify: acl.describe('Users and groups that may kill the job.').prefault({}),
+    })
+    .describe('Access to the job; it takes effect if the cluster checks ACLs.')
+    .prefault({}),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),
       vcores: masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
     })
+    .describe('The container of the ApplicationMaster.')
     .prefault({}),
   tags: z
     .array(tag)

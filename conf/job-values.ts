@@ -4,7 +4,7 @@ import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
 
-/* Rules for values that job.yaml and a resolved job (job.json, or a Job object) share; each rule is defined once, here. */
+/* Rules for values that job.yaml and a resolved job (job.json, or a Job object) share; each rule is defined once, in this file. */
 
 export const jobName = text()
   .max(200)

@@ -148,12 +148,12 @@ export interface FrozenJob {
   readonly history: string;
   /** The history folder's group may read the history. */
   readonly historyShared: boolean;
-  /** The URL of the job's pages after its end; null when no history server serves them. */
+  /** The URL of the job's pages after the job ends; null when no history server serves them. */
   readonly historyUrl: string | null;
   /** URIs, resolved from the job and the application id. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
-  /** The job's folder for its results, which remains after the end. */
+  /** The job's folder for its results; it remains after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   /** The resources of every executor's container. */

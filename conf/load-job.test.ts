@@ -236,7 +236,7 @@ gang: {timeout: 20m}
     [
       'two chiefs',
       'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
-      /only one role can be the chief, and `b` is the chief already/,
+      /only one role can be the chief, and `b` is already the chief/,
     ],
     ['a chief that is a sidecar', 'name: a\ncommand: x\nroles: {b: {chief: true, sidecar: true}, c: {}}', /the chief must be tracked/],
     [
@@ -290,7 +290,7 @@ gang: {timeout: 20m}
     [
       'two roles that may grow',
       'name: a\ncommand: x\nroles: {b: {instances: {min: 1, max: 2}}, c: {instances: {min: 1, max: 2}}}',
-      /roles\.c\.instances: only one role can grow and shrink, and `b` does so already/,
+      /roles\.c\.instances: only one role can grow and shrink, and `b` already does/,
     ],
     [
       'an invalid name of an environment variable',

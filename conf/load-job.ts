@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, resolve } from 'node:path';
 import { type Document, isMap, parse } from 'yaml';
 import { checkOptions, type OptionNames } from '../platform/check-options.ts';
 import { fileErrorOf, messageOf, TonyError } from '../platform/errors.ts';
-import { fileBeside, isFileIn, isTooWide } from './default-source.ts';
+import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import type { Job, Role } from './job.ts';
@@ -19,7 +19,7 @@ import { type Problem, YamlFile } from './yaml-file.ts';
 export interface LoadOptions {
   /** Overrides in the form of `--set`: `roles.worker.instances=4`. The value is YAML; a dot within a key is written `\.`. */
   readonly set?: readonly string[];
-  /** The cluster admin's site file: its defaults fill gaps, and its final values override the job. null for jobs on the local machine. */
+  /** The cluster's site file: its defaults apply to keys that the job omits, and its final values override the job. null for local jobs. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
   /** Called for each value of the job that a final value overrides: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
   readonly onOverridden?: (line: string) => void;
@@ -178,7 +178,7 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-/** URIs that no storage of tony-ts supports. */
+/** Problems of URIs whose storage tony-ts does not support. */
 function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   const places: (readonly [Problem['path'], string | undefined])[] = [
     [['checkpoint', 'dir'], checkpoint.dir],
@@ -192,7 +192,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
     return [
       {
         path,
-        message: `${place.slice(0, place.indexOf(':'))} is no storage that tony-ts reads or writes: write an hdfs:// or file:// URI, or a path`,
+        message: `tony-ts does not support ${place.slice(0, place.indexOf(':'))} storage: write an hdfs:// or file:// URI, or a path`,
       },
     ];
   });
@@ -243,9 +243,9 @@ function meaningProblems(file: JobFile): Problem[] {
   }
   const chiefs = names.filter((name) => file.roles[name]?.chief === true);
   for (const name of chiefs.slice(1)) {
-    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is the chief already` });
+    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
   }
-  // all-reduce drops a role `ps`, so only the roles that remain count. strategyProblems reports a job without any.
+  // `all-reduce` drops a role `ps`, so only the remaining roles count. `strategyProblems` reports a job in which none remains.
   const remaining = Object.entries(complete.roles);
   if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({
@@ -268,7 +268,7 @@ function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = 
 
 function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Problem[] {
   const named = namedFile(file, isFile);
-  if (named === undefined || !isTooWide(folder)) {
+  if (named === undefined || !isTooBroad(folder)) {
     return [];
   }
   const message = `a command names ${named}, which is in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;

@@ -11,7 +11,7 @@ test('a text names the program, its lost node and its remaining time', () => {
     'worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
   ]);
   expect(texts([{ attached: true }])).toEqual([
-    'worker:1 may still run on node2:8041: YARN has given up the container on it; its executor was told to stop.',
+    'worker:1 may still run on node2:8041: YARN has given up the container on it; its executor was ordered to stop.',
   ]);
   expect(texts([{ index: null }])[0]).toMatch(/^a task of role worker may still run on node2:8041 /);
 });
@@ -24,7 +24,7 @@ test('there is one sentence per node, with the longest time and at most five nam
   ]);
   const many = Array.from({ length: 12 }, (_, index) => ({ index, attached: true }));
   expect(texts(many)).toEqual([
-    'worker:0, worker:1, worker:2, worker:3, worker:4 and 7 more may still run on node2:8041: YARN has given up the containers on it; their executors were told to stop.',
+    'worker:0, worker:1, worker:2, worker:3, worker:4 and 7 more may still run on node2:8041: YARN has given up the containers on it; their executors were ordered to stop.',
   ]);
 });
 

@@ -6,7 +6,7 @@ const MOST_NAMED = 5;
 
 /**
  * Describes the programs that may still run although YARN has given up their containers, in one sentence per node. `now` (ms since the
- * epoch) matters for a finished job, whose last status gives the remaining time at its end.
+ * epoch) matters only for a finished job: its last status gives the time that remained when the job ended.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,
@@ -36,7 +36,7 @@ function sentenceOf(group: readonly OrphanedContainer[], passed: number): string
   const subject = `${listOf(group.map(nameOf))} may still run on ${node}`;
   const givenUp = `YARN has given up the ${containers} on it`;
   return attached
-    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'was' : 'were'} told to stop.`
+    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'was' : 'were'} ordered to stop.`
     : `${subject} for up to ${formatDuration(1000 * Math.ceil(longest / 1000))}: ${givenUp}, and ${executors} ${group.length === 1 ? 'is' : 'are'} not reachable.`;
 }
 

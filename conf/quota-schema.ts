@@ -51,7 +51,7 @@ export const quotaSchema = z
   .strictObject({
     over: z
       .enum(['wait', 'fail'])
-      .describe('What happens to a job when too little of a total is left: it waits for other jobs to end, or fails immediately.')
+      .describe('What happens to a job that would exceed a total: it waits for other jobs to end, or fails immediately.')
       .default('wait'),
     roles: z.record(roleName, roleLimits).describe('Limits of roles by name; "*" stands for every role that is not listed.').default({}),
     users: z

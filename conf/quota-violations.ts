@@ -21,7 +21,7 @@ export interface Violation {
   /** Path of the limit, e.g. `quotas.roles.worker.task.gpus`. */
   readonly path: string;
   readonly message: string;
-  /** The suggested change in job.yaml. */
+  /** The change in job.yaml that fits the limit. */
   readonly fits: string;
 }
 
@@ -37,7 +37,7 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
       ...roles.flatMap((role) => overTask(rule, role)),
       ...(rule.role === null ? overMaster(rule, demand.master) : []),
       ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
-      // A job that exceeds the total alone would wait forever.
+      // A job that exceeds the total on its own would wait forever.
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });
@@ -91,8 +91,8 @@ function overInstances({ path, limits }: Rule, asked: number, whose: string): Vi
   return [
     {
       path: `${path}.instances`,
-      message: `${whose} requests ${asked} tasks; ${instances} are allowed`,
-      fits: `instances: ${instances} in all`,
+      message: `${whose} requests ${asked} tasks, but the limit is ${instances}`,
+      fits: `instances: ${instances} in total`,
     },
   ];
 }
@@ -107,7 +107,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
     return [
       {
         path: `${path}.task.${resource}`,
-        message: `each task of role ${role.name} requests ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
+        message: `each task of role ${role.name} requests ${describeAmount(resource, amount)}, but the limit is ${describeAmount(resource, limit)}`,
         fits: `roles.${role.name}.resources.${resource}: ${written(resource, limit)}`,
       },
     ];
@@ -125,7 +125,7 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
     return [
       {
         path: `${path}.task.${resource}`,
-        message: `the ApplicationMaster requests ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
+        message: `the ApplicationMaster requests ${describeAmount(resource, amount)}, but the limit is ${describeAmount(resource, limit)}`,
         fits: `master.${resource}: ${written(resource, Math.max(limit, usual))}`,
       },
     ];
@@ -139,11 +139,11 @@ function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, 
       return [];
     }
     const withMaster = role === null && Object.hasOwn(DEFAULT_MASTER, resource) ? ', including its ApplicationMaster' : '';
-    const together = key === 'total' ? ' for all running jobs together' : '';
+    const limited = key === 'total' ? 'the limit for all running jobs together' : 'the limit';
     return [
       {
         path: `${path}.${key}.${resource}`,
-        message: `${whose} requests ${describeAmount(resource, amount)} in all${withMaster}; ${describeAmount(resource, limit)} is allowed${together}`,
+        message: `${whose} requests ${describeAmount(resource, amount)} in total${withMaster}, but ${limited} is ${describeAmount(resource, limit)}`,
         fits: `instances times ${resource}${withMaster === '' ? '' : `, and master.${resource},`} of at most ${describeAmount(resource, limit)}`,
       },
     ];
@@ -156,7 +156,7 @@ function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
   if (timeout !== undefined && job.timeoutMs !== null && job.timeoutMs > timeout) {
     found.push({
       path: `${path}.timeout`,
-      message: `the job's timeout is ${formatDuration(job.timeoutMs)}; ${formatDuration(timeout)} is allowed`,
+      message: `the job's timeout is ${formatDuration(job.timeoutMs)}, but the limit is ${formatDuration(timeout)}`,
       fits: `timeout: ${Math.floor(timeout / 1000)}s`,
     });
   }

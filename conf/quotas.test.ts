@@ -37,14 +37,14 @@ users:
   const asked = job(`timeout: 2h
 roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}`);
   expect(told(limits, asked)).toEqual([
-    'quotas.roles.worker.instances: role worker requests 4 tasks; 3 are allowed -> instances: 3 in all',
-    'quotas.roles.worker.task.memory: each task of role worker requests 4 GiB of memory; 2 GiB of memory is allowed -> roles.worker.resources.memory: 2048m',
-    'quotas.roles.worker.task.gpus: each task of role worker requests 2 gpus; 1 gpus is allowed -> roles.worker.resources.gpus: 1',
-    'quotas.roles.worker.job.gpus: role worker requests 8 gpus in all; 6 gpus is allowed -> instances times gpus of at most 6 gpus',
-    'quotas.roles.worker.total.gpus: role worker requests 8 gpus in all; 7 gpus is allowed for all running jobs together -> instances times gpus of at most 7 gpus',
-    'quotas.roles.*.instances: role ps requests 2 tasks; 1 are allowed -> instances: 1 in all',
+    'quotas.roles.worker.instances: role worker requests 4 tasks, but the limit is 3 -> instances: 3 in total',
+    'quotas.roles.worker.task.memory: each task of role worker requests 4 GiB of memory, but the limit is 2 GiB of memory -> roles.worker.resources.memory: 2048m',
+    'quotas.roles.worker.task.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus -> roles.worker.resources.gpus: 1',
+    'quotas.roles.worker.job.gpus: role worker requests 8 gpus in total, but the limit is 6 gpus -> instances times gpus of at most 6 gpus',
+    'quotas.roles.worker.total.gpus: role worker requests 8 gpus in total, but the limit for all running jobs together is 7 gpus -> instances times gpus of at most 7 gpus',
+    'quotas.roles.*.instances: role ps requests 2 tasks, but the limit is 1 -> instances: 1 in total',
     'quotas.users.alice.queues: queue default is not allowed; allowed: ml -> queue: ml',
-    "quotas.users.alice.timeout: the job's timeout is 2 h; 1 h is allowed -> timeout: 3600s",
+    "quotas.users.alice.timeout: the job's timeout is 2 h, but the limit is 1 h -> timeout: 3600s",
     'quotas.users.alice.nodeLabels: node label v100 is not allowed; allowed: a100 -> roles.worker.nodeLabel: a100',
   ]);
 });
@@ -65,7 +65,7 @@ test.each<[string, string, Owner, string[] | undefined]>([
   expect(allowedQueues(quotas(text), owner)?.queues).toEqual(expected);
 });
 
-test('a listed user has the user\'s own limits, all others those of "*"', () => {
+test('a listed user has the limits of its own entry, and all other users those of "*"', () => {
   const limits = `users: {alice: {instances: 100}, '*': {instances: 5}}`;
   expect(told(limits, FOUR_WORKERS)).toEqual([]);
   expect(told(limits, FOUR_WORKERS, { ...ALICE, user: 'bob' })).toHaveLength(1);
@@ -174,7 +174,7 @@ test('the ApplicationMaster counts towards limits of whole jobs, and not towards
   expect(violationsOf(usual, ALICE, quotas("users: {'*': {job: {memory: 1g}}}"))).toEqual([
     {
       path: 'quotas.users.*.job.memory',
-      message: 'the job requests 1.5 GiB of memory in all, including its ApplicationMaster; 1 GiB of memory is allowed',
+      message: 'the job requests 1.5 GiB of memory in total, including its ApplicationMaster, but the limit is 1 GiB of memory',
       fits: 'instances times memory, and master.memory, of at most 1 GiB of memory',
     },
   ]);
@@ -193,7 +193,7 @@ test("ApplicationMasters of earlier jobs count with the larger of their demand a
   expect(used(first(1024, 51_200))).toEqual([52_224]);
 });
 
-test('resource types that differ from those in tags only in case are counted', () => {
+test('quotas count resource types that differ from those in the tags only in case', () => {
   const asked = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
   const told = demandOfTags(roleTags(asked).map((tag) => tag.toLowerCase()));
   const running = { ...ALICE, applicationId: 'a1', ...takenBy(told, { 'nec.com/VE': 1 }, {}) };

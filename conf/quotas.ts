@@ -28,7 +28,7 @@ export interface RunningJob extends Owner, Demand {
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
 
 /**
- * Calculates the resources of a running job: the demand in its tags, and the resources that the cluster reports beyond it.
+ * Calculates the resources of a running job: the demand in its tags, and any resources beyond it that the cluster reports.
  *
  * @param told the demand in the tags; null without valid tags.
  * @param tasks resources of its tasks according to the cluster, by the names of the site file.
@@ -139,7 +139,7 @@ function roleRules(
   });
 }
 
-/** Returns the entry of a name, or the entry `*`, which applies to all names without one. */
+/** Returns the entry for a name, or the entry `*`, which applies to all names without an entry. */
 export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
@@ -208,7 +208,7 @@ export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, qu
   return shortagesWithin(demandOf(job), owner, quotas, first);
 }
 
-/** Like shortagesOf, for a demand. */
+/** Like `shortagesOf`, for a demand. */
 export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return rulesOf(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
     const own = amountsOf({ ...demand, beyond: {} }, rule.role);
@@ -231,7 +231,7 @@ export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, fi
 
 export function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
   const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
+  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
 /** Returns the amounts of one role, or of the whole job with its ApplicationMaster; resource names are in lower case. */

@@ -357,7 +357,7 @@ describe('for any job and site file', () => {
         const site = parseSite(stringify({ defaults, final }), 'site.yaml');
         const own = parseJob(text, { file: 'job.yaml', folder: '/', site: PLAIN });
         const filled = parseJob(text, { file: 'job.yaml', folder: '/', site: { ...site, final: {} } });
-        // As final values, the job's own values do not change the job with its gaps filled.
+        // The defaults changed none of the job's own values, so applying these values as final values changes nothing.
         const { name: _, command: __, ...sayings } = said;
         const asFinal = parseSite(stringify({ final: sayings }), 'x').final;
         expect(withFinalValues(filled, asFinal).changed).toEqual([]);

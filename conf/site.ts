@@ -46,7 +46,9 @@ export const siteSchema = z.strictObject({
         .refine(isHttpAddress, {
           error: 'expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
         })
-        .describe("Address of a `tony-ts history serve` that runs for all users: YARN's link of a job leads there once the job has ended.")
+        .describe(
+          'Address of a history server (`tony-ts history serve`) for all users. When a job has ended, its link in YARN leads there.',
+        )
         .optional(),
       keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
     })

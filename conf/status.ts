@@ -26,7 +26,7 @@ export interface JobStatus {
   readonly elastic: ElasticStatus | null;
   readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
-  /** Containers whose programs may still run although YARN no longer knows of them; usually empty. */
+  /** Containers whose programs may still run although YARN has given them up; usually empty. */
   readonly orphanedContainers: readonly OrphanedContainer[];
 }
 
@@ -40,7 +40,7 @@ export interface OrphanedContainer {
   readonly containerId: string;
   /** host:port of its NodeManager. */
   readonly node: string;
-  /** Its executor is connected and has received the request to stop. */
+  /** True if its executor is connected and has received the order to stop. */
   readonly attached: boolean;
   /** The remaining lease of its executor (ms), after which its program ends; each message of an `attached` executor renews the lease. */
   readonly mayRunForMs: number;
@@ -138,9 +138,9 @@ export interface HistoryEntry {
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
-  /** `program-ended`: how. */
+  /** `program-ended`: how the program ended. */
   readonly exit?: ProgramEnd;
-  /** `task-failed`, `failure-corrected`: why, and whether it counts. */
+  /** `task-failed`, `failure-corrected`: why the task failed, and whether the failure counts. */
   readonly failure?: TaskFailure;
   /** `executor-registered`: the state of its program. */
   readonly phase?: 'idle' | 'running' | 'ended';
@@ -148,7 +148,7 @@ export interface HistoryEntry {
   readonly reason?: string;
   /** `job-finished`: how the job ended; `detail` is the message. */
   readonly result?: JobResult['state'];
-  /** A text for users. */
+  /** Text for users. */
   readonly detail?: string;
 }
 

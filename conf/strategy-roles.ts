@@ -2,7 +2,7 @@ import type { JobFile } from './job-schema.ts';
 import type { Problem } from './yaml-file.ts';
 
 // The effects of strategy and elasticity on the roles. With strategy `parameter-server`, the role `ps` holds the weights. With strategy
-// `all-reduce`, the same file has no such role, so changing one word switches the strategy.
+// `all-reduce`, the same file has no such role, so a user switches the strategy by changing only its name.
 
 type RoleFile = JobFile['roles'][string];
 
@@ -61,7 +61,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
-/** A role with settings of its own for how it runs does not serve parameters, despite its name. */
+/** True for a role named `ps` that does not serve parameters, because job.yaml sets how it runs. */
 function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }
@@ -83,13 +83,13 @@ export function strategyProblems(file: JobFile): Problem[] {
       refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
     }
     if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
-      refuse(['strategy'], 'no role would train: add a role worker to the role ps');
+      refuse(['strategy'], 'no role would train: add a role worker beside the role ps');
     }
     if (file.framework !== 'tfjs' && ps === undefined) {
       refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
     }
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
-    refuse(['roles'], 'no role would train: add a role worker to the role ps');
+    refuse(['roles'], 'no role would train: add a role worker beside the role ps');
   }
   const elastic = names.filter((name) => isElastic(file.roles[name]));
   for (const name of names) {
@@ -105,7 +105,7 @@ export function strategyProblems(file: JobFile): Problem[] {
     } else if (!isRanked(name, role)) {
       refuse(path, 'only a ranked role can grow and shrink: write one number, or `ranked: true`');
     } else if (elastic[0] !== name) {
-      refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` does so already`);
+      refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` already does`);
     }
   }
   return problems;

@@ -77,7 +77,7 @@ export interface FirstFailure extends TaskFailure {
   readonly index: number;
 }
 
-/** Bounds on stored texts. An ApplicationMaster writes less; a user may put anything into a history. */
+/** Limits the size of stored texts. An ApplicationMaster writes shorter ones, but users can write anything into their histories. */
 const text = z.string().max(4_096);
 const name = z.string().max(1_024);
 

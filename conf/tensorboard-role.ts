@@ -1,6 +1,6 @@
 import { CONTAINER_LAYOUT, type Role, TASK_FILE_VARIABLE, TENSORBOARD_ROLE } from './job.ts';
 
-/** The process only forwards bytes and copies files; the Python process holds the data of the charts. */
+/** Small heaps suffice: this process only forwards bytes and copies files, and the Python process holds the data of the charts. */
 const NODE_FLAGS = '--max-semi-space-size=2 --max-old-space-size=96';
 /** Effectively unlimited; application-master/job/tensorboard-task.ts determines the pauses between restarts. */
 const RESTARTS = 1_000_000;

@@ -183,7 +183,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
       return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
     }
     case 'invalid_union': {
-      // The user meant the alternative whose type matches; its own mistakes are more specific than "none of these".
+      // Report the mistakes of the alternative whose type matches the value: they are more specific than "none of these".
       const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>

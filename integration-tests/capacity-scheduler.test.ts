@@ -40,7 +40,7 @@ async function restart(): Promise<void> {
   await cluster.waitUntilReady();
 }
 
-/** `yarn rmadmin -refreshQueues`; throws with the ResourceManager's objections to the file. */
+/** Does what `yarn rmadmin -refreshQueues` does; rejects with the ResourceManager's objections to the file. */
 async function refreshQueues(): Promise<void> {
   const connection = new IpcConnection({
     endpoint: { host: 'localhost', port: cluster.ports.resourcemanager.admin },
@@ -50,7 +50,7 @@ async function refreshQueues(): Promise<void> {
     connectTimeoutMs: 10_000,
   });
   try {
-    // The request message of refreshQueues is empty too, so both have the same encoding.
+    // The request message of `refreshQueues` is empty too, so both have the same encoding.
     await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
   } finally {
     connection.close();
@@ -78,7 +78,7 @@ async function queue(name: string): Promise<CapacityQueue> {
   return found;
 }
 
-/** An application of any type, as any user can submit one; returns the ResourceManager's response. */
+/** Submits an application without tony-ts, as any user can; returns the ResourceManager's response. */
 async function submitOther(user: string, to: string): Promise<{ status: number; text: string; id: string }> {
   const url = `${cluster.resourceManager}/ws/v1/cluster/apps`;
   const made = (await (await fetch(`${url}/new-application?user.name=${user}`, { method: 'POST' })).json()) as { 'application-id': string };
@@ -99,7 +99,7 @@ async function submitOther(user: string, to: string): Promise<{ status: number; 
   return { status: answer.status, text: await answer.text(), id };
 }
 
-/** A job with as many GPUs as tasks, that runs until it is killed. */
+/** Submits a job whose workers each hold one GPU until the job is killed; returns its application ID. */
 async function submit(user: string, to: string, workers: number): Promise<string> {
   const conf = path.join(folder, `${user}-${to}.yaml`);
   await writeFile(
@@ -130,7 +130,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
     const { stderr } = await emit(QUOTAS, '--base', original);
     // The command's warning, and the ResourceManager's actual behaviour.
     expect(stderr.replace(/\s+/g, ' ')).toContain(
-      'The largest container becomes smaller in root.gpu: the ResourceManager refuses that when queues are refreshed',
+      'The largest container becomes smaller in root.gpu: the ResourceManager rejects this change when queues are refreshed',
     );
     await expect(refreshQueues()).rejects.toThrow(/maximum allocation size can not be decreased/);
     await restart();
@@ -138,7 +138,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
       submitters: 'alice students',
       maximumLifetime: 7200,
       maximumAllocation: { 'memory-mb': 2048, vcores: 8, 'yarn.io/gpu': 1 },
-      // No limit applies to its total, so its size remains a share.
+      // No quota limits the queue's total, so its size remains a percentage.
       mode: 'percentage',
     });
     // bob is a student; dave belongs to no group.
@@ -148,7 +148,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
     expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/AccessControlException: User dave .*to queue gpu/) });
     const elsewhere = await submitOther('dave', 'default');
     expect(elsewhere).toMatchObject({ status: 202 });
-    // A ResourceManager that stops before they end would recover them into a queue that no longer exists.
+    // A ResourceManager that stops before the applications end would recover them into a queue that no longer exists.
     await Promise.all([...accepted, elsewhere].map(({ id }) => cluster.ended(id)));
   });
 });
@@ -191,5 +191,5 @@ test('the command does not overwrite an existing file', async () => {
     env: { HADOOP_USER_NAME: cluster.administrator },
   });
   expect(exitCode).toBe(2);
-  expect(stderr).toContain(`${original} is there already`);
+  expect(stderr).toContain(`${original} already exists`);
 });

@@ -3,7 +3,7 @@ import { noneLeft, TestCluster, USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
 
-/** An application without tony-ts's ApplicationMaster: its first container runs a shell command. */
+/** Submits an application that runs a shell command in place of tony-ts's ApplicationMaster; returns its ID. */
 async function submit(command: string, memoryMb = 128): Promise<string> {
   const post = async (path: string, body: unknown) => {
     const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps${path}?user.name=${USER}`, {

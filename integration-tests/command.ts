@@ -24,7 +24,7 @@ export interface CommandOptions {
   readonly node?: string;
 }
 
-/** A running `tony-ts`. The end of the test kills it. */
+/** A running `tony-ts` command, which is killed when the test ends. */
 export class Command {
   readonly result: Promise<CommandResult>;
   readonly #child: ChildProcess;
@@ -103,7 +103,7 @@ export function jsonLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Runtimes are built once: a test that gives the command another HOME must not build one there. */
+/** Runtimes are built once: a test that sets another HOME must not build a runtime there. */
 const TONY_CACHE_DIR = process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts');
 
 /** This process's environment, without the variables that select a cluster or a user. */

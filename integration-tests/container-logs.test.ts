@@ -42,6 +42,7 @@ async function start(): Promise<LogOwner> {
     nodeLabel: null,
     maxAttempts: 1,
     keepContainers: false,
+    tokens: [],
     command: launchCommand(['/bin/bash', '-c', SCRIPT], { stdout: 'tony.log', stderr: 'stderr' }),
     environment: {},
     resources: [],
@@ -58,12 +59,14 @@ async function start(): Promise<LogOwner> {
   return { containerId: attempt?.containerId ?? '', nodeHttp: attempt?.nodeHttp ?? null, owner: USER };
 }
 
-test('a log has the same bytes while the container runs and from HDFS after its end', { timeout: 300_000 }, async () => {
+test('a log has the same bytes when read from the node of a running container and, after its end, from HDFS', {
+  timeout: 300_000,
+}, async () => {
   const container = await start();
   const read = async (range: LogRange): Promise<LogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);
     if (piece === null) {
-      throw new Error('there is no tony.log');
+      throw new Error('the container has no tony.log');
     }
     return piece;
   };
@@ -103,7 +106,7 @@ test('a log has the same bytes while the container runs and from HDFS after its 
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  // Each sleep of the script ends shortly.
+  // The shell itself, not the short `sleep` that it runs repeatedly.
   const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
   await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);
@@ -111,7 +114,7 @@ test('a log has the same bytes while the container runs and from HDFS after its 
     describe: () => resourceManager.application(application),
   });
   await check(true, ', and more');
-  // Without knowing the container's node.
+  // The reader does not need to know the container's node.
   expect((await logs.read({ ...container, nodeHttp: null }, 'tony.log', { tail: 9 }))?.bytes.toString()).toBe(' and more'.slice(-9));
 });
 

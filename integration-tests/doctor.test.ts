@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
-/** The first questions of an admin and of a new user: does the cluster meet the requirements, and which jobs run on it? */
+/** The commands with which an admin and a new user start: `doctor`, `init` and `list`. */
 
 const cluster = useCluster();
 afterAll(() => cluster.heal());
@@ -27,7 +27,7 @@ test('doctor reports every check of a suitable cluster as good', async () => {
   expect(exitCode).toBe(0);
   expect(findings.get('ResourceManager')?.text).toMatch(/^Hadoop 3\.\d+\.\d+, STARTED, ACTIVE$/);
   expect(findings.get('who am I')?.text).toBe('alice, in research');
-  expect(findings.get('clocks')?.text).toBe('agree within 5 s');
+  expect(findings.get('clocks')?.text).toBe('all clocks agree within 5 s');
   expect(findings.get('nodes')?.text).toMatch(/^2 in use; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
   expect(findings.get('queue access')?.text).toBe('alice may submit to default');
   expect(findings.get('room on nodes')?.text).toMatch(
@@ -40,7 +40,7 @@ test('doctor reports every check of a suitable cluster as good', async () => {
   expect(leftovers).toEqual([]);
 });
 
-test('doctor reports an unknown queue as bad and lists the existing queues', async () => {
+test('doctor reports an unknown queue as a failed check, and lists the existing queues', async () => {
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
   expect(exitCode).toBe(3);
   expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });

@@ -15,11 +15,11 @@ import { jsonLines, USER, until, useCluster } from './harness.ts';
 
 /** Commands that cannot run here, with the reason. Every other command runs and must succeed. */
 const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
-  [/^npm test$/, 'this test is a part of it'],
+  [/^npm test$/, 'this test is part of npm test'],
   [/^npm run quickstart$/, 'quickstart.test.ts runs it'],
   [/^npm (ci|install|link)\b/, 'it would change the packages that this test runs with'],
-  [/^npm run build$/, 'it was run before this test, which runs what it has made'],
-  [/^npm run cluster -- down$/, "the tests' cluster is to stay"],
+  [/^npm run build$/, 'this test runs the built package'],
+  [/^npm run cluster -- down$/, 'the remaining tests need the cluster'],
   [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
 ];
 
@@ -68,13 +68,13 @@ beforeAll(async () => {
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
     startJob(
-      'name: goes-on\nframework: none\nruntime: system\ncommand: echo here; sleep infinity\nroles: {worker: {resources: {memory: 512m}}}\n',
+      'name: running\nframework: none\nruntime: system\ncommand: echo here; sleep infinity\nroles: {worker: {resources: {memory: 512m}}}\n',
     ),
-    startJob('name: is-over\nframework: none\nruntime: system\ncommand: echo done\nroles: {worker: {resources: {memory: 512m}}}\n'),
+    startJob('name: ended\nframework: none\nruntime: system\ncommand: echo done\nroles: {worker: {resources: {memory: 512m}}}\n'),
   ]);
   await cluster.ended(ended);
   await until(async () => (await run(`tony-ts logs ${running}`, folder)).output.includes('here'), {
-    describe: 'the job that goes on runs',
+    describe: 'the running job has started',
     timeoutMs: 120_000,
   });
 }, 300_000);
@@ -101,7 +101,7 @@ test.each(withCommands)('the commands in %s run successfully', { timeout: 400_00
   }
 });
 
-test('every exception for a documented command is still in use', () => {
+test('every exempt command and every server command appears in a document', () => {
   const texts = [...commands.values()].flat().map(({ text }) => text);
   expect(NOT_RUN.filter(([pattern]) => !texts.some((text) => pattern.test(text))).map(([pattern]) => String(pattern))).toEqual([]);
   expect(SERVERS.filter(([pattern]) => !used.has(pattern)).map(([pattern]) => String(pattern))).toEqual([]);
@@ -124,7 +124,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
-/** Files that a reader has: a job, and some data. */
+/** Writes the files that a reader would have: a job and some data. */
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
@@ -154,7 +154,7 @@ async function filledIn(text: string): Promise<string> {
   return filled;
 }
 
-/** The ID of a job in a state that the command accepts. */
+/** Returns the ID of a job in a state that the command accepts. */
 async function jobFor(command: string): Promise<string> {
   if (/\bkill\b/.test(command)) {
     return await startJob(
@@ -184,7 +184,7 @@ async function startJob(job: string, option = ''): Promise<string> {
 }
 
 interface RunOptions {
-  /** Preserves the working directory and the exported variables of earlier commands for the next one. */
+  /** File that keeps the working directory and the exported variables from one command to the next. */
   readonly shell?: string;
   /** The output that shows that the command works; Ctrl-C then ends it. */
   readonly ready?: RegExp | undefined;
@@ -232,7 +232,7 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
       process.kill(-pid, signal);
     }
   } catch {
-    // None of its files remain.
+    // The process group has already ended.
   }
 }
 

@@ -37,7 +37,7 @@ async function jobFile(name: string, lines: readonly string[]): Promise<{ file: 
   return { file, out, go: () => writeFileSync(path.join(out, 'go'), '') };
 }
 
-/** The values that all programs of a generation printed when they started. */
+/** Waits until all programs of a generation of `size` ranks have started; returns what each recorded at its start. */
 async function generation(out: string, number: number, size: number): Promise<Start[]> {
   return until(
     () => {
@@ -47,7 +47,7 @@ async function generation(out: string, number: number, size: number): Promise<St
       );
       return starts.every(({ worldSize }) => worldSize === size) && starts;
     },
-    { describe: () => ({ awaited: `${size} in generation ${number}`, there: readdirSync(out) }), timeoutMs: 90_000 },
+    { describe: () => ({ awaited: `${size} programs in generation ${number}`, files: readdirSync(out) }), timeoutMs: 90_000 },
   );
 }
 
@@ -68,7 +68,7 @@ describe('elastic jobs on a cluster', () => {
   test('a job starts with the available tasks, grows when another job ends, and shrinks when a failed worker finds no room', {
     timeout: 300_000,
   }, async () => {
-    // One of these fits on a node.
+    // Each node has room for one such worker.
     const large = 'resources: {memory: 512m, gpus: 3}';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
     const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
@@ -87,7 +87,7 @@ describe('elastic jobs on a cluster', () => {
     expect(grown.map(({ index }) => index)).toEqual([0, 1]);
     expect(Math.min(...grown.map(({ from }) => from))).toBeGreaterThan(0);
 
-    // The second job starts to wait for resources before the elastic job, which waits only after one of its workers ends.
+    // The second job requests the resources first: the elastic job requests a replacement only after one of its workers ends.
     const secondId = await submit(second.file);
     await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
@@ -107,7 +107,7 @@ describe('elastic jobs on a cluster', () => {
     const events = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/events-1.jsonl`)).toString();
     expect(reasons(events)).toEqual([
       '1 ranked task (1 of 1..2 workers)',
-      '2 ranked tasks (2 of 1..2 workers); there is room for more: worker:1',
+      '2 ranked tasks (2 of 1..2 workers); the cluster has room for worker:1',
       '1 ranked task (1 of 1..2 workers); worker:1 failed',
     ]);
   });
@@ -131,7 +131,7 @@ describe('elastic jobs on a cluster', () => {
     const [alone, together] = [trained(steps, 1), trained(steps, 2)];
     expect(together.every(({ workers }) => workers === 2)).toBe(true);
     const from = (together[0]?.step ?? 0) - 1;
-    // Training resumes from a checkpoint; none of the checkpoint's steps is lost.
+    // Training resumes from a checkpoint, which holds a multiple of 20 steps.
     expect(from % 20).toBe(0);
     expect(from).toBeGreaterThan(0);
     expect(alone.length).toBeGreaterThanOrEqual(from);
@@ -159,7 +159,7 @@ test('on one machine, a job continues without a worker that has used up its rest
   expect(final.tasks.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'succeeded']);
 });
 
-test('training continues from the checkpoint with fewer workers and their own learning rate', { timeout: 180_000 }, async () => {
+test('training continues from the checkpoint with fewer workers and the learning rate for their number', { timeout: 180_000 }, async () => {
   const { file, steps } = await trainingFile(['roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}']);
   const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {
     env: { TONY_LOCAL_DIR: path.join(path.dirname(file), 'root'), HADOOP_CONF_DIR: undefined },
@@ -174,7 +174,7 @@ test('training continues from the checkpoint with fewer workers and their own le
   expect(new Set(second.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['2 0.020']));
 });
 
-/** A job that trains; `endless`: until the file `go` exists. */
+/** Writes a job that trains; with `endless`, it trains until the file `go` exists. */
 async function trainingFile(
   lines: readonly string[],
   options: { readonly endless?: boolean } = {},

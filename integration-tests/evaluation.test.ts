@@ -9,7 +9,10 @@ import type { Storage } from '../storage/storage.ts';
 import { ROOT, runCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 
-/** The example of an evaluator that stops a training that no longer improves; the chief and the worker are unaware of the evaluator. */
+/**
+ * examples/evaluation: an evaluator stops the training when its results no longer improve. The workers' code does not mention the
+ * evaluator.
+ */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -17,7 +20,7 @@ const cluster = useCluster();
 const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
 const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not improve for 5 evaluations; best [\d.e-]+ at step \d+)$/;
 
-/** Number of steps of the full training: 1000 epochs of 2000 digits, of which the chief and the worker take 32 each per step. */
+/** Number of steps of the full training: 1000 epochs of 2000 digits; the chief and the worker each use 32 digits per step. */
 const ALL_STEPS = 32_000;
 
 test('training on this machine ends early, and reports the reason and the best checkpoint', async () => {
@@ -80,7 +83,7 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
   expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
 
-  // The cause of the speed: each rank's profile, and the rank that held up the others.
+  // The profile of each rank shows how long each phase took, and how long the slowest rank delayed the others.
   for (const task of final.tasks.filter(({ role }) => role !== 'evaluator')) {
     const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase} ms`);
     expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));

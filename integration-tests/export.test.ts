@@ -10,7 +10,7 @@ import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { USER, useCluster } from './harness.ts';
 
-/** Models exported to HDFS and loaded again, traced and read on every available backend. */
+/** Models exported to HDFS on each available backend, and loaded again on every backend. */
 
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/export-test`;
@@ -30,7 +30,7 @@ test.each([
   ['native', null],
   ['wasm', 'native'],
   ['cpu', 'wasm'],
-] as const)('backend %s saves models to HDFS and loads them unchanged, as it loads those of backend %s', async (backend, other) => {
+] as const)('backend %s loads models from HDFS unchanged, both its own and those of backend %s', async (backend, other) => {
   const { PATH, HOME } = process.env;
   const environment = { PATH, HOME, ...cluster.environment(), HADOOP_USER_NAME: USER, TONY_BACKEND: backend };
   const env = { ...environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, environment) };

@@ -62,7 +62,9 @@ export class FaultyProxy {
     this.cut();
   }
 
-  /** Keeps connections open but forwards nothing, as a network that drops packets: until `restore`, or lost permanently on `cut`. */
+  /**
+   * Keeps connections open but forwards nothing, like a network that drops packets. `restore` forwards the held bytes; `cut` discards them.
+   */
   hold(...directions: Direction[]): void {
     for (const direction of directions.length === 0 ? (['request', 'answer'] as const) : directions) {
       this.#held.add(direction);
@@ -99,7 +101,7 @@ export class FaultyProxy {
     this.#links.add(link);
     for (const socket of [client, target]) {
       socket.setNoDelay(true);
-      // A FIN is forwarded after the last chunk; `close` forwards a reset immediately.
+      // `#carry` forwards a FIN after the last chunk; the `close` handler forwards a reset immediately.
       socket.on('error', () => {});
       socket.on('close', (reset) => {
         if (reset) {
@@ -117,7 +119,7 @@ export class FaultyProxy {
 
   async #carry(from: Socket, to: Socket, direction: Direction): Promise<void> {
     try {
-      // Not destroyed at the end of its input: the other direction may still transfer data.
+      // Keeps the socket open at the end of its input: the other direction may still transfer data.
       for await (const piece of from.iterator({ destroyOnReturn: false })) {
         if (this.#delayMs > 0) {
           await delay(this.#delayMs);

@@ -26,13 +26,13 @@ const there = async (name) => {
   while (!existsSync(OUT + '/' + name)) await delay(10);
 };
 if (CLAIM) {
-  // Nobody takes everything before the first task, which is to die, has begun.
+  // The other tasks wait until task 0 has died; otherwise they could read all splits before it starts.
   if (TONY_INDEX !== '0') await there('died');
   const dataset = lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
     const records = [];
     for await (const line of dataset.read({ split })) records.push(line);
-    // The first task dies with what it has; its successor is another process.
+    // Task 0 kills itself while it holds a split. The file tells its restarted program to continue instead.
     if (TONY_INDEX === '0' && !existsSync(OUT + '/died')) {
       appendFileSync(OUT + '/died', '');
       process.kill(process.pid, 'SIGKILL');
@@ -42,7 +42,7 @@ if (CLAIM) {
   }
 } else if (FILES) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
-  // The quick one would have read everything before the slow one has begun.
+  // Without this, the fast rank could read everything before the slow rank starts.
   if (TONY_RANK !== '0') await there('lines-0-' + TONY_GENERATION);
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
@@ -52,7 +52,7 @@ if (CLAIM) {
 } else {
   for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) {
     note('feed', record);
-    // Each leaves some for the other.
+    // Each task waits until the other one has received a record.
     if (SHARED === 'yes') for (const index of ['0', '1']) await there('feed-' + index + '-' + TONY_GENERATION);
   }
 }
@@ -123,7 +123,7 @@ async function submitLocally(options: Parameters<typeof jobFolder>[0] = {}) {
 }
 
 describe('a feed on this machine', () => {
-  test('delivers each record of two producers, a library and a command, exactly once and ends when both have ended', async () => {
+  test('delivers each record of two producers, one in a program and one a command, exactly once, and ends when both have ended', async () => {
     const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2', SHARED: 'yes' } });
     const states = new Set<string>();
     const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
@@ -189,7 +189,7 @@ describe('a feed on this machine', () => {
     await command.result;
   });
 
-  test('dispatches splits on request: a slow worker gets fewer, and each is read once even if the ApplicationMaster restarts', async () => {
+  test('dispatches splits on request: a slow worker gets fewer, and each record is read once even if the ApplicationMaster restarts', async () => {
     const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30', HELD: 'yes' } });
     // Both workers pause in the middle of a split, and most splits are still unassigned.
     await until(() => recordsIn(out, 'lines').length === 2, { describe: () => recordsIn(out, 'lines').length });
@@ -310,7 +310,7 @@ function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof disp
 
 const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}';
 
-test('training on dispatched files uses each record once although it resumes from a checkpoint', async () => {
+test('training on dispatched files uses each record once, even when it resumes from a checkpoint', async () => {
   const job = await dispatchedJob({ data: await partsOnDisk(), yaml: TWO_WORKERS, hold: true });
   const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
   const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
@@ -338,7 +338,7 @@ test.each([
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
-test('the split of a task that dies passes to another task, and each record counts once', async () => {
+test('another task receives the split of a task that dies, and each record counts once', async () => {
   const data = await temporaryFolder();
   for (const file of numbers(0, 10)) {
     await writeFile(path.join(data, `part-${file}`), `${file}\n`);

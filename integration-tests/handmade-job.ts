@@ -7,9 +7,9 @@ import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** The changes that a user without this client makes to an honest submission. */
+/** Changes that a user could make to an honest submission without this client. */
 export interface Changes {
-  /** Application ID to submit under, instead of a new one. */
+  /** Application ID under which to submit, in place of a new one. */
   readonly id?: string;
   readonly job?: (honest: FrozenJob) => FrozenJob;
   /** Replaces the tags that describe the resources requested by job.json. */
@@ -18,7 +18,7 @@ export interface Changes {
   readonly environment?: Readonly<Record<string, string>>;
   /** Memory of the ApplicationMaster's container (MiB), regardless of job.json. */
   readonly masterMb?: number;
-  /** File that YARN localises in place of job.json; everything else is that of the job. */
+  /** Returns the job.json that YARN localises in place of the submitted one; the rest of the submission stays unchanged. */
   readonly replaced?: (submitted: FrozenJob) => FrozenJob;
 }
 
@@ -71,6 +71,7 @@ export class HandmadeJobs {
           nodeLabel: null,
           maxAttempts: 1,
           keepContainers: false,
+          tokens: [],
           command: launchCommand(['node', 'tony/application-master.mjs'], { stdout: 'tony.log', stderr: 'stderr' }),
           environment,
           resources: [{ name: 'job.json', uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }, ...honest.resources],

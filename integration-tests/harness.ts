@@ -7,6 +7,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
 import { Cluster } from './cluster/cluster.mjs';
 import type { SiteProperties } from './cluster/configuration.mjs';
+import { OWN_CLUSTER_OFFSET } from './cluster/layout.mjs';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { until } from './until.ts';
 
@@ -39,7 +40,7 @@ export interface HdfsEntry {
 export class TestCluster extends Cluster {
   /** Environment of a client that runs as `user`. */
   clientEnvironment(user: string = USER): Record<string, string> {
-    return { ...this.environment(), HADOOP_USER_NAME: user };
+    return this.environment(user);
   }
 
   /** Runs `tony-ts WORDS` against this cluster and waits until it exits. */
@@ -47,23 +48,23 @@ export class TestCluster extends Cluster {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
-  /** The same, without waiting for the exit. */
+  /** Starts `tony-ts WORDS` against this cluster, without waiting for its exit. */
   startCommand(words: readonly string[], options: CommandOptions = {}): Command {
     return startCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
   async application(id: string): Promise<YarnApplication> {
-    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps/${id}?user.name=${USER}`);
+    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps/${id}`);
     return ((await answer.json()) as { app: YarnApplication }).app;
   }
 
   async applications(): Promise<YarnApplication[]> {
-    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps?user.name=${USER}`);
+    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps`);
     return ((await answer.json()) as { apps: { app: YarnApplication[] } | null }).apps?.app ?? [];
   }
 
   async killApplication(id: string): Promise<void> {
-    const answer = await fetch(`${this.resourceManager}/ws/v1/cluster/apps/${id}/state?user.name=${this.administrator}`, {
+    const answer = await this.request(`${this.resourceManager}/ws/v1/cluster/apps/${id}/state`, {
       method: 'PUT',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ state: 'KILLED' }),
@@ -87,7 +88,7 @@ export class TestCluster extends Cluster {
 
   /** All files and folders below an HDFS path; empty when the path does not exist. */
   async hdfsTree(folder: string): Promise<HdfsEntry[]> {
-    const answer = await fetch(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
+    const answer = await this.request(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
     if (answer.status === 404) {
       return [];
     }
@@ -108,7 +109,7 @@ export class TestCluster extends Cluster {
   }
 
   async hdfsWrite(file: string, content: Uint8Array): Promise<void> {
-    const answer = await fetch(this.#hdfs(file, 'CREATE&overwrite=true&noredirect=true'), {
+    const answer = await this.request(this.#hdfs(file, 'CREATE&overwrite=true&noredirect=true'), {
       method: 'PUT',
       signal: AbortSignal.timeout(10_000),
     });
@@ -123,7 +124,7 @@ export class TestCluster extends Cluster {
   }
 
   async hdfsMakeFolder(folder: string, permission: string): Promise<void> {
-    const answer = await fetch(this.#hdfs(folder, `MKDIRS&permission=${permission}`), {
+    const answer = await this.request(this.#hdfs(folder, `MKDIRS&permission=${permission}`), {
       method: 'PUT',
       signal: AbortSignal.timeout(10_000),
     });
@@ -134,17 +135,20 @@ export class TestCluster extends Cluster {
 
   /** Changes the owner of a path. */
   async hdfsGive(file: string, user: string): Promise<void> {
-    const answer = await fetch(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
+    const answer = await this.request(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
     if (!answer.ok) {
       throw new Error(`giving ${file} to ${user}: ${await answer.text()}`);
     }
   }
 
   async hdfsRemove(file: string): Promise<void> {
-    await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
+    await this.request(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }
 
-  /** Restarts daemons that a test has killed, and waits until all serve: a DataNode notices a new NameNode only on its next call. */
+  /**
+   * Restarts daemons that a test has killed, and waits until all of them are serving: a DataNode notices a new NameNode only on its next
+   * call.
+   */
   async heal(): Promise<void> {
     await this.up();
     const probe = '/.readiness';
@@ -159,11 +163,11 @@ export class TestCluster extends Cluster {
 
   /** Uses the superuser, who may read and change everything. */
   #hdfs(file: string, operation: string): string {
-    return `${this.nameNode}/webhdfs/v1${file.split('/').map(encodeURIComponent).join('/')}?op=${operation}&user.name=${this.administrator}`;
+    return `${this.nameNode}/webhdfs/v1${file.split('/').map(encodeURIComponent).join('/')}?op=${operation}`;
   }
 
   async #get(url: string): Promise<Response> {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(60_000) });
+    const answer = await this.request(url, { signal: AbortSignal.timeout(60_000) });
     if (!answer.ok) {
       throw new Error(`GET ${url}: ${answer.status} ${await answer.text()}`);
     }
@@ -177,8 +181,8 @@ function worker(): number {
 }
 
 /**
- * The worker's cluster, started before the file's first test. After the last test it restarts the daemons that tests killed, and fails the
- * file when an application or a container process is still running.
+ * Returns the worker's cluster, which starts before the file's first test. After the last test, restarts the daemons that tests killed, and
+ * fails the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);
@@ -188,26 +192,21 @@ export function useCluster(): TestCluster {
     try {
       await allEnded(cluster);
     } finally {
-      // A restarted NodeManager learns only gradually which containers have ended meanwhile.
+      // A restarted NodeManager needs a while to detect which containers ended while it was down.
       await noneLeft(cluster, undefined, 40_000);
     }
   });
   return cluster;
 }
 
-interface ClusterChoice {
-  readonly hadoop?: string;
-  readonly profile?: string;
-  readonly overrides?: SiteProperties;
-}
-
 /**
- * A cluster of another version, profile or configuration in place of the worker's cluster, empty before the file's first test and removed after its last.
+ * A cluster for one test file, with a profile, configuration or version of its own, beside the worker's cluster. It starts empty and stops
+ * after the last test.
  */
-export function useClusterOf({ profile, ...options }: ClusterChoice): TestCluster {
-  const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number, profile === undefined ? {} : { profile });
-  // Some daemons start one after another.
-  beforeAll(() => cluster.up({ fresh: true, ...options }), 300_000);
+export function useOwnCluster(profile: string, overrides: SiteProperties = {}, hadoop?: string): TestCluster {
+  const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
+  // Some profiles start many daemons, and a version is downloaded once.
+  beforeAll(() => cluster.up({ fresh: true, overrides, ...(hadoop === undefined ? {} : { hadoop }) }), 300_000);
   afterAll(() => cluster.wipe());
   return cluster;
 }
@@ -225,7 +224,7 @@ async function allEnded(cluster: TestCluster): Promise<void> {
       describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
     });
   } catch (error) {
-    // They must not affect the next file.
+    // Whatever is left must not affect the next test file.
     for (const { id } of await left()) {
       await cluster.killApplication(id);
     }
@@ -242,7 +241,7 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });
   } catch (error) {
-    // They must not affect the next file.
+    // Whatever is left must not affect the next test file.
     await cluster.killContainers();
     throw error;
   }

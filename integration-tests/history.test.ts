@@ -23,7 +23,7 @@ beforeAll(async () => {
   const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${bound.port}\n`;
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
-  // Histories from other tests' jobs.
+  // Removes the histories of other tests' jobs.
   for (const user of ['alice', 'bob']) {
     await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
   }
@@ -87,7 +87,7 @@ describe('a history for all users', () => {
     await Promise.all([good, bad, others].map((id) => cluster.ended(id)));
     const events = `${SHARED}/alice/${killed}/events-1.jsonl`;
     await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: () => cluster.application(killed) });
-    // YARN kills it: its ApplicationMaster cannot write a final status.
+    // YARN kills this job, so its ApplicationMaster cannot write a final status.
     await cluster.killApplication(killed);
     await cluster.ended(killed);
     await noneLeft(cluster, killed);
@@ -104,7 +104,7 @@ describe('a history for all users', () => {
     expect(tree.filter(({ owner }) => owner === 'bob').every(({ path: name }) => name.startsWith(`${SHARED}/bob`))).toBe(true);
   });
 
-  test('lists its jobs, the newest first', async () => {
+  test('lists its jobs, newest first', async () => {
     const { lines } = await listed(['list']);
     expect(lines.map(({ applicationId, state }) => [applicationId, state])).toEqual([
       [killed, 'KILLED'],
@@ -119,7 +119,7 @@ describe('a history for all users', () => {
     expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
   });
 
-  test('hides the histories of other users, and reports that it does', async () => {
+  test('omits the histories of other users, and reports whose histories it omits', async () => {
     const { lines } = await listed(['--all']);
     expect(lines.some(({ user }) => user === 'bob')).toBe(false);
     expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });
@@ -163,7 +163,7 @@ describe('a history for all users', () => {
       expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
     }
 
-    // The user's browser: a form, a cookie, a clean address.
+    // As in a browser: the form asks for the user name, the response sets a cookie, and the redirect removes the name from the address.
     const form = await fetch(`${url}${job}`, { headers: { accept: 'text/html' } });
     expect([form.status, form.headers.get('www-authenticate'), await form.text()]).toEqual([
       401,
@@ -183,7 +183,7 @@ describe('a history for all users', () => {
     const forged = cookie.replace(/=[\w-]+/, `=${Buffer.from('bob').toString('base64url')}`);
     expect((await fetch(`${url}jobs/bob/${others}/tony/`, { headers: { cookie: forged } })).status).toBe(401);
 
-    // YARN's own link of the ended job leads here.
+    // YARN's link to the ended job redirects to the history server.
     expect((await cluster.application(good)).trackingUrl).toContain(`/proxy/${good}/`);
     const link = await fetch(`${cluster.resourceManager}/proxy/${good}/`, { redirect: 'manual' });
     expect([link.status, link.headers.get('location')]).toEqual([302, `${url}${job}`]);
@@ -192,7 +192,7 @@ describe('a history for all users', () => {
     expect(await server.result).toMatchObject({ exitCode: 0, stderr: '' });
   });
 
-  test('is served to every client with the printed URL, with the rights of the serving user', async () => {
+  test('is served to every client that has the printed URL, with the permissions of the serving user', async () => {
     const { server, url } = await serving([], 'alice');
     const { origin, searchParams } = new URL(url);
     expect((await fetch(`${origin}/tony/api/history`)).status).toBe(403);
@@ -200,7 +200,7 @@ describe('a history for all users', () => {
     const { jobs } = (await (await fetch(`${origin}/tony/api/history`, { headers })).json()) as HistoryList;
     expect(jobs.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
     expect((await fetch(`${origin}/jobs/bob/${others}/tony/`, { headers })).status).not.toBe(200);
-    // The logs are those that YARN has aggregated.
+    // The server reads the logs that YARN has aggregated.
     const log = await until(
       async () => {
         const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });
@@ -234,7 +234,7 @@ describe('a history for all users', () => {
     }
   });
 
-  test('loses old histories to prune, but never those of running jobs', async () => {
+  test('can be pruned, except for the histories of running jobs', async () => {
     const running = await submit('alice', 'running', 'sleep 600');
     const events = `${SHARED}/alice/${running}/events-1.jsonl`;
     await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: 'the job runs' });

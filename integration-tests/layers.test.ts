@@ -47,7 +47,7 @@ function roomOf(file: string): string {
 const sources = tracked.filter((file) => /\.(ts|mts|js|mjs)$/.test(file) && roomOf(file) in MAY_IMPORT);
 const imports = sources.flatMap(importsOf);
 
-test('rooms import downwards only', () => {
+test('top-level folders import only from the folders listed for them', () => {
   const upwards = imports.filter(({ file, specifier }) => {
     if (!specifier.startsWith('.')) {
       return false;
@@ -59,7 +59,7 @@ test('rooms import downwards only', () => {
   expect(upwards).toEqual([]);
 });
 
-test('the folders of a room import in one direction', () => {
+test('the sub-folders of a top-level folder have no import cycles', () => {
   const known = new Map<string, Set<string>>();
   for (const { file, specifier } of imports) {
     if (!specifier.startsWith('.') || /\.(test|fixture)\.|\/testing\//.test(file)) {

@@ -5,7 +5,7 @@ import { COMMAND, type Command, type CommandOptions, type CommandResult, runComm
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { openTerminal, type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Inspection of jobs with describe, events, top, kill and list, both on YARN and on this machine. */
+/** Inspection and control of jobs with `describe`, `events`, `top`, `kill` and `list`, both on YARN and on this machine. */
 
 const cluster = useCluster();
 const ID = /(?:application|local)_\d+_\d+/;
@@ -42,7 +42,7 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Two workers and a watcher that run `script` and then wait for the gate file; the second worker fails when its own gate file appears. */
+/** Submits a job of two workers and a watcher, which run until `open` creates the gate file. `fail` makes the second worker fail. */
 async function submitted(
   { run, submit }: Place,
   name = 'looked at',
@@ -179,19 +179,19 @@ describe.each([
     const { id } = await submitted(at);
     await running(at, id);
     const refused = at.terminal(['kill', id], 80);
-    await refused.sees(/Kill it\? \[y\/N\] $/);
+    await refused.sees(/Kill this job\? \[y\/N\] $/);
     expect(refused.text()).toMatch(
-      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}it has run for `),
+      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has run for `),
     );
     refused.type('\r');
     expect(await refused.exitCode).toBe(1);
-    expect(refused.text()).toContain('It goes on.');
+    expect(refused.text()).toContain('The job was not killed.');
     const interrupted = at.terminal(['kill', id], 80);
-    await interrupted.sees(/Kill it\?/);
+    await interrupted.sees(/Kill this job\?/);
     interrupted.type('\x03');
     expect(await interrupted.exitCode).toBe(130);
     const agreed = at.terminal(['kill', id], 80);
-    await agreed.sees(/Kill it\?/);
+    await agreed.sees(/Kill this job\?/);
     agreed.type('y\r');
     expect(await agreed.exitCode).toBe(0);
     expect(agreed.text()).toMatch(new RegExp(`killed ${id} \\(looked at, 3 of 3 tasks were running\\)\n {2}2 worker on `));
@@ -221,7 +221,7 @@ test('top without an id shows the running jobs and updates the list', async () =
   expect(top.lines()).toEqual([]);
   expect(top.brokenLines).toEqual([]);
   await cluster.run(['kill', second.id]);
-  expect((await at.run(['top'])).stdout).toBe('no job of yours runs\n');
+  expect((await at.run(['top'])).stdout).toBe('no running jobs of yours\n');
 });
 
 test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the terminal', async (signal) => {
@@ -249,7 +249,7 @@ test('list shows progress and the reason for waiting, and filters jobs by state'
   expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
-  // More than any node has: the job waits and reports the reason.
+  // The job requests more than the cluster has, so it waits and reports the reason.
   const folder = await temporaryFolder();
   const large =
     'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';

@@ -44,7 +44,7 @@ test('on one machine, both workers end with the same accuracy above 97 %, and th
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** The pids of a task's program, one for each start. */
+  /** Waits until the task's program has started `start` times; returns the pid of that start. */
   pid(task: string, start: number): Promise<number>;
 }
 
@@ -103,11 +103,11 @@ test('on YARN, a killed worker restarts alone, a killed server restarts all task
   const notices = await until(
     async () => {
       const status = await training.status();
-      return status.notices.some((notice) => notice.includes('goes on from')) && status.notices;
+      return status.notices.some((notice) => notice.includes('resumes from')) && status.notices;
     },
     { describe: () => training.status().catch(String), timeoutMs: 60_000 },
   );
-  const [, from] = notices.map((notice) => /goes on from .*, step (\d+)/.exec(notice)).find((match) => match !== null) ?? [];
+  const [, from] = notices.map((notice) => /resumes from .*, step (\d+)/.exec(notice)).find((match) => match !== null) ?? [];
   expect(Number(from)).toBeGreaterThanOrEqual(known);
 
   await cluster.ended(training.id, 200_000);

@@ -79,7 +79,7 @@ async function example(
   };
 }
 
-/** The pid of a task's newest program. */
+/** Returns the pid of a task's newest program. */
 async function programOf(index: number, pids: string): Promise<number> {
   const names = (await readdir(pids)).filter((name) => name.startsWith(`${index}-`));
   const times = await Promise.all(names.map(async (name) => ({ name, at: (await stat(path.join(pids, name))).mtimeMs })));
@@ -88,7 +88,7 @@ async function programOf(index: number, pids: string): Promise<number> {
 
 const partsIn = (names: readonly string[]): string[] => names.filter((name) => name.startsWith('part-')).sort();
 
-/** All of MNIST's test images in order, most of them classified correctly. */
+/** Expects one prediction for each of MNIST's test images, in order, most of them correct. */
 async function expectPredictions(storage: Storage, uri: string): Promise<void> {
   const manifest = JSON.parse((await storage.read(`${uri}/_SUCCESS`)).toString()) as Manifest;
   expect(manifest.records).toBe(10_000);

@@ -5,7 +5,7 @@ import { localPaths } from '../client/files/local-layout.ts';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** A program owns its working directory: its changes there reach neither another task nor a later job with the same source. */
+/** A program owns its working directory: its changes there affect neither another task nor a later job with the same source. */
 
 const cluster = useCluster();
 /** More tasks than nodes, so that two tasks share a node. */
@@ -19,7 +19,7 @@ const PROGRAM = [
   'touch $record-changed',
   `while [ $(ls $OUT/$RUN-*-$TONY_GENERATION-changed | wc -l) -lt ${TASKS} ]; do sleep 0.1; done`,
   'cat state.txt > $record-after',
-  // Its container remains, and the program starts a second time in it.
+  // The container remains, and the program starts a second time in it.
   'if [ $RUN-$TONY_INDEX-$TONY_GENERATION = restarted-0-1 ]; then exit 3; fi',
 ];
 
@@ -75,7 +75,7 @@ function all<T>(value: (index: number) => T, generation = 1): Record<string, T> 
 function expectPristine(job: Job, run: string, generation = 1): void {
   expect(job.records(run, 'names')).toMatchObject(all(() => 'job.yaml\nrun.sh\nstate.txt\n', generation));
   expect(job.records(run, 'before')).toMatchObject(all(() => PRISTINE, generation));
-  // When a program fails, its peers are ended at an arbitrary point of the script.
+  // When a program fails, the executors end its peers at an arbitrary point of the script.
   if (run === 'restarted' && generation === 1) {
     return;
   }
@@ -93,7 +93,7 @@ test('on a cluster, each program starts in a folder without changes by other pro
   expectPristine(job, 'restarted', 2);
 });
 
-test('on this machine, each program starts in such a folder too, and the job removes it at its end', async () => {
+test('on this machine, each program starts in a folder without changes by other programs, and the job removes the folder when it ends', async () => {
   const job = await makeJob();
   const root = path.join(path.dirname(job.file), 'root');
   for (const run of ['first', 'second']) {

@@ -1,6 +1,6 @@
 """Runs a command in a pseudo-terminal: pseudo-terminal.py COLUMNS ROWS COMMAND...
 
-What the command shows comes out of stdout as it is; what comes into stdin is typed. Ends as the command does (128 + signal).
+Copies the terminal's output to stdout unchanged, and types its own stdin into the terminal. Exits with the command's exit code, or 128 + signal.
 """
 
 import fcntl

@@ -109,7 +109,7 @@ export class PseudoTerminal {
   }
 }
 
-/** Runs a program in a pseudo-terminal; the end of the test ends it. */
+/** Runs a program in a pseudo-terminal and kills it when the test ends. */
 export function openTerminal(words: readonly string[], options: TerminalOptions): PseudoTerminal {
   const terminal = new PseudoTerminal(words, options);
   onTestFinished(() => terminal.close());

@@ -30,7 +30,7 @@ const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
 const EVERYBODYS = '/everybodys';
 let folder: string;
 let handmade: HandmadeJobs;
-/** The server that an attacker names as the cluster's file system and as the node: in both roles it allows everything. */
+/** A server that an attacker names as the cluster's file system and as the node; it imposes no limits in either role. */
 let elsewhere: Server;
 const asked: string[] = [];
 
@@ -72,7 +72,7 @@ interface Ended {
   readonly said: string;
 }
 
-/** Submitted with the command. */
+/** Submits a job with the command and waits for its end. */
 async function submit(job: string, words: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
@@ -101,14 +101,14 @@ function withHadoop(properties: Readonly<Record<string, string>>): (honest: Froz
   };
 }
 
-/** A folder that every user may write to, so that permissions do not stop the job's files. */
+/** The job's folders are writable for every user, so that missing permissions do not stop the job before the check. */
 const asBob = (honest: FrozenJob): FrozenJob => {
   const everybodys = new URL(EVERYBODYS, honest.staging).href;
   return { ...withWorker(larger)(honest), user: 'bob', staging: everybodys, history: everybodys };
 };
 const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 const port = () => (elsewhere.address() as AddressInfo).port;
-/** A file system without a site file; paths of the honest job are still found. */
+/** Makes a file system without a site file the default; the honest job's paths, which name their host, remain readable. */
 const otherFileSystem = () =>
   withHadoop({
     'fs.defaultFS': 'hdfs://elsewhere',
@@ -118,7 +118,7 @@ const otherFileSystem = () =>
     'yarn.resourcemanager.webapp.address': `localhost:${port()}`,
   });
 
-const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks; 2 are allowed/;
+const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/;
 
 describe('a job submitted by hand', () => {
   test('succeeds when it is within all limits', async () => {
@@ -131,28 +131,28 @@ describe('a job submitted by hand', () => {
     [
       'with more GPUs',
       () => ({ job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) }),
-      /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus; 1 gpus is allowed/,
+      /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus/,
     ],
-    ['without tags', () => ({ tags: () => [] }), /tags of the application do not match what the job requests/],
+    ['without tags', () => ({ tags: () => [] }), /application's tags do not state what the job requests/],
     [
       'with false tags',
       () => ({
         job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
         tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
       }),
-      /tags of the application do not match what the job requests/,
+      /application's tags do not state what the job requests/,
     ],
     ['as another type of application', () => ({ type: 'OTHER' }), /not list the job among the applications of type TONY/],
     [
       'without the final values',
       () => ({ job: (honest) => ({ ...honest, job: { ...honest.job, heartbeat: { intervalMs: 1000, missed: 10 } } }) }),
-      /does not have the final values of hdfs:\S+\/apps\/tony-ts\/site\.yaml: heartbeat\.interval is 1s, and has to be 3s/,
+      /does not have the final values that hdfs:\S+\/apps\/tony-ts\/site\.yaml sets: heartbeat\.interval is 1s, but must be 3s/,
     ],
-    ["in another user's name", () => ({ job: asBob }), /job\.json is of user bob; YARN runs it for alice/],
+    ["in another user's name", () => ({ job: asBob }), /job\.json belongs to user bob, but YARN runs the application for alice/],
     [
       "under another user's name in its environment too",
       () => ({ job: asBob, environment: { USER: 'bob', LOGNAME: 'bob' } }),
-      /job\.json is of user bob; YARN runs it for alice/,
+      /job\.json belongs to user bob, but YARN runs the application for alice/,
     ],
     [
       'as an earlier application',
@@ -160,12 +160,12 @@ describe('a job submitted by hand', () => {
         job: (honest) => ({ ...honest, applicationId: 'application_1_0001' }),
         environment: { CONTAINER_ID: 'container_1_0001_01_000001' },
       }),
-      /job\.json is of application_1_0001; YARN runs it as application_\d{13}_/,
+      /job\.json belongs to application_1_0001, but YARN runs it as application_\d{13}_/,
     ],
     [
       'with a larger ApplicationMaster than job.json states',
       () => ({ masterMb: 2048 }),
-      /quotas\.users\.\*\.task\.memory: the ApplicationMaster requests 2 GiB of memory; 1\.5 GiB of memory is allowed/,
+      /quotas\.users\.\*\.task\.memory: the ApplicationMaster requests 2 GiB of memory, but the limit is 1\.5 GiB of memory/,
     ],
     ['with another file system', () => ({ job: otherFileSystem() }), TOO_MANY],
     [
@@ -207,7 +207,7 @@ describe('a job submitted by hand', () => {
   test.each<[string, Changes, RegExp]>([
     ['a job.json that was replaced after the submission', { replaced: withWorker(larger) }, /job\.json is not the submitted file/],
     [
-      'a local job in job.json, which has no gatekeeper',
+      'a job.json of a local job, to which no quotas apply',
       { job: (honest) => ({ ...withWorker(larger)(honest), cluster: { kind: 'local', directory: '/tmp' } }) },
       /cluster\.kind local, but YARN runs it/,
     ],
@@ -217,7 +217,7 @@ describe('a job submitted by hand', () => {
     expect(end.diagnostics).toMatch(expected);
   });
 
-  test('fails when it is moved to a queue with a lower limit while it runs', async () => {
+  test('fails when a user moves it to a queue with a lower limit while it runs', async () => {
     const id = await handmade.submit({
       job: withWorker((worker) => ({ ...worker, instances: 2, maxInstances: 2, command: 'sleep 600' })),
     });
@@ -240,7 +240,7 @@ describe('a job submitted by hand', () => {
     expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu; .*quotas\.queues\.gpu\.instances/);
   });
 
-  test('sends no request to the servers that the user named', () => {
+  test('makes the ApplicationMaster send no request to the servers that the user named', () => {
     expect(asked).toEqual([]);
   });
 });
@@ -261,8 +261,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
   }
 
   test.each<[string, () => Promise<string>]>([
-    ['under an id that was taken before', () => handmade.takeId()],
-    ['under an id that is made up', async () => 'application_2_0001'],
+    ['under an ID that was requested earlier', () => handmade.takeId()],
+    ['under an invented ID', async () => 'application_2_0001'],
   ])('%s', async (_, takeId) => {
     const early = await takeId();
     const flag = path.join(folder, `${early}.end`);
@@ -277,7 +277,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
       throw new Error(stderr);
     }
     await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs', timeoutMs: 90_000 });
-    // Only bob learns the start time.
+    // YARN shows the start time only to bob.
     const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
     expect(await seen.json()).toMatchObject({ app: { startedTime: 0 } });
 
@@ -287,7 +287,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
         const said = await status(early, USER);
         return said?.state === 'STARTING' || said === null ? undefined : said;
       },
-      { describe: 'the later job says what it does', timeoutMs: 90_000 },
+      { describe: 'the later job reports its state', timeoutMs: 90_000 },
     );
     expect(waiting).toMatchObject({
       state: 'WAITING',
@@ -298,7 +298,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
     expect(await cluster.ended(bobs)).toMatchObject({ finalStatus: 'SUCCEEDED' });
   });
 
-  test('under an id that was taken before, beside a job submitted just before', async () => {
+  test('under an ID that was requested earlier, beside a job submitted a moment before', async () => {
     const early = await handmade.takeId();
     const flag = path.join(folder, `${early}.end`);
     const holds = await handmade.submit({
@@ -310,7 +310,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
         };
       },
     });
-    // Neither has a container when the other checks: the ResourceManager's submission time decides the order.
+    // Neither job has a container when the other one checks its limits, so the ResourceManager's submission time decides the order.
     await handmade.submit({ id: early, job: twoGpus });
     await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs', timeoutMs: 90_000 });
     await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits', timeoutMs: 90_000 });
@@ -321,7 +321,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
 });
 
 describe('when a user changes the settings of the command,', () => {
-  /** A folder with a site file that allows everything, and optionally a copy of Hadoop's configuration. */
+  /** Creates a folder with a site file that sets no limits and, if `from` is given, a copy of that Hadoop configuration. */
   async function cheating(name: string, from: string | null): Promise<string> {
     const conf = path.join(folder, name);
     await mkdir(conf);
@@ -341,10 +341,10 @@ describe('when a user changes the settings of the command,', () => {
     expect(end.diagnostics).toMatch(TOO_MANY);
   });
 
-  test('the ApplicationMaster rejects other final values from --set with the user’s own site file', async () => {
+  test('the ApplicationMaster rejects a --set that differs from a final value, even with the user’s own site file', async () => {
     const { end } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s'], { TONY_CONF_DIR: await cheating('set', null) });
     expect(end.finalStatus).toBe('FAILED');
-    expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, and has to be 3s/);
+    expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, but must be 3s/);
   });
 
   test.each(['table', 'json'])('the command replaces a value from --set by the final value, and reports it (%s)', async (format) => {

@@ -35,7 +35,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A job whose workers, each with a GPU, end when a file appears. */
+/** Submits a job whose workers, each with a GPU, run until a file appears. */
 async function submit(user: string, queue: string, workers: number): Promise<{ id: string; end: () => Promise<void> }> {
   const flag = path.join(folder, `${user}.end`);
   const file = path.join(folder, `${user}.yaml`);
@@ -63,7 +63,7 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
   );
 }
 
-/** The view of carol, who may not inspect any of these jobs. */
+/** Runs `quotas usage` as carol, who may not view any of these jobs. */
 async function usage(...words: string[]): Promise<QuotaUsage> {
   const { stdout, stderr } = await cluster.run(['quotas', 'usage', '--output', 'json', ...words], { env: { HADOOP_USER_NAME: 'carol' } });
   const [said] = jsonLines(stdout);
@@ -86,7 +86,7 @@ test('quotas usage counts running and waiting jobs by role, user, group and queu
   const second = await submit('bob', 'gpu', 2);
   await reaches(second.id, 'bob', 'WAITING');
   const seen = await usage();
-  expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', untold: [] });
+  expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', undeclared: [] });
   expect(rows(seen)).toEqual([
     'worker: gpus 3/8, 1 + 0',
     'alice: memory 2560/8192, 1 + 0',

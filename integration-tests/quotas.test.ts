@@ -9,14 +9,14 @@ import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** Quotas on the real daemons: the ApplicationMaster applies the site file on HDFS, whatever the client's configuration says. */
+/** Quotas on the real daemons: the ApplicationMaster applies the site file on HDFS, regardless of the client's configuration. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const SITE = '/apps/tony-ts';
 let configuration: HadoopConfiguration;
-/** The admin's storage client. */
+/** Storage with the admin's permissions. */
 let storage: Storage;
 let folder: string;
 /** Configuration folder of a user who has created a site file that allows everything. */
@@ -60,7 +60,7 @@ interface Request {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** A job whose workers, each with a GPU, end when a file appears. */
+/** Submits a job whose workers, each with a GPU, run until a file appears. */
 async function submit({
   user,
   workers,
@@ -113,7 +113,7 @@ async function startOf(id: string, user: string): Promise<number> {
   }
 }
 
-test('when two simultaneous jobs exceed a limit together, one waits until the other ends', async () => {
+test('when two jobs submitted at the same time together exceed a limit, one waits until the other ends', async () => {
   await settle('queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
   const both = await Promise.all([submit({ user: 'alice', workers: 3 }), submit({ user: 'bob', workers: 3 })]);
   const users = ['alice', 'bob'];
@@ -133,12 +133,12 @@ test('when two simultaneous jobs exceed a limit together, one waits until the ot
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
   expect(waiting.message).toBe(
-    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job requests 3 gpus.`,
+    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 3 gpus.`,
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
-  // Jobs without a resource tag are counted by these figures: the ResourceManager shows every user the resources that a job uses, but not
-  // its number of containers.
+  // tony-ts counts jobs without a resource tag by these figures: the ResourceManager shows every user the resources that a job uses, but
+  // not its number of containers.
   const resourceManager = ResourceManager.of(configuration, 'carol');
   try {
     expect(await resourceManager.application(first.id)).toMatchObject({ runningContainers: 0, used: { 'yarn.io/gpu': 3 } });
@@ -161,7 +161,7 @@ describe("the ApplicationMaster rejects a job beyond the site file's limits that
     const { id } = await submit({ user: 'alice', workers: 3, environment: { TONY_CONF_DIR: cheating }, ...changes });
     const { message } = await reaches(id, 'alice', 'FAILED');
     expect(message).toMatch(
-      /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker requests 3 tasks; 2 are allowed/,
+      /^The job exceeds the limits in hdfs:\S+\/apps\/tony-ts\/site\.yaml\. quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/,
     );
     // The ApplicationMaster reports the end before the ResourceManager has processed it.
     const ended = await until(
@@ -185,7 +185,7 @@ test('with `over: fail`, a job that exceeds a limit together with others fails i
   const first = await submit({ user: 'alice', workers: 3 });
   const second = await submit({ user: 'bob', workers: 2, queue: 'default' });
   const { message } = await reaches(second.id, 'bob', 'FAILED');
-  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job requests 2 gpus`);
+  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 2 gpus`);
   await first.end();
   await reaches(first.id, 'alice', 'SUCCEEDED');
 });

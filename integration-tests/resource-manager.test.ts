@@ -26,7 +26,7 @@ afterAll(() => {
   storage.close();
 });
 
-/** An application without an ApplicationMaster: a shell command that YARN gives up on after a timeout. */
+/** An application that runs a shell command in place of an ApplicationMaster; YARN ends it after a timeout. */
 function shell(applicationId: string, script: string, more: Partial<ApplicationSubmission> = {}): ApplicationSubmission {
   return {
     applicationId,
@@ -39,6 +39,7 @@ function shell(applicationId: string, script: string, more: Partial<ApplicationS
     nodeLabel: null,
     maxAttempts: 1,
     keepContainers: false,
+    tokens: [],
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
     environment: {},
     resources: [],
@@ -183,7 +184,7 @@ test('the client waits for a killed ResourceManager, and fails when it does not 
     code: 'RM_UNREACHABLE',
     exitCode: 3,
   });
-  // A starting ResourceManager must not appear as one that does not know the application.
+  // A ResourceManager that is starting must not be mistaken for one that does not know the application.
   const patient = ResourceManager.of(configuration, USER, { patienceMs: 60_000 });
   const found = Promise.all([patient.application(endedApplication), patient.clusterInfo()]);
   found.catch(() => {});

@@ -32,7 +32,10 @@ beforeAll(async () => {
 });
 afterAll(() => resourceManager.close());
 
-/** The token of an ApplicationMaster whose container only waits until the folder is deleted: this process acts in its place. */
+/**
+ * Starts an application whose container only waits until the folder is deleted, and returns its token: this process acts as its
+ * ApplicationMaster.
+ */
 async function waitingMaster(folder: string): Promise<{ applicationId: string; token: Token }> {
   const { applicationId } = await resourceManager.newApplication();
   const file = path.join(folder, applicationId);
@@ -48,6 +51,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
     nodeLabel: null,
     maxAttempts: 1,
     keepContainers: false,
+    tokens: [],
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
     environment: {},
     resources: [],
@@ -62,7 +66,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
   return { applicationId, token };
 }
 
-/** An ApplicationMaster, and all responses that it has received. */
+/** An ApplicationMaster that records all responses from YARN. */
 class Master {
   readonly allocated: AllocatedContainer[] = [];
   readonly completed = new Map<string, CompletedContainer>();
@@ -168,7 +172,7 @@ test('YARN allocates and runs containers with and without a GPU, and reports eve
   ]);
   master.scheduler.release(spare.id);
   await master.beat(({ completed }) => completed.has(third.id) && completed.has(spare.id));
-  expect(await until(() => readFile(file, 'utf8'), { describe: 'what the program saw' })).toBe(nasty);
+  expect(await until(() => readFile(file, 'utf8'), { describe: 'the environment that the program wrote' })).toBe(nasty);
   const credentials = decodeCredentials(Buffer.from(await readFile(`${file}.token`, 'utf8'), 'base64'));
   expect(Buffer.from(credentials.secrets.get('tony.ring')?.reveal() ?? []).toString()).toBe('ring key');
   expect(credentials.tokens).toEqual([]);
@@ -212,7 +216,7 @@ test('YARN rejects impossible requests, each with its reason, and serves the oth
     [3, expect.stringContaining("The job requested a container with memory-mb 1000000, but the cluster's largest container has 8192.")],
     [4, expect.stringMatching(/label/i)],
   ]);
-  // The withdrawal of the refused requests is itself valid for the ResourceManager.
+  // The ResourceManager accepts the withdrawal of the refused requests.
   await master.beat();
   await master.beat();
   expect(master.results.slice(-2).flatMap(({ refusedAsks }) => refusedAsks)).toEqual([]);
@@ -267,7 +271,7 @@ describe('when connections or daemons fail,', () => {
     expect(master.allocated).toHaveLength(6);
   });
 
-  test('containers survive the death of the ResourceManager and the NodeManagers, and open requests are repeated', async () => {
+  test('containers survive the death of the ResourceManager and the NodeManagers, and the ApplicationMaster repeats its open requests', async () => {
     const master = await Master.registered();
     master.scheduler.setAsk(worker(1));
     await master.beat(({ allocated }) => allocated.length === 1);
@@ -291,7 +295,7 @@ describe('when connections or daemons fail,', () => {
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
-      // One at a time, because YARN gives up a node that is away for too long.
+      // One at a time, because YARN declares a node lost if it is down for too long.
       await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });

@@ -8,7 +8,7 @@ import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Functions called on workers, on this machine and on a cluster; and jobs controlled through a handle. */
+/** `run` calls functions on workers, on this machine and on a cluster; `start` returns a handle that controls the job. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -48,14 +48,14 @@ test('run rejects with the error that a function throws on a worker, and with th
   expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
-test('a function that uses a variable from outside fails with an explanation of the rule', async () => {
+test('a function that uses an outside variable fails with a message that explains the rule', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => options.slots)).rejects.toThrow(
     /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the text of the function/,
   );
 });
 
-test('a return value that JSON cannot represent is an error of the chief', async () => {
+test('run rejects a return value that JSON cannot represent, with an error that names the chief', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);
 });
@@ -119,7 +119,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   await noneLeft(cluster, job.id);
 });
 
-test('on a cluster, an exception of a worker and a killed job both reject the result', async () => {
+test('on a cluster, an exception in a worker and a kill of the job both reject the result', async () => {
   const options = { slots: 2, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
   const failing = run(options, async ({ rank }) => {
     if (rank === 1) {

@@ -4,12 +4,12 @@ import { once } from 'node:events';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Cluster } from './cluster/cluster.mjs';
-import { LARGEST_OFFSET } from './cluster/layout.mjs';
+import { LARGEST_OFFSET, OWN_CLUSTER_OFFSET } from './cluster/layout.mjs';
 import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offsets of the run's clusters, one for each Vitest worker; the first test of a worker that needs its cluster starts it. */
+    /** Port offsets of the run's clusters, one per Vitest worker. A worker's cluster starts when its first test needs it. */
     clusterOffsets: readonly number[];
   }
 }
@@ -20,12 +20,13 @@ const FIRST_OFFSET = 11_000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const clusters = await clustersOfThisRun(project.config.maxWorkers);
-  for (const cluster of clusters) {
-    await cluster.wipe();
-  }
   const offsets = clusters.map(({ offset }) => offset);
+  const all = offsets.flatMap((offset) => [offset, offset + OWN_CLUSTER_OFFSET]);
+  for (const offset of all) {
+    await new Cluster(offset).wipe();
+  }
   // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the clusters.
-  const watchdog = spawn(process.execPath, [WATCHDOG, ...offsets.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
+  const watchdog = spawn(process.execPath, [WATCHDOG, ...all.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
   project.provide('clusterOffsets', offsets);
   return async () => {
     watchdog.stdin.end();
@@ -34,7 +35,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clustersOfThisRun(count: number): Promise<Cluster[]> {
-  // Its own name: tests erase these clusters, and the cluster that `npm run cluster` controls may hold a developer's data.
+  // Not the variable of `npm run cluster`: the tests erase their clusters, and a developer's cluster may hold data.
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];
@@ -45,7 +46,7 @@ async function clustersOfThisRun(count: number): Promise<Cluster[]> {
     }
   }
   if (clusters.length < count) {
-    throw new Error(`no free ranges of ports were found for ${count} clusters; set TONY_TEST_CLUSTER_OFFSET to where the search begins`);
+    throw new Error(`found no free port ranges for ${count} clusters; set TONY_TEST_CLUSTER_OFFSET to start the search at another offset`);
   }
   return clusters;
 }

@@ -5,7 +5,7 @@ import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The files that a submit uploads to HDFS, and those that it does not upload again. */
+/** Which files `submit` uploads to HDFS, and which it skips because HDFS already has them. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -15,7 +15,7 @@ async function jobFolder(): Promise<string> {
   for (const name of ['source', 'data/sub']) {
     await mkdir(path.join(folder, name), { recursive: true });
   }
-  // Unique to this run: files staged by other tests must not count.
+  // Unique to this run, so that files staged by other tests are not found in the cache.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
   await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
@@ -71,7 +71,7 @@ async function end(id: string, env: Record<string, string> = {}): Promise<void> 
   expect(await cluster.application(id)).toMatchObject({ state: 'KILLED' });
 }
 
-test('submit uploads private files once, and repeats only the changed ones', async () => {
+test('submit makes uploaded files private, and on a repeated submit uploads only changed files', async () => {
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
@@ -95,18 +95,18 @@ test('submit uploads private files once, and repeats only the changed ones', asy
   await end(second.id);
 
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 61\n`);
-  // Changes to ignored files do not count.
+  // A change to an ignored file has no effect.
   await writeFile(path.join(folder, 'source', 'notes.log'), 'y');
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
-  // A killed job leaves none of its own files.
+  // A killed job leaves no file that belongs only to it.
   for (const { id } of [first, second, third]) {
     expect(await ownFiles(id)).toEqual([]);
   }
 });
 
-test('a killed job leaves none of its own files, however late its ApplicationMaster learns of the kill', async () => {
+test('a killed job leaves none of its own files, even if its ApplicationMaster detects the kill late', async () => {
   const { id } = await submit(await jobFolder());
   const running = async (word: string): Promise<number | undefined> =>
     (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;
@@ -156,7 +156,7 @@ test('submit reports unchanged uploads, and replaces a damaged file', async () =
   await end(id);
 });
 
-test("a prune removes entries that no job uses and keeps those that a running job's next containers need", {
+test('prune removes cache entries that no job uses, and keeps the entries that the next containers of a running job need', {
   timeout: 240_000,
 }, async () => {
   const folder = await jobFolder();
@@ -209,7 +209,7 @@ test("a prune removes entries that no job uses and keeps those that a running jo
   expect(removed).toEqual([expect.stringMatching(/\/source-\d+\.tar\.gz$/)]);
   expect(before).toContain(removed[0]);
 
-  // The job's next containers localise every file that it named, with the timestamps that it named.
+  // The job's next containers localise every file that the job named, with the timestamps that the job recorded.
   const executor = (await cluster.containers(second.id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
   process.kill(executor?.pid as number, 'SIGKILL');
   await started(second.id, 2);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { temporaryFolder, useCluster } from './harness.ts';
 
-/** Submits to a cluster that is unavailable or refuses: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
+/** Submits to a cluster that is down or rejects the request: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -50,16 +50,14 @@ describe('a request that the cluster rejects', () => {
   test('exits with 2 when the staging folder is not writable', async () => {
     const file = await job();
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file, '--staging', '/user/bob/staging']);
-    expect(stderr).toMatch(/^error: The staging folder hdfs:\/\/\S+\/user\/bob\/staging cannot be written/);
+    expect(stderr).toMatch(/^error: Cannot write to the staging folder hdfs:\/\/\S+\/user\/bob\/staging: /);
     expect(exitCode).toBe(2);
     expect((await cluster.hdfsTree('/user/bob')).filter((entry) => entry.path.startsWith('/user/bob/staging'))).toEqual([]);
     // A user without a home directory on HDFS.
     const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
     expect(carol).toMatchObject({
       exitCode: 2,
-      stderr: expect.stringMatching(
-        /\/user\/carol\/\.tony-ts cannot be created: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/,
-      ),
+      stderr: expect.stringMatching(/\/user\/carol\/\.tony-ts: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/),
     });
   });
 
@@ -73,12 +71,12 @@ describe('a request that the cluster rejects', () => {
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job()], { env: { TONY_CONF_DIR: folder } });
     expect(exitCode).toBe(2);
     expect(stderr.split('\n').slice(0, 7)).toEqual([
-      `error: The job is beyond 3 limits set in ${folder}/tony-site.yaml:`,
-      '  quotas.roles.worker.instances: role worker requests 1 tasks; 0 are allowed',
-      '    fits: instances: 0 in all',
-      '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory; 1 GiB of memory is allowed',
+      `error: The job exceeds 3 limits set in ${folder}/tony-site.yaml:`,
+      '  quotas.roles.worker.instances: role worker requests 1 tasks, but the limit is 0',
+      '    fits: instances: 0 in total',
+      '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory, but the limit is 1 GiB of memory',
       '    fits: roles.worker.resources.memory: 1024m',
-      '  quotas.groups.research.total.vcores: the job requests 2 vcores in all, including its ApplicationMaster; 0 vcores is allowed for all running jobs together',
+      '  quotas.groups.research.total.vcores: the job requests 2 vcores in total, including its ApplicationMaster, but the limit for all running jobs together is 0 vcores',
       '    fits: instances times vcores, and master.vcores, of at most 0 vcores',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
@@ -108,12 +106,12 @@ describe('a request that the cluster rejects', () => {
     expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
   });
 
-  test("exits with 2 and names the owner when it would kill another user's job", async () => {
+  test("exits with 2 and names the owner when the request is to kill another user's job", async () => {
     const file = await job();
     const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
     const refused = await cluster.run(['kill', id, '--yes'], { env: { HADOOP_USER_NAME: 'bob' } });
-    expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob is not allowed to end it.\nhint: Ask alice,`);
+    expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob is not allowed to kill it.\nhint: Ask alice,`);
     expect(refused.exitCode).toBe(2);
     expect((await cluster.run(['kill', id, '--yes'])).exitCode).toBe(0);
   });

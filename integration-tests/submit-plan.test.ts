@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The plan that submit prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+/** The plan that `submit` prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -21,7 +21,7 @@ interface Request {
   readonly staging?: string;
 }
 
-/** A folder with a job that sleeps until it is killed, and the arguments that submit it. */
+/** Writes a job that sleeps until it is killed; returns its file and the arguments that submit it. */
 async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }: Request = {}): Promise<{ file: string; words: string[] }> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));
@@ -44,7 +44,7 @@ async function values(words: readonly string[], exitCode = 0, env: Readonly<Reco
 
 const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan') as unknown as PlanValue;
 
-/** The submitted job, with a function that ends it. */
+/** Submits a job; returns its ID, its plan and a function that ends it. */
 async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
   const all = await values([...words, '--detach']);
   const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
@@ -154,7 +154,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    // The same job also uses up a total of the site file.
+    // The first job also uses most of a total that the site file sets.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
@@ -165,7 +165,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await settle('fail');
     const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
-    // The job is submitted nevertheless.
+    // Even so, the job is submitted.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();

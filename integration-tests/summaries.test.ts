@@ -74,7 +74,7 @@ function open(place: Place, run: string, now: () => number = Date.now): SummaryW
   });
 }
 
-/** Waits until TensorBoard has read a run up to a step. It may not have read later records yet. */
+/** Waits until TensorBoard has read a run up to a step. It might not have read later records yet. */
 async function readUpTo(
   server: TensorBoardServer,
   run: string,
@@ -298,7 +298,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows, from files in %s,', (sche
     expect(first.output.stderr).toMatch(/Error: on purpose\n +at .*fit-in-two-goes\.mjs/);
     const second = start('fit-in-two-goes.mjs', written.uri, '-1');
     expect(await second.ended, second.output.stderr).toEqual({ code: 0, signal: null });
-    expect(second.output.stderr).toMatch(/training goes on from .*step-20, step 20/);
+    expect(second.output.stderr).toMatch(/training resumes from .*step-20, step 20/);
     const server = await TensorBoardServer.start(path.join(await written.fetch(), 'summaries'));
     const groups = await readToTheEnd(server);
     const steps = (await server.scalars('train', 'loss')).map(([step]) => step);
@@ -350,7 +350,7 @@ test('a run of 100,000 steps writes few files and keeps every point', { timeout:
   expect(bytes / steps).toBeLessThan(100);
   expect(files.length).toBeLessThan(12);
   const server = await TensorBoardServer.start(await written.fetch(), '--samples_per_plugin', `scalars=${2 * steps}`);
-  // Each poll takes TensorBoard a while.
+  // TensorBoard needs a while to answer each poll.
   await readUpTo(server, 'train', 'train/accuracy', steps, { everyMs: 5000, timeoutMs: 300_000 });
   const points = await server.scalars('train', 'train/accuracy');
   expect(points).toHaveLength(steps);
@@ -376,7 +376,7 @@ test('the newest file in HDFS is readable while it grows, and grows again when t
   await cluster.kill('namenode');
   writer.scalar('loss', 4, 4);
   await writer.flush();
-  expect(troubles).toEqual([expect.stringMatching(/^summaries could not be written: .*; it is tried again$/)]);
+  expect(troubles).toEqual([expect.stringMatching(/^summaries could not be written and will be retried: /)]);
   writer.scalar('loss', 5, 5);
   await cluster.heal();
   await writer.finish();

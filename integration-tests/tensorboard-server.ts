@@ -15,7 +15,7 @@ export class TensorBoardServer {
   /** Serves a folder and its subfolders until the test has finished. @param words further options. */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
-    // Not the separate reader process, which some platforms lack.
+    // `--load_fast=false`: some platforms lack the separate reader process.
     const options = ['--logdir', folder, '--host', '127.0.0.1', '--port', '0', '--load_fast=false', '--reload_interval=1', ...words];
     const child = spawn(python, ['-m', 'tensorboard.main', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
     onTestFinished(async () => {

@@ -25,7 +25,7 @@ interface Yaml {
   readonly go: () => Promise<void>;
 }
 
-/** A job that runs until a test ends it. */
+/** Writes a job that runs until the test creates the file `go`. */
 async function jobFile(more = ''): Promise<Yaml> {
   const folder = await temporaryFolder();
   const lines = [
@@ -148,7 +148,7 @@ describe('TensorBoard on this machine', () => {
       PIP_RETRIES: '0',
     };
     const { exitCode, stdout, stderr } = await runCommand(['submit', '--conf', file, '--local'], { env });
-    expect(`${stdout}${stderr}`).toContain('The job goes without TensorBoard; its own page has charts.');
+    expect(`${stdout}${stderr}`).toContain('The job runs without TensorBoard; its own page shows charts.');
     expect(exitCode).toBe(0);
   });
 });

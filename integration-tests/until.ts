@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Waits until `condition` returns a truthy value, and returns that value. An exception from the condition counts as not yet met.
+ * Waits until `condition` returns a truthy value, and returns that value. If the condition throws, it counts as not yet met.
  * @throws after `timeoutMs`, with the description of the current state that `describe` returns
  */
 export async function until<T>(

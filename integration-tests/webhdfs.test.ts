@@ -65,7 +65,7 @@ test('an exhausted quota ends a long write immediately with an error that names 
   storage.close();
 });
 
-test('a read that a killed DataNode interrupts continues when the DataNode is back', async () => {
+test('a read interrupted by the death of the DataNode continues when the DataNode is back', async () => {
   const data = randomBytes(64_000_000);
   await hdfs.create(`${FOLDER}/long`, data, { overwrite: true, permission: 0o644 });
   const stream = await hdfs.open(`${FOLDER}/long`);

@@ -12,7 +12,7 @@ import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type Yar
 
 const cluster = useCluster();
 
-/** Prints where it runs, and runs until the file `go` exists. `$OUT/<role>-<index>-<generation>` contains its pid. */
+/** Writes its pid to `$OUT/<role>-<index>-<generation>`, and runs until the file `go` exists. */
 const PROGRAM = [
   'me=$TONY_ROLE-$TONY_INDEX',
   'echo $$ > $OUT/tmp-$me && mv $OUT/tmp-$me $OUT/$me-$TONY_GENERATION',
@@ -154,7 +154,7 @@ describe('a job continues', () => {
     // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
     // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
     expect(isAlive(first[0])).toBe(false);
-    await until(() => !isAlive(first[1]), { describe: 'the old program lives', timeoutMs: 30_000, everyMs: 20 });
+    await until(() => !isAlive(first[1]), { describe: 'the old program still runs', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
   });
 
@@ -196,7 +196,7 @@ test.each([
   ['the tasks of a lost node restart', false],
   ['the tasks and the ApplicationMaster of a lost node restart', true],
 ])('%s, and their old programs on the node end', async (_, withMaster) => {
-  // A node has room for one of these besides the ApplicationMaster.
+  // A node has room for one such container besides the ApplicationMaster.
   const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
   // The ResourceManager declares the node lost before the ApplicationMaster misses the heartbeats of a stopped executor.
   const job = await startJob({ roles, ...(!withMaster && { heartbeat: 'heartbeat: {interval: 500ms, missed: 60}' }) });
@@ -235,7 +235,7 @@ test.each([
   await cluster.heal();
   await job.programs(2);
   // The lost node's executor has been ordered to end its program, which may take the whole grace period.
-  await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs live', timeoutMs: 30_000 });
+  await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs still run', timeoutMs: 30_000 });
   const final = await job.succeeds();
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
   expect(final).toMatchObject({ masterAttempt: withMaster ? 2 : 1, orphanedContainers: [] });

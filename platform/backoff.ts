@@ -18,7 +18,7 @@ export function backoffMs(failures: number, { firstMs, mostMs }: Backoff): numbe
   return failures <= 0 ? 0 : Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 32));
 }
 
-/** A random part of the pause, at least half of it, so that clients that lost the same server do not return at the same time. */
+/** Returns a random duration between half of the pause and the pause, so that clients of a failed server do not reconnect together. */
 export function jittered(ms: number, random: () => number = Math.random): number {
   return ms * (0.5 + random() / 2);
 }

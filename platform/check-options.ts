@@ -7,7 +7,7 @@ export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 /**
  * Rejects unknown options, because a misspelled option would otherwise have no effect.
  *
- * @param name of the function, as the caller writes it.
+ * @param name name of the function, as the caller writes it.
  * @throws TonyError USAGE
  */
 export function checkOptions<T extends object>(name: string, options: T, known: OptionNames<T>): void {

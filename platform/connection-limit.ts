@@ -52,14 +52,14 @@ export class ConnectionLimit {
     this.#wait(key, socket);
     socket.once('close', () => {
       this.#count--;
-      // The peer may reuse the port for a new connection before the close event of this one.
+      // The peer may reuse the port for a new connection before the close event of this connection arrives.
       if (this.#unproven.get(key)?.socket === socket) {
         this.#settle(key);
       }
     });
   }
 
-  /** The peer is authorised, or its request is being answered. */
+  /** Call when the peer is authorised, or when its request is being answered: the connection then counts as proven. */
   proven(peer: Peer): void {
     this.#settle(keyOf(peer));
   }

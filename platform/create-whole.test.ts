@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createWhole } from './create-whole.ts';
 
-test('exactly one of several concurrent callers creates the file, and no temporary files remain', async () => {
+test('exactly one of several concurrent callers creates the file, and no temporary file remains', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-create-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = path.join(folder, 'owner');

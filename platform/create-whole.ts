@@ -4,7 +4,7 @@ import { link, rm, writeFile } from 'node:fs/promises';
 /**
  * Creates a file atomically with complete content, by a link to a temporary file; never replaces an existing file.
  *
- * @param mode of the file, restricted by the umask.
+ * @param mode mode of the file, restricted by the umask.
  * @returns false when the file exists.
  */
 export async function createWhole(path: string, text: string, mode = 0o666): Promise<boolean> {

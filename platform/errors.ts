@@ -21,7 +21,7 @@ export const ERROR_CODES = {
   },
   FINAL_VALUES: {
     exit: 2,
-    means: 'A program submits a job without the values that tony-site.yaml fixes, because it loaded the job without the site file.',
+    means: 'A program submitted a job that lacks the final values of tony-site.yaml, because it loaded the job without the site file.',
     hint: "Pass the cluster's site file to loadJob: loadJob(path, { site: await siteFor(options) }).",
   },
   LISTEN_FAILED: {
@@ -88,13 +88,49 @@ export const ERROR_CODES = {
   },
   KILL_FAILED: {
     exit: 1,
-    means: 'The job was asked to end, but it is still running.',
+    means: 'The job is still running although it was ordered to end.',
     hint: 'Try again.',
   },
-  CLUSTER_SECURE: {
+  KERBEROS_NO_TICKET: {
     exit: 2,
-    means: 'The cluster requires Kerberos, which tony-ts does not support.',
-    hint: 'Use a cluster without Kerberos, or run the job on this machine with --local.',
+    means: 'The cluster requires Kerberos, and this user has no ticket.',
+    hint: 'Run kinit, or set TONY_PRINCIPAL and TONY_KEYTAB. klist shows your tickets.',
+  },
+  KERBEROS_TICKET_EXPIRED: {
+    exit: 2,
+    means: "The user's Kerberos ticket has expired.",
+    hint: 'Run kinit again. kinit -R renews a renewable ticket that has not expired yet.',
+  },
+  KERBEROS_CLOCK_SKEW: {
+    exit: 2,
+    means: 'The clocks of this machine, the key distribution center and the daemon differ by more than Kerberos tolerates (5 minutes).',
+    hint: 'Run a time service (chrony, ntpd) on all machines, then run kinit again.',
+  },
+  KERBEROS_UNKNOWN_SERVER: {
+    exit: 2,
+    means: 'The key distribution center does not know the HTTP principal of the host that the configuration names.',
+    hint: 'Name hosts in core-site.xml, hdfs-site.xml and yarn-site.xml as in their principals (HTTP/HOST@REALM): usually the full host name, not an alias or an address.',
+  },
+  KERBEROS_REALM: {
+    exit: 2,
+    means:
+      "The cluster does not accept principals of this realm, or its rules (hadoop.security.auth_to_local) do not cover the user's principal.",
+    hint: "Run kinit with a principal of the cluster's realm: kinit USER@REALM. Otherwise ask the admin of the cluster for a rule in hadoop.security.auth_to_local.",
+  },
+  KERBEROS_TOOL_MISSING: {
+    exit: 2,
+    means: "A program of the system's Kerberos is missing: klist and kinit, or a curl with SPNEGO.",
+    hint: 'Install them (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
+  },
+  KERBEROS_FAILED: {
+    exit: 2,
+    means: 'Kerberos failed for another reason. The message quotes it.',
+    hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
+  },
+  TOKEN_MISSING: {
+    exit: 2,
+    means: 'A process with HADOOP_TOKEN_FILE_LOCATION, such as a container, has no delegation token for a service of the cluster.',
+    hint: 'Submit the job from a machine with a Kerberos ticket. Outside of a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   RUNTIME_MISSING: {
     exit: 2,
@@ -181,7 +217,7 @@ export const ERROR_CODES = {
   STORAGE_REFUSED: {
     exit: 2,
     means: 'The file system rejected the operation. The message quotes its reason.',
-    hint: 'Check the path and what the file system objects to.',
+    hint: 'Check the path, and correct what the file system objects to.',
   },
   LOGS_UNAVAILABLE: {
     exit: 2,
@@ -221,7 +257,7 @@ export const ERROR_CODES = {
   RPC_CLOSED: {
     exit: 1,
     means: 'This process closed its connection to a Hadoop daemon while calls were pending, because it was about to exit.',
-    hint: 'The connection was closed on this side while a call was pending.',
+    hint: 'See the log of this process for the reason why it exited.',
   },
   ATTEMPT_FENCED: {
     exit: 1,
@@ -291,7 +327,7 @@ export const ERROR_CODES = {
   RANKS_DIFFER: {
     exit: 1,
     means: 'Weights that must be equal on all ranks differ. The message names the first variable that differs.',
-    hint: 'Ranks that start with equal weights keep equal weights. Check for code that changes weights on some ranks only, and for memory errors of the machine.',
+    hint: 'Ranks that start with equal weights should keep equal weights. Check for code that changes weights on some ranks only, and for memory errors of the machine.',
   },
   TASK_FILE_INVALID: {
     exit: 1,
@@ -315,7 +351,7 @@ export const ERROR_CODES = {
   },
   MODEL_INVALID: {
     exit: 1,
-    means: 'The model is not compiled, has no trainable weights, or does not fit its use.',
+    means: 'The model is not compiled, has no trainable weights, or cannot be used in this call.',
     hint: 'Correct the model or the arguments of fit.',
   },
   DATA_INVALID: {
@@ -371,7 +407,7 @@ export const ERROR_CODES = {
   FEED_ENDED: {
     exit: 1,
     means: 'The job ended before it had received all records of the feed.',
-    hint: '`tony-ts status` and `tony-ts logs` show how the job ended. It was not trained on the remaining records.',
+    hint: '`tony-ts status` and `tony-ts logs` show how the job ended. The job did not receive the remaining records.',
   },
   FEED_REFUSED: {
     exit: 2,
@@ -380,7 +416,7 @@ export const ERROR_CODES = {
   },
   OUTPUT_MISMATCH: {
     exit: 1,
-    means: 'The output folder contains files that do not belong to earlier results of the same call.',
+    means: 'The output folder contains files other than earlier results of the same call.',
     hint: 'Choose another output folder, or remove this one.',
   },
   TRIAL_FAILED: {
@@ -395,8 +431,8 @@ export const ERROR_CODES = {
   },
   JOB_FAILED: {
     exit: 1,
-    means: 'The job of a run() or of a handle failed or was killed. The message states why.',
-    hint: 'Read its logs: `tony-ts logs` with its ID.',
+    means: 'The job that run() or a handle waits for failed or was killed. The message states why.',
+    hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
   },
   CONTAINER_INVALID: {
     exit: 1,
@@ -406,7 +442,7 @@ export const ERROR_CODES = {
   },
   TENSORBOARD_UNAVAILABLE: {
     exit: 1,
-    means: 'TensorBoard is not running, or not running yet.',
+    means: 'TensorBoard is not running, or has not started yet.',
     hint: "The job's page shows charts without TensorBoard. See `tony-ts logs` of the task tensorboard:0.",
   },
   STATE_UNREADABLE: {

@@ -1,13 +1,13 @@
 import { type ErrorCode, TonyError } from './errors.ts';
 
-/** The type of a position in the data, which checkpoints store. */
+/** A JSON value. Positions in the data, which checkpoints store, have this type. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
 /** Maximum JSON size of values that a program and a remote function exchange. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON that decodes to the same value. JSON.stringify alone would drop functions, and change NaN, dates and typed
+ * Encodes a value as JSON that decodes to the same value. `JSON.stringify` alone would drop functions, and change NaN, dates and typed
  * arrays. Undefined fields are omitted.
  *
  * @param what names the value in messages: `args[0]`.
@@ -18,8 +18,8 @@ export function encodeJsonValue(value: unknown, what: string, code: ErrorCode): 
   const text = JSON.stringify(value) as string;
   const bytes = Buffer.byteLength(text);
   if (bytes > MOST_JSON_BYTES) {
-    throw new TonyError(code, `${what} has ${bytes} bytes as JSON; ${MOST_JSON_BYTES} are possible`, {
-      hint: 'Put what is large into a file, and hand over its name.',
+    throw new TonyError(code, `${what} has ${bytes} bytes as JSON, but the maximum is ${MOST_JSON_BYTES}`, {
+      hint: 'Write large data to a file, and pass the path of the file.',
     });
   }
   return text;
@@ -42,7 +42,7 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
     throw unfit(what, 'part of itself', code);
   }
   const prototype: unknown = Object.getPrototypeOf(value);
-  // An object of another realm (a notebook's) has a different Object.prototype, whose own prototype is null.
+  // An object from another realm, such as a notebook's, has a different Object.prototype, whose own prototype is null.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!Array.isArray(value) && !isPlain) {
     throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);
@@ -63,7 +63,7 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
 }
 
 function unfit(what: string, kind: string, code: ErrorCode): TonyError {
-  return new TonyError(code, `${what} is ${kind}, which JSON cannot hold`, {
-    hint: 'Use null, texts, numbers, true, false, and arrays and plain objects of them.',
+  return new TonyError(code, `${what} is ${kind}, which JSON cannot represent`, {
+    hint: 'Use null, strings, finite numbers, booleans, and arrays and plain objects of these.',
   });
 }

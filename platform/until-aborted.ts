@@ -1,6 +1,6 @@
 /**
- * Resolves like the promise, or rejects with the signal's reason when it aborts: for work without signal support, which continues
- * unobserved.
+ * Settles like the promise, or rejects with the signal's reason when it aborts. For work that does not support signals: after an abort, it
+ * continues and its result is ignored.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) {

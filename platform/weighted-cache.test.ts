@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { WeightedCache } from './weighted-cache.ts';
 
-test('the least recently used value makes room', () => {
+test('evicts the least recently used value', () => {
   const cache = new WeightedCache<string, number>(10);
   cache.set('a', 1, 4);
   cache.set('b', 2, 4);
@@ -13,7 +13,7 @@ test('the least recently used value makes room', () => {
   expect(['a', 'c', 'd'].map((key) => cache.get(key))).toEqual([5, 3, 4]);
 });
 
-test('a value heavier than the limit is not kept, and displaces no other value', () => {
+test('does not store a value heavier than the limit, and evicts nothing for it', () => {
   const cache = new WeightedCache<string, number>(10);
   cache.set('a', 1, 10);
   cache.set('b', 2, 11);

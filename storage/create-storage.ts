@@ -2,21 +2,19 @@ import type { Readable } from 'node:stream';
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
-import type { Secret } from '../platform/secret.ts';
 import { FileStorage } from './file-storage.ts';
 import { HdfsStorage } from './hdfs-storage.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { parseUri } from './uri.ts';
 
 export interface StorageOptions {
-  /** null without a cluster: hdfs:// URIs are then rejected. */
+  /** null if there is no cluster; hdfs:// URIs are then rejected. */
   readonly hadoop: HadoopConfiguration | null;
   readonly user: string;
   /** How long an operation may search for an active NameNode. */
   readonly patienceMs?: number;
   /** The same limit until a NameNode has responded once; default `patienceMs`. */
   readonly firstPatienceMs?: number;
-  readonly delegation?: Secret;
 }
 
 /** Creates one storage for all file:// and hdfs:// URIs. */
@@ -57,7 +55,7 @@ class StorageByScheme implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#of(from);
     if (source !== this.#of(to)) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system, ${to}.`);
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is on another file system.`);
     }
     return source.rename(from, to);
   }

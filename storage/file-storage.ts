@@ -31,7 +31,7 @@ export class FileStorage implements Storage {
           await handle.close();
           return Readable.from([]);
         }
-        // createReadStream includes `end`.
+        // `createReadStream` includes `end`.
         return createReadStream('', { fd: handle, start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
       } catch (error) {
         await handle.close();
@@ -59,7 +59,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // A rename has removed the temporary name; a link has not.
+      // After a rename the temporary name no longer exists; after a link it still does.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }
@@ -136,7 +136,7 @@ export class FileStorage implements Storage {
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
-        // If the removal fails, the folder gets its name back.
+        // If the removal fails, the folder is renamed back.
         await rename(aside, path).catch(() => undefined);
         throw error;
       }
@@ -156,7 +156,7 @@ export class FileStorage implements Storage {
   }
 
   close(): void {
-    // This storage keeps nothing open.
+    // Nothing to release: this storage keeps no connections or files open.
   }
 }
 
@@ -171,7 +171,7 @@ async function fill(uri: string, handle: FileHandle, data: ByteSource, options: 
       bytes += chunk.byteLength;
       options.onProgress?.(bytes);
     }
-    // Without it, a power failure could leave the name without the bytes.
+    // Without datasync, a power failure could leave the name without the bytes.
     await translated(uri, () => handle.datasync());
   } finally {
     await handle.close();

@@ -4,7 +4,6 @@ import { WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
 import type { FileStatus } from '../hadoop/hdfs/web-hdfs-answers.ts';
 import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
-import type { Secret } from '../platform/secret.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { isTemporaryName, temporaryName } from './temporary-name.ts';
 import { joinUri, nameOf, parseUri } from './uri.ts';
@@ -15,7 +14,6 @@ export interface HdfsStorageOptions {
   readonly patienceMs?: number;
   readonly firstPatienceMs?: number;
   readonly idleTimeoutMs?: number;
-  readonly delegation?: Secret;
 }
 
 const FILE_PERMISSION = 0o644;

@@ -11,12 +11,12 @@ export interface Storage {
   read(uri: string): Promise<Buffer>;
   /**
    * Atomic: writes to a temporary name in the same folder and renames it. Creates missing parents by default. `ifAbsent`
-   * (create-exclusive): when the file exists, nothing changes and the result is false; of two concurrent writers, one gets true.
+   * (create-exclusive): when the file exists, nothing changes and the result is false; of two concurrent calls, exactly one returns true.
    */
   write(uri: string, data: ByteSource, options?: WriteOptions): Promise<boolean>;
-  /** null when the path does not exist. */
+  /** Returns null when the path does not exist. */
   stat(uri: string): Promise<Entry | null>;
-  /** Sorted by name; empty when the folder does not exist. */
+  /** Lists a folder, sorted by name; returns an empty list when the folder does not exist. */
   list(uri: string, options?: ListingOptions): Promise<Entry[]>;
   /** Atomic. Returns false and changes nothing when `from` does not exist or `to` exists. */
   rename(from: string, to: string): Promise<boolean>;

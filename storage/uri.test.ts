@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { fileUri, joinUri, nameOf, parentUri, parseUri } from './uri.ts';
 
 describe('file URIs', () => {
-  test('are parsed into scheme, authority and path', () => {
+  test('a file URI is parsed into scheme, authority and path', () => {
     expect(parseUri('hdfs://nn:8020/a//b/')).toEqual({ scheme: 'hdfs', authority: 'nn:8020', path: '/a/b' });
     expect(parseUri('hdfs:///a')).toEqual({ scheme: 'hdfs', authority: '', path: '/a' });
     expect(parseUri('hdfs://nn')).toEqual({ scheme: 'hdfs', authority: 'nn', path: '/' });
@@ -14,13 +14,13 @@ describe('file URIs', () => {
   });
 
   test.each(['', '/a', 'a/b', 's3://x/y', 'hdfs', 'file://host/a', 'hdfs://nn/a/../b', 'file:///a/%2e%2e/b', 'file:///%00'])(
-    'are rejected when malformed: %j',
+    'the malformed URI %j is rejected',
     (uri) => {
       expect(() => parseUri(uri)).toThrow();
     },
   );
 
-  test('are joined and split', () => {
+  test('names are joined to a file URI and split from it', () => {
     expect(joinUri('hdfs://nn/a/', 'b', 'c/d')).toBe('hdfs://nn/a/b/c/d');
     expect(joinUri('file:///a', '100%')).toBe('file:///a/100%25');
     expect(parentUri('hdfs://nn/a/b')).toBe('hdfs://nn/a');
@@ -33,7 +33,7 @@ describe('file URIs', () => {
     expect(fileUri('/')).toBe('file:///');
   });
 
-  test('joining and splitting are inverse for any name', () => {
+  test('joining and splitting are inverse operations for any name', () => {
     const name = fc
       .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
       .filter((text) => !/[/\0]/.test(text) && text !== '.' && text !== '..');

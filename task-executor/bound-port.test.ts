@@ -43,7 +43,7 @@ it('lets a program that did not inherit the socket listen on the port while anot
   expect(await dial(bound.port)).toBe('beside');
 });
 
-it('returns different ports, also when the host name is not one of this machine', async () => {
+it('returns different ports, even if the host name does not belong to this machine', async () => {
   // A label longer than 63 letters is invalid, so no name server is queried.
   const unknown = 'x'.repeat(64);
   const ports = await Promise.all(['127.0.0.1', '127.0.0.1', unknown, '192.0.2.1'].map(bindFreePort));

@@ -5,7 +5,7 @@ import { getSystemErrorName } from 'node:util';
 /**
  * A port that is bound before it is announced. Its socket is bound but not listening, so a client that connects before the program listens
  * is refused and retries. A program that cannot inherit the socket (npm closes descriptors that it does not know, while holding the socket
- * itself) can still listen on the port: the kernel allows that beside a socket that is only bound.
+ * itself) can still listen on the port: the kernel allows that while the inherited socket is only bound.
  */
 export interface BoundPort {
   readonly port: number;
@@ -30,7 +30,7 @@ export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);
   if (handle === null) {
-    throw new Error(`cannot bind a port of ${host}`);
+    throw new Error(`cannot bind a port at ${host}`);
   }
   const name: { port?: number } = {};
   const error = handle.getsockname(name);

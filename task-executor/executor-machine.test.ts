@@ -1,15 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, type Said, step } from './executor-machine.ts';
+import {
+  createExecutor,
+  type ExecutorAction,
+  type ExecutorEvent,
+  type ExecutorState,
+  type ReportedState,
+  step,
+} from './executor-machine.ts';
 
 /** An event without its time. */
-type Happening = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
+type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
-function run(happenings: readonly Happening[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
+function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
   const actions: ExecutorAction[] = [];
   let current = state;
-  for (const happening of happenings) {
-    const next = step(current, { ...happening, now } as ExecutorEvent);
+  for (const event of events) {
+    const next = step(current, { ...event, now } as ExecutorEvent);
     current = next.state;
     actions.push(...next.actions);
   }
@@ -17,12 +24,16 @@ function run(happenings: readonly Happening[], state = createExecutor(0), now = 
 }
 
 const exit = (generation: number, code = 0) => ({ type: 'exited', exit: { generation, code, signal: '', stderrTail: '' } }) as const;
-const welcomed: Happening[] = [
+const welcomed: UntimedEvent[] = [
   { type: 'bound', generation: 0, port: 100 },
   { type: 'connected', masterAttempt: 1, leaseMs: 1000, said: { generation: 0, phase: 'IDLE', port: 100 } },
 ];
-const again = (masterAttempt: number, said: Said): Happening => ({ type: 'connected', masterAttempt, leaseMs: 1000, said });
-const startedOnce: Happening[] = [...welcomed, { type: 'start', generation: 3, members: [] }, { type: 'started', generation: 3, pid: 7 }];
+const again = (masterAttempt: number, said: ReportedState): UntimedEvent => ({ type: 'connected', masterAttempt, leaseMs: 1000, said });
+const startedOnce: UntimedEvent[] = [
+  ...welcomed,
+  { type: 'start', generation: 3, members: [] },
+  { type: 'started', generation: 3, pid: 7 },
+];
 
 describe('the executor', () => {
   it('starts each generation on an unused port', () => {
@@ -44,7 +55,7 @@ describe('the executor', () => {
     expect(run([...welcomed, { type: 'checkpoint', generation: 0 }]).actions).toEqual([]);
   });
 
-  it('answers repeated messages without acting twice', () => {
+  it('answers repeated messages without repeating the action', () => {
     const { state } = run(startedOnce);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toEqual([{ type: 'say-started', generation: 3, pid: 7 }]);
     const prepared = run(
@@ -83,7 +94,7 @@ describe('the executor', () => {
     expect(actions.map(({ type }) => type)).toEqual(['kill', 'bind', 'bind', 'say-ready', 'note', 'spawn']);
   });
 
-  it('reports an exit, again on request, and stays until it is ordered to leave', () => {
+  it('reports an exit, repeats the report on request, and runs until it is ordered to leave', () => {
     const { state, actions } = run([exit(3, 2)], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'say-exited', exit: { code: 2 } }]);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toMatchObject([{ type: 'say-exited' }]);
@@ -93,7 +104,7 @@ describe('the executor', () => {
     ]);
   });
 
-  it('ends the program before it leaves, and waits only a bounded time', () => {
+  it('ends the program before it exits, and waits only a limited time', () => {
     const { state, actions } = run([{ type: 'stop', reason: 'done', atOnce: false }], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
     expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);
@@ -107,7 +118,7 @@ describe('the executor', () => {
     expect(actions.map(({ type }) => type)).toEqual(['kill', 'kill', 'bind']);
   });
 
-  it('ends the program when the lease is over, but not while a master is connected', () => {
+  it('ends the program when the lease has expired, but not while an ApplicationMaster is connected', () => {
     let { state } = run(startedOnce);
     for (let now = 0; now <= 10_000; now += 500) {
       const next = step(state, { type: 'tick', now });
@@ -119,7 +130,7 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 11_100 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: false }]);
   });
 
-  it('counts the time in which it was suspended as time without a master', () => {
+  it('counts time for which it was suspended as time without an ApplicationMaster', () => {
     let { state } = run(startedOnce);
     state = step(state, { type: 'tick', now: 1_000 }).state;
     state = step(state, { type: 'tick', now: 9_000 }).state;
@@ -127,17 +138,17 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 9_500 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
   });
 
-  it('obeys no outdated master', () => {
-    const said: Said = { generation: 3, phase: 'RUNNING', port: 100 };
+  it('ignores an outdated ApplicationMaster', () => {
+    const said: ReportedState = { generation: 3, phase: 'RUNNING', port: 100 };
     const { state } = run([again(2, said)], run(startedOnce).state);
     expect(run([again(1, said)], state).actions).toMatchObject([{ type: 'disconnect' }]);
     expect(run([{ type: 'refused', masterAttempt: 1, reason: '' }], state).actions).toEqual([]);
     expect(run([{ type: 'refused', masterAttempt: 2, reason: '' }], state).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
   });
 
-  it('reports what has happened since the hello that the master answers', () => {
+  it('reports changes since the Hello when the ApplicationMaster accepts it', () => {
     const running = run(startedOnce).state;
-    const said: Said = { generation: 3, phase: 'RUNNING', port: 100 };
+    const said: ReportedState = { generation: 3, phase: 'RUNNING', port: 100 };
     expect(run([again(2, said)], running).actions).toEqual([]);
     expect(run([again(2, { generation: 0, phase: 'IDLE', port: 100 })], running).actions).toEqual([
       { type: 'say-started', generation: 3, pid: 7 },
@@ -149,9 +160,9 @@ describe('the executor', () => {
     expect(run([again(2, said)], prepared).actions).toEqual([{ type: 'say-ready', generation: 4, port: 101 }]);
   });
 
-  it('runs at most one program at a time, never two on one port, in rising generations, and does nothing after it has left', () => {
+  it('runs one program at a time, each on a new port and in a higher generation, and takes no action after leaving', () => {
     const generation = fc.integer({ min: 1, max: 5 });
-    const happening = fc.oneof<fc.Arbitrary<Happening>[]>(
+    const anyEvent = fc.oneof<fc.Arbitrary<UntimedEvent>[]>(
       fc.record({ type: fc.constant('prepare' as const), generation }),
       fc.record({ type: fc.constant('start' as const), generation, members: fc.constant([]) }),
       fc.record({
@@ -171,7 +182,7 @@ describe('the executor', () => {
     // The simulated environment's response in each round: complete a pending bind, start a pending program, end a killed one, or nothing.
     const world = fc.constantFrom('bind', 'start', 'end', 'none');
     fc.assert(
-      fc.property(fc.array(fc.tuple(happening, world), { maxLength: 60 }), (turns) => {
+      fc.property(fc.array(fc.tuple(anyEvent, world), { maxLength: 60 }), (turns) => {
         let state = createExecutor(0);
         let now = 0;
         let port = 100;

@@ -31,8 +31,8 @@ export type Program =
   | { readonly phase: 'running'; readonly pid: number }
   | { readonly phase: 'ended'; readonly exit: Exited };
 
-/** The state of the program and its port as a hello reports it. */
-export interface Said {
+/** The state of the program and its port, as a Hello reports it. */
+export interface ReportedState {
   readonly generation: number;
   readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
   /** 0 while no port is bound. */
@@ -48,9 +48,9 @@ export interface Leaving {
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
   /** The ApplicationMaster has accepted the hello; `said` is the content of that hello. */
-  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly said: Said }
+  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly said: ReportedState }
   | { readonly type: 'disconnected' }
-  /** The ApplicationMaster has rejected this container as no part of the job; `masterAttempt` is 0 if the attempt is unknown. */
+  /** The ApplicationMaster has rejected this container because it is not part of the job; `masterAttempt` is 0 if unknown. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
   | { readonly type: 'prepare'; readonly generation: number }
   | { readonly type: 'start'; readonly generation: number; readonly members: readonly MemberMessage[] }
@@ -59,7 +59,7 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
   /** The program and all processes of its group have ended. */
   | { readonly type: 'exited'; readonly exit: Exited }
-  /** The container was asked to terminate. */
+  /** The executor must exit, because it received a signal or cannot continue. */
   | { readonly type: 'terminated'; readonly exitCode: number; readonly reason: string }
   | { readonly type: 'tick' }
 );
@@ -87,9 +87,9 @@ export interface Step {
   readonly actions: readonly ExecutorAction[];
 }
 
-/** If ticks are further apart than this, the process was stopped, and the ApplicationMaster may have given it up in the meantime. */
+/** If ticks are further apart than this (ms), this process was suspended, and the ApplicationMaster may have given it up meanwhile. */
 const HELD_UP_MS = 5_000;
-/** If a killed program takes longer than this to exit (a disk or a driver may block it), the executor exits without reporting the end. */
+/** If a killed program takes longer than this (ms) to exit, for example because a disk blocks it, the executor exits without a report. */
 const LEAVE_MS = 15_000;
 
 export function createExecutor(now: number): ExecutorState {
@@ -167,7 +167,7 @@ function bound(state: ExecutorState, generation: number, port: number): Step {
   };
 }
 
-export function saidOf({ generation, port, program, preparing }: ExecutorState): Said {
+export function saidOf({ generation, port, program, preparing }: ExecutorState): ReportedState {
   return {
     generation,
     phase: program === null ? 'IDLE' : program.phase === 'ended' ? 'ENDED' : 'RUNNING',
@@ -175,7 +175,7 @@ export function saidOf({ generation, port, program, preparing }: ExecutorState):
   };
 }
 
-/** Reports what changed while the hello was in flight: those reports could not be sent because the link was not open. */
+/** Reports changes since the Hello was sent: until Welcome, the link was not open, so they could not be reported. */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, said }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
     return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
@@ -204,7 +204,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   }
   const newest = Math.max(state.generation, state.preparing ?? 0);
   if (generation < newest) {
-    return ignore(state, `Prepare of generation ${generation} is out of date: ${newest} is there`);
+    return ignore(state, `Prepare of generation ${generation} is out of date: generation ${newest} is already known`);
   }
   if (generation === state.preparing) {
     return only(state);
@@ -212,7 +212,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (generation === state.generation) {
     return state.program === null
       ? { state, actions: [{ type: 'say-ready', generation, port: state.port }] }
-      : ignore(state, `Prepare of generation ${generation}, whose program has been started`);
+      : ignore(state, `Prepare of generation ${generation} arrived after its program had been started`);
   }
   const next = { ...state, preparing: generation };
   if (lives(state.program)) {
@@ -240,11 +240,11 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
       }
       return only(state);
     }
-    return ignore(state, `Start of generation ${generation} has no port of its own yet`);
+    return ignore(state, `Start of generation ${generation} arrived before a port was bound for it`);
   }
   // A port bound for generation 0 serves any generation until a program has used it; a port bound for a generation serves only that one.
   if (state.generation !== 0 && state.generation !== generation) {
-    return ignore(state, `Start of generation ${generation} while the port is bound for ${state.generation}`);
+    return ignore(state, `Start of generation ${generation} arrived while the port is bound for generation ${state.generation}`);
   }
   return { state: { ...state, generation, program: { phase: 'starting' } }, actions: [{ type: 'spawn', generation, members }] };
 }
@@ -278,7 +278,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // A container that is already ending does not wait: an ungraceful termination kills the program at once.
+    // The executor is already ending its program. An order to end at once cuts the grace period short.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -299,7 +299,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // After a stop of this process, an open link may have been cut long ago; only the next tick proves that it still works.
+  // If this process was suspended, an open link may have been cut long ago; only the next tick proves that it still works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

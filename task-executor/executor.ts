@@ -24,7 +24,7 @@ const SERVICE_PATIENCE_MS = 60_000;
 const FIRST_INTERVAL_MS = 1_000;
 
 /** An event without its time, which the executor adds. */
-type Happening = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
+type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 interface Run {
   readonly generation: number;
@@ -96,8 +96,8 @@ export class Executor {
     this.#run?.program?.kill(false);
   }
 
-  #happened(happening: Happening): void {
-    const { state, actions } = step(this.#state, { ...happening, now: performance.now() } as ExecutorEvent);
+  #happened(event: UntimedEvent): void {
+    const { state, actions } = step(this.#state, { ...event, now: performance.now() } as ExecutorEvent);
     this.#state = state;
     for (const action of actions) {
       this.#perform(action);
@@ -170,7 +170,7 @@ export class Executor {
     const { checkpointOrder } = prepared;
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
-    // Marks in the log where a restarted program begins.
+    // Marks in the program's log where the output of a restarted program begins.
     if (generation > 1) {
       await appendFile(stderr, `--- generation ${generation} ---\n`);
     }
@@ -232,7 +232,7 @@ export class Executor {
     }
   }
 
-  /** Sends the program's last report before its exit, so that the ApplicationMaster has it when it judges the exit. */
+  /** Sends the program's last report before its exit, because the ApplicationMaster needs the report to evaluate the exit. */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
     this.#link.send({ exited: exit });

@@ -8,7 +8,7 @@ const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** Limits how often a hanging driver is queried. */
+/** Pause after a failed query (ms): it limits how often a hanging driver is queried. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
 /** Parses lines such as `0, 37, 1024, 81559`. A value that the GPU does not report (`[N/A]`) counts as 0. */

@@ -36,7 +36,7 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /** Once resolved, the group dies with this process. Null: no group is watched. */
+  /** Once the promise resolves, the process group dies with this process. Null: no group is watched. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#tell();
@@ -53,7 +53,10 @@ export class Guard {
     return told;
   }
 
-  /** A closed pipe or a missing acknowledgement shows that the guard has died. In that case a new guard is started and gets the group. */
+  /**
+   * A closed pipe or a missing acknowledgement shows that the guard has died. In that case, this method starts a new guard and sends it the
+   * process group.
+   */
   async #tellNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) {
       this.#process = this.#spawn();
@@ -66,7 +69,7 @@ export class Guard {
     }
   }
 
-  /** Resolves when the guard has acknowledged the group: data that is only written may be lost with a guard that dies. */
+  /** Resolves when the guard has acknowledged the group: if the guard dies, data that it has not read is lost. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) {

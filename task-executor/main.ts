@@ -18,7 +18,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     if (executor === null) {
       process.exit(exitCode);
     } else {
-      executor.terminate(exitCode, `this container was ended by ${signal}`);
+      executor.terminate(exitCode, `this container received ${signal}`);
     }
   });
 }

@@ -29,7 +29,7 @@ export interface MasterLinkEvents {
   readonly welcome: (welcome: Welcome, hello: Hello) => void;
   readonly message: (message: MasterMessage) => void;
   readonly lost: () => void;
-  /** Permanent: this container is no part of the job. `masterAttempt` is 0 if unknown. */
+  /** Permanent: this container is not part of the job. `masterAttempt` is 0 if unknown. */
   readonly refused: (masterAttempt: number, reason: string) => void;
 }
 
@@ -38,13 +38,13 @@ export interface MasterLinkOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly hello: () => Hello;
-  /** Looks up the address of the newest ApplicationMaster, for when the current one does not answer. */
+  /** Looks up the address of the newest ApplicationMaster. Called when the current one does not answer. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
   readonly log: Logger;
 }
 
-/** The time allowed from connecting to Welcome. */
+/** Time limit from the start of a connection to Welcome (ms). */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /** How long to wait for unsent messages before the process exits; after that they are lost. */
@@ -98,7 +98,7 @@ export class MasterLink {
       'grpc.max_receive_message_length': LARGEST_ANSWER_BYTES,
     });
     const stream = (client as unknown as { Attach: () => Stream }).Attach();
-    const deadline = setTimeout(() => this.#fail(connection, `no welcome within ${WELCOME_MS / 1000} s`), WELCOME_MS);
+    const deadline = setTimeout(() => this.#fail(connection, `no Welcome arrived within ${WELCOME_MS / 1000} s`), WELCOME_MS);
     const hello = this.#options.hello();
     const connection: Connection = { client, stream, hello, welcomed: false, over: false, calls: new Set(), deadline };
     this.#connection = connection;
@@ -160,7 +160,10 @@ export class MasterLink {
         connection.calls.delete(call);
         signal.removeEventListener('abort', cancel);
         if (error !== null && !signal.aborted && !connection.over) {
-          this.#options.log.warn({ service: request.service, code: status[error.code], reason: error.details }, 'a service did not answer');
+          this.#options.log.warn(
+            { service: request.service, code: status[error.code], reason: error.details },
+            'the ApplicationMaster did not answer a service request; trying again',
+          );
         }
         resolve(error === null ? (answer ?? null) : null);
       });
@@ -170,7 +173,7 @@ export class MasterLink {
     });
   }
 
-  /** Whether earlier messages are still buffered; if so, send nothing that can wait. */
+  /** True while earlier messages are still buffered. Messages that can wait should not be sent then. */
   get congested(): boolean {
     return this.#connection?.stream.writableNeedDrain ?? true;
   }
@@ -213,7 +216,7 @@ export class MasterLink {
       return;
     }
     if (!message.welcome) {
-      this.#fail(connection, 'the ApplicationMaster did not begin with a welcome');
+      this.#fail(connection, 'the first message of the ApplicationMaster was not Welcome');
       return;
     }
     clearTimeout(connection.deadline);
@@ -275,7 +278,10 @@ export class MasterLink {
         this.#retry = null;
         if (found !== null && found.attempt >= this.#attempt) {
           if (found.host !== this.#address.host || found.port !== this.#address.port) {
-            this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'found another ApplicationMaster');
+            this.#options.log.info(
+              { master: `${found.host}:${found.port}`, attempt: found.attempt },
+              'found the address of another ApplicationMaster',
+            );
           }
           this.#attempt = found.attempt;
           this.#address = found;

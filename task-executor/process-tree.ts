@@ -68,8 +68,9 @@ function auxiliary(key: number, otherwise: number): number {
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
 /**
- * The pause between searches of all processes of the machine; in between, only the known processes are read. A search is slow on a machine
- * with thousands of processes or many executors, so the pause grows with its duration: to 1 / SEARCH_SHARE of it, up to LONGEST_SEARCH_MS.
+ * The minimum pause between searches of all processes of the machine (ms); in between, only the known processes are read. A search is slow
+ * on a machine with thousands of processes or many executors, so the pause grows until searches take at most `SEARCH_SHARE` of the time,
+ * but not beyond `LONGEST_SEARCH_MS`.
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;

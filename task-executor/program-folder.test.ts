@@ -40,7 +40,7 @@ beforeEach(() => {
 
 function create(generation: number, source: string | null = path.join(container, 'source')): Promise<string> {
   return createProgramFolder(container, generation, source, (folder, error) => {
-    throw new Error(`${folder} was left`, { cause: error });
+    throw new Error(`${folder} was left behind`, { cause: error });
   });
 }
 

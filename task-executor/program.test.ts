@@ -63,7 +63,7 @@ it('kills processes that have left the process group', async () => {
 it.each([
   ['exits', (program: Program) => process.kill(program.pid, 'SIGKILL')],
   ['is killed', (program: Program) => program.kill(false)],
-])('kills other process groups of its session, which `timeout` makes, when it %s', async (_, end) => {
+])('kills other process groups of its session, such as those that `timeout` creates, when it %s', async (_, end) => {
   const { program, stdout } = await start(`timeout 1000 bash -c "trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done"; true`);
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
   const left = Number(readFileSync(stdout, 'utf8'));

@@ -26,7 +26,7 @@ export interface ProgramOptions {
   /** Files to append the output to. */
   readonly stdout: string;
   readonly stderr: string;
-  /** Descriptor of a listening socket; the program gets it as LISTENER_FD. */
+  /** Descriptor of a listening socket; the program gets it as `LISTENER_FD`. */
   readonly listener: number;
   readonly guard: Guard;
   /** How long a program that is ended gently may take to write its last checkpoint (ms). */
@@ -48,7 +48,7 @@ export class Program {
   /** Resolves when the program has ended and SIGKILL was sent to all processes it left behind. */
   readonly ended: Promise<ProgramEnd>;
   readonly #graceMs: number;
-  /** The end of the grace period of a gentle end (performance.now()). */
+  /** When the grace period of a gentle kill ends, on the clock of `performance.now()`. */
   #graceEnds = 0;
   #alive = true;
 

@@ -12,7 +12,7 @@ function newFile(): string {
 }
 
 describe('parseReport', () => {
-  it('accepts reports and nothing else', () => {
+  it('accepts valid reports only', () => {
     expect(parseReport('{"type":"progress","step":3,"metrics":{"loss":0.5,"nan":null,"text":"x"}}')).toEqual({
       type: 'progress',
       step: 3,
@@ -33,7 +33,7 @@ describe('parseReport', () => {
 });
 
 describe('ReportFile', () => {
-  it('reads whole lines wherever they are cut, and returns each update once', () => {
+  it('reads whole lines however the writes split them, and returns each update once', () => {
     const file = newFile();
     const progress = new ProgressSoFar();
     const reports = new ReportFile(file, progress);
@@ -59,7 +59,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
   });
 
-  it('repeats in each message that training ends, and why early', () => {
+  it('repeats in each message that training is ending, and the reason for an early end', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'early-end', step: 3, reason: 'enough' });
     progress.add({ type: 'last-step', step: 3 });
@@ -69,7 +69,7 @@ describe('ReportFile', () => {
     }
   });
 
-  it('withdraws the end of training when another phase takes steps', () => {
+  it('withdraws the end of training when another phase begins to train', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'last-step', step: 3 });
     progress.add({ type: 'progress', step: 3 });
@@ -78,7 +78,7 @@ describe('ReportFile', () => {
     expect(progress.take()?.ending).toBeUndefined();
   });
 
-  it('skips invalid lines with one notice, and lines of excessive length', () => {
+  it('skips invalid and overlong lines, and adds one notice', () => {
     const file = newFile();
     const progress = new ProgressSoFar();
     const reports = new ReportFile(file, progress);
@@ -90,10 +90,10 @@ describe('ReportFile', () => {
     for (let look = 0; look < 5; look++) {
       reports.read();
     }
-    expect(progress.take()).toMatchObject({ step: 5, notices: [{ text: expect.stringContaining('no report') }] });
+    expect(progress.take()).toMatchObject({ step: 5, notices: [{ text: expect.stringContaining('invalid line') }] });
   });
 
-  it('returns again what could not be sent', () => {
+  it('returns a message that could not be sent again, together with newer reports', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'notice', message: 'first' });
     const taken = progress.take();

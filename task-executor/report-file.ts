@@ -80,7 +80,7 @@ export class ProgressSoFar {
         return;
       }
       this.#malformed = true;
-      this.#note({ text: 'A line of the report file is no report; such lines are ignored.', about: '' });
+      this.#note({ text: 'The report file contains an invalid line; invalid lines are ignored.', about: '' });
     } else if (report.type === 'progress') {
       this.#step = report.step;
       // A step beyond the last one shows that another phase of the program's training has begun.
@@ -111,7 +111,7 @@ export class ProgressSoFar {
     this.#notices = withNotice(this.#notices, notice).slice(0, MAX_NOTICES);
   }
 
-  /** Returns the newest value of everything if anything has changed since the last call; otherwise null. */
+  /** Returns the newest values of all reports; null if nothing has changed since the last call. */
   take(): ProgressMessage | null {
     if (!this.#news) {
       return null;

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
-import { decodeCredentials } from '../hadoop/rpc/credentials.ts';
+import { type Credentials, decodeCredentials } from '../hadoop/rpc/credentials.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 
@@ -22,6 +22,8 @@ export interface ExecutorSettings {
   readonly privateKey: Secret;
   readonly ringKey: Secret;
   readonly containerProof: Secret;
+  /** Delegation tokens, which the program needs too; empty on a cluster without Kerberos. */
+  readonly tokens: Credentials['tokens'];
 }
 
 /** The environment variables with the executor's own settings. */
@@ -47,7 +49,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
   const files = [path.join(folder, CONTAINER_LAYOUT.job), variable(EXECUTOR_ENVIRONMENT.credentials)] as const;
   const [job, credentials] = await Promise.all([readContainerFile(files[0]), readContainerFile(files[1])]);
   const frozen = parseCheckedJob(job.toString('utf8'));
-  const { secrets } = decodeCredentials(credentials);
+  const { secrets, tokens } = decodeCredentials(credentials);
   const secret = (name: string): Secret => {
     const value = secrets.get(name);
     if (value === undefined) {
@@ -74,6 +76,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
     privateKey: secret(CREDENTIALS.privateKey),
     ringKey: secret(CREDENTIALS.ringKey),
     containerProof: secret(CREDENTIALS.containerProof),
+    tokens,
   };
 }
 

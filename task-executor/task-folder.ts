@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
+import { encodeCredentials } from '../hadoop/rpc/credentials.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment } from '../training/process/program-environment.ts';
 import type { Member, TaskContext } from '../training/process/task-context.ts';
 import { LISTENER_FD } from './program.ts';
 import { createProgramFolder } from './program-folder.ts';
-import type { ExecutorSettings } from './settings.ts';
+import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 import { userEnvironment } from './user-environment.ts';
 
 /** The folders, files and environment of one run of the user's program. */
@@ -30,8 +31,8 @@ export interface RunRequest {
 }
 
 /**
- * Writes the task file and creates the program's working directory. Removes those of the previous run, because a program that survived its
- * kill could still write there.
+ * Writes the task file and creates the program's working directory. Removes the files and folders of the previous run, because a program
+ * that survived its kill could still write there.
  */
 export async function prepareRun(
   settings: ExecutorSettings,
@@ -55,15 +56,18 @@ export async function prepareRun(
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
-  const environment = userEnvironment(container, request.jobEnvironment, {
-    taskFile,
-    applicationId: context.applicationId,
-    role: context.role,
-    index: context.index,
-    rank: context.rank,
-    worldSize: context.worldSize,
-    generation,
-  });
+  const environment = {
+    ...userEnvironment(container, request.jobEnvironment, {
+      taskFile,
+      applicationId: context.applicationId,
+      role: context.role,
+      index: context.index,
+      rank: context.rank,
+      worldSize: context.worldSize,
+      generation,
+    }),
+    ...(await writeTokens(settings)),
+  };
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
   const runtime = path.join(folder, CONTAINER_LAYOUT.runtime);
   const source = path.join(folder, CONTAINER_LAYOUT.source);
@@ -75,6 +79,20 @@ export async function prepareRun(
     reportFile,
     checkpointOrder,
   };
+}
+
+/**
+ * Writes the delegation tokens to a file for the program, without the executor's own secrets, and returns the variable that names it.
+ * Hadoop's own clients read the same variable.
+ */
+async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readonly<Record<string, string>>> {
+  if (tokens.length === 0) {
+    return {};
+  }
+  const file = path.join(folder, 'delegation-tokens');
+  await rm(file, { force: true });
+  await writeFile(file, encodeCredentials({ tokens, secrets: new Map() }), { mode: 0o600, flag: 'wx' });
+  return { [EXECUTOR_ENVIRONMENT.credentials]: file };
 }
 
 export function taskContext(

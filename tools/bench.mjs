@@ -18,7 +18,7 @@ await ensureInstalled();
 const { buildAll, bundle } = await import('./build.mjs');
 await buildAll({ types: false });
 const program = path.join(ROOT, '.cache', 'benchmarks', `${name}.mjs`);
-await bundle({ source: `benchmarks/${name}.ts`, output: program, external: ['@tensorflow/*', 'esbuild'] }, program);
+await bundle({ source: `benchmarks/${name}.ts`, output: program, external: ['@tensorflow/*', 'esbuild', 'playwright-core'] }, program);
 const child = spawn(process.execPath, [program, ...args], { cwd: ROOT, stdio: 'inherit' });
 // Ctrl-C reaches both processes; this one waits while the benchmark cleans up.
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {

@@ -35,7 +35,7 @@ export const BUNDLES = [
   { source: 'client/index.ts', output: 'index.js' },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
-  // One copy of TensorFlow.js per process: the copy that the user's script imports.
+  // The process must have only one copy of TensorFlow.js: the one that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/process/register.ts', output: 'container/register.mjs' },
   { source: 'training/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
@@ -43,7 +43,10 @@ export const BUNDLES = [
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
 ];
 
-/** Bundled CommonJS packages call `require` for Node's built-in modules; ES modules have no `require`, and a dependency may declare one. */
+/**
+ * Bundled CommonJS packages call `require` for Node's built-in modules, which ES modules lack. The import is renamed, because a dependency
+ * may declare the same name.
+ */
 const REQUIRE_BANNER =
   "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);";
 
@@ -53,7 +56,7 @@ const REQUIRE_BANNER =
  */
 export async function bundle({ source, executable = false, external = [] }, outfile) {
   const { build } = await import('esbuild');
-  // Renamed once it is complete: a starting job may be reading the previous bundle.
+  // The bundle is renamed once it is complete, because a starting job may be reading the previous bundle.
   const unfinished = `${outfile}.${process.pid}`;
   await build({
     entryPoints: [path.join(ROOT, source)],

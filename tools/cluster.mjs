@@ -8,16 +8,16 @@ import { existingProfile, PROFILES } from '../integration-tests/cluster/profiles
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
   up [--fresh] [--hadoop VERSION] [--profile PROFILE]
-                start what does not run and wait until it serves; --fresh begins with an empty HDFS
-  down          stop everything, containers included; what HDFS holds stays for the next up
-  status        what runs; exit code 0 when the cluster is ready, 1 otherwise
-  env           print what the shell needs: eval "$(npm run -s cluster -- env)"
-  kill NAME     kill -9 one daemon
+                start the stopped daemons and wait until the cluster is ready; --fresh starts with an empty HDFS
+  down          stop all daemons and containers; the next up finds the same files on HDFS
+  status        show the daemons; exit code 0 if the cluster is ready, 1 otherwise
+  env           print the environment variables of clients: eval "$(npm run -s cluster -- env)"
+  kill NAME     kill one daemon with SIGKILL
   start NAME    start one daemon
   NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2), and those of the profile, which status lists
   PROFILE       ${Object.keys(PROFILES).join(', ')}; a cluster keeps its profile until up --fresh
 
-A second cluster beside the first: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
+To run a second cluster: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
 
 /** An error that the user can correct. */
 class UsageError extends Error {}
@@ -54,7 +54,7 @@ async function main() {
         console.log(`export ${variable}='${value}'`);
       }
       if ((await cluster.stoppedDaemons()).length > 0) {
-        console.error('the cluster is not up: npm run cluster -- up');
+        console.error('the cluster is not running; start it with npm run cluster -- up');
       }
       return;
     case 'kill':
@@ -91,7 +91,7 @@ function parseCommand() {
 function daemon(cluster, name) {
   const found = daemonNamed(name ?? '') ?? cluster.processes.find((each) => each === name);
   if (found === undefined) {
-    throw new UsageError(name === undefined ? 'which daemon?' : `there is no daemon \`${name}\``);
+    throw new UsageError(name === undefined ? 'no daemon was named' : `there is no daemon \`${name}\``);
   }
   return found;
 }

@@ -14,8 +14,10 @@ export function commandPage(): string {
   const lines = [
     '# Commands, one by one',
     '',
-    'What `tony-ts COMMAND --help` says. How they are used together: [command-line.md](command-line.md).',
-    'The first of these options go with every command, the others with those that name them last:',
+    'This page lists the arguments and options that `tony-ts COMMAND --help` shows.',
+    '[command-line.md](command-line.md) explains how to use the commands together.',
+    '',
+    `Every command accepts ${always.map(({ name }) => `\`--${name}\``).join(' and ')}. A line "Also accepts" names the other shared options of a command.`,
     '',
     ...tableOf(everywhere.map(optionRow)),
     ...commands.flatMap((command) => sectionOf(command, [])),
@@ -55,7 +57,7 @@ function sectionOf(command: DescribedCommand, parents: readonly string[]): strin
     '',
     `${cell(describe)}.`,
     ...(rows.length === 0 ? [] : ['', ...tableOf(rows)]),
-    ...(shared.length === 0 ? [] : ['', `And ${shared.join(', ')}.`]),
+    ...(shared.length === 0 ? [] : ['', `Also accepts ${shared.join(', ')}.`]),
     ...commands.flatMap((each) => sectionOf(each, words)),
   ];
 }
@@ -69,7 +71,11 @@ function positionalRow({ name, describe, choices }: DescribedPositional): Row {
 function optionRow({ name, aliases, describe, choices, fallback, on }: DescribedOption): Row {
   const names = [`--${on ? 'no-' : ''}${name}`, ...aliases.map((alias) => `-${alias}`)];
   const values = [choices.join(', '), fallback === '' ? '' : `default \`${fallback}\``];
-  return [names.join(', '), `${on ? 'Not: ' : ''}${describe}`, values.filter((each) => each !== '').join('; ')];
+  return [
+    names.join(', '),
+    on ? `Do not ${describe.charAt(0).toLowerCase()}${describe.slice(1)}` : describe,
+    values.filter((each) => each !== '').join('; '),
+  ];
 }
 
 function tableOf(rows: readonly Row[]): string[] {

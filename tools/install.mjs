@@ -15,7 +15,9 @@ export async function ensureInstalled() {
   }
   const folder = path.join(ROOT, 'node_modules');
   if ((await lstat(folder).catch(() => null))?.isSymbolicLink()) {
-    throw new Error(`${folder} is a link, and npm ci would empty the folder that it names. Remove the link, or install there.`);
+    throw new Error(
+      `${folder} is a link, and npm ci would empty the folder that it points to. Remove the link, or run npm ci in the other checkout.`,
+    );
   }
   await runInherited('npm', ['ci']);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run quickstart`: from a fresh checkout to a trained model, on this machine, with two workers. It names the programs that are missing
- * and needs no other set-up. Every step can also be run by hand: the script prints each command before it runs it.
+ * `npm run quickstart`: from a fresh checkout to a trained model, on this machine, with two workers. The only set-up is to install the
+ * programs that it reports as missing. You can also run every step by hand: the script prints each command before it runs it.
  */
 import { spawn } from 'node:child_process';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';
@@ -12,12 +12,12 @@ const COMMAND = 'dist/tony-ts.js';
 const missing = await missingPrerequisites();
 if (missing.length > 0) {
   console.error(
-    `The quickstart cannot begin; this machine lacks:\n${missing.map((each) => `  - ${each}\n`).join('')}Install it and try again.`,
+    `The quickstart cannot start, because this machine lacks:\n${missing.map((each) => `  - ${each}\n`).join('')}Install what is missing, and try again.`,
   );
   process.exit(2);
 }
 try {
-  announce('npm ci (unless it is done)');
+  announce('npm ci (skipped if the packages are installed)');
   await ensureInstalled();
   announce('npm run build');
   const { buildAll } = await import('./build.mjs');
@@ -47,10 +47,10 @@ async function missingPrerequisites() {
   ]);
   const lacking = [];
   if (process.platform !== 'linux') {
-    lacking.push(`Linux: the TensorFlow library that it builds with is for Linux, and this is ${process.platform}`);
+    lacking.push(`Linux: the runtime uses TensorFlow's library for Linux, and this machine runs ${process.platform}`);
   }
   if (major < 20 || (major === 20 && minor < 19)) {
-    lacking.push(`Node 20.19 or newer: this is ${process.versions.node}`);
+    lacking.push(`Node 20.19 or newer: the installed version is ${process.versions.node}`);
   }
   if (!npm) {
     lacking.push('npm, which comes with Node');

@@ -21,11 +21,11 @@ export const REFERENCE_PARTS: Readonly<Record<string, () => string>> = {
   'moving-from-tony.md': tonyKeyTable,
 };
 
-const PART = /(<!-- from here: made from the code -->\n)[\s\S]*(<!-- to here -->)/;
+const PART = /(<!-- generated from the code: start -->\n)[\s\S]*(<!-- generated from the code: end -->)/;
 
 export function withPart(page: string, part: string): string {
   if (!PART.test(page)) {
-    throw new Error('the page has no place for what is made from the code');
+    throw new Error('the page lacks the two marker comments of the generated part');
   }
   return page.replace(PART, (_, before: string, after: string) => `${before}${part}\n${after}`);
 }
@@ -41,10 +41,11 @@ function jobPage(): string {
   return [
     '# job.yaml, key by key',
     '',
-    'What a job says. Only `name` and `roles` are needed, and a `command` for each role. On the command line: `tony-ts config explain KEY`.',
-    'Memory is written as `512m` or `4g`, times as `500ms`, `30s`, `10m`, `2h` or `1d`.',
+    'This page lists every key of job.yaml. Only `name`, `roles` and a `command` for each role are required.',
+    'Write memory as `512m` or `4g`, and times as `500ms`, `30s`, `10m`, `2h` or `1d`.',
+    'To see one key in a terminal, run `tony-ts config explain KEY`.',
     '',
-    '| key | value | when left out | meaning |',
+    '| key | value | default | meaning |',
     '| --- | --- | --- | --- |',
     ...rows,
     '',
@@ -73,10 +74,11 @@ function errorPage(): string {
   return [
     '# Errors, code by code',
     '',
-    'A command that fails says what happened, and as a hint what to do next; with `--output json` the code stands beside. Where the hint depends on',
-    'what happened, what the command says counts. On the command line: `tony-ts explain CODE`.',
+    'This page lists every error code. A command that fails prints what happened and, as `hint:`, the next step;',
+    'with `--output json` it prints the code as well. If that hint differs from this table, follow the hint.',
+    'To see one code in a terminal, run `tony-ts explain CODE`.',
     '',
-    '| code | it means | exit code | what to do |',
+    '| code | meaning | exit code | next step |',
     '| --- | --- | --- | --- |',
     ...rows.sort(),
     '',

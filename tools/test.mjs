@@ -30,7 +30,7 @@ const wanted = (name) => part === undefined || part === name || part === 'change
 const outcomes = [];
 // Started first: the download waits for the network while the other steps use the CPU.
 const jars = wanted('integration') ? hadoopJars({ log: (line) => console.log(`[hadoop] ${line}`) }) : null;
-jars?.catch(() => {}); // awaited below, where it is needed
+jars?.catch(() => {}); // The promise is awaited below; until then a failure must not count as unhandled.
 
 if (await check('dependencies', ensureInstalled)) {
   const built = await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log }));
@@ -51,7 +51,7 @@ if (await check('dependencies', ensureInstalled)) {
       outcomes.push(...both);
       const none = filters.length > 0 && both.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
       if (none) {
-        await check('filter', () => Promise.reject(new Error(`no integration test's file has ${filters.join(' or ')} in its path`)));
+        await check('filter', () => Promise.reject(new Error(`no integration test has ${filters.join(' or ')} in its file path`)));
       }
     }
   }
@@ -175,7 +175,7 @@ function summarize() {
 }
 
 /**
- * The failure's name and message: where only the end of a long output is kept, the summary must suffice to investigate it.
+ * Returns the failure's name and message. The summary must suffice to investigate it, because only the end of a long output may be kept.
  * @param {string} failure
  */
 function brief(failure) {

@@ -1,6 +1,6 @@
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../client/tony-import/tony-keys.ts';
 
-/** The description of a key may depend on its value. */
+/** Values of keys whose description depends on the value. */
 const USUAL: Readonly<Record<string, string>> = {
   'tony.application.framework': 'the framework',
   'tony.application.fail-on-worker-failure-enabled': 'false',

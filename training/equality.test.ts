@@ -1,4 +1,4 @@
-/** Whole programs against TensorFlow.js alone. `npm run equality` runs thousands of them. */
+/** Compares whole programs with TensorFlow.js alone. `npm run equality` compares thousands of generated programs. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { programs } from './testing/equality/arbitrary.ts';
@@ -6,7 +6,7 @@ import { EXAMPLES } from './testing/equality/examples.ts';
 import { Lane, type Verdict } from './testing/equality/lane.ts';
 import type { Program } from './testing/equality/program.ts';
 
-/** Ends what hangs: on a busy machine each program takes its time. */
+/** The time limit for a test that hangs. It is long, because programs are slow on a busy machine. */
 const TIMEOUT_MS = 600_000;
 
 let lane: Lane;
@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, TIMEOUT_MS);
 afterAll(() => lane.close());
 
-test.each(Object.entries(EXAMPLES))('%s: trains as in one process', { timeout: TIMEOUT_MS }, async (_, program) => {
+test.each(Object.entries(EXAMPLES))('a program trains as in one process: %s', { timeout: TIMEOUT_MS }, async (_, program) => {
   expect(await lane.run(program)).toBeNull();
 });
 
@@ -30,7 +30,7 @@ test('generated programs train as in one process', { timeout: TIMEOUT_MS }, asyn
   );
 });
 
-test('the comparison detects a program that does not freeze a layer', { timeout: TIMEOUT_MS }, async () => {
+test('the comparison detects a program in which a layer is not frozen', { timeout: TIMEOUT_MS }, async () => {
   const program = EXAMPLES['a layer is frozen between two fits'] as Program;
   const [first, ...others] = program.actions;
   const mistaken = { ...program, actions: [first, ...others.filter((action) => action.do !== 'freeze')] } as Program;

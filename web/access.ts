@@ -11,7 +11,7 @@ import { answer, answerText } from './answer.ts';
  */
 export type Access =
   /** The server in front of this one has already authorised the request. */
-  | { readonly kind: 'judged' }
+  | { readonly kind: 'authorised' }
   | { readonly kind: 'proxy'; readonly hosts: readonly string[]; readonly mayView: (user: string | null) => boolean }
   | {
       readonly kind: 'token';
@@ -45,7 +45,7 @@ export class Gate {
 
   /** Returns whether the request may proceed; if not, the response has been sent. */
   async admits(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
-    const verdict = await this.judge(request);
+    const verdict = await this.authorise(request);
     if (verdict.kind === 'refused') {
       answerText(request, response, 403, verdict.sentence);
     }
@@ -68,9 +68,9 @@ export class Gate {
     return known === null || known.addresses.has(address);
   }
 
-  async judge(request: IncomingMessage): Promise<Verdict> {
+  async authorise(request: IncomingMessage): Promise<Verdict> {
     switch (this.#access.kind) {
-      case 'judged':
+      case 'authorised':
         return ADMITTED;
       case 'token':
         return this.#byToken(request, this.#access);
@@ -81,11 +81,11 @@ export class Gate {
 
   #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): Verdict {
     if (!isAddressedHere(request, hosts)) {
-      return refused('This address leads here under a name that is not this machine’s: use the printed URL.');
+      return refused('The host name in this address does not belong to this machine: use the printed URL.');
     }
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
     if (bearer !== undefined) {
-      return sameText(bearer, token) ? ADMITTED : refused('The token is wrong: use the one that the job has printed.');
+      return sameText(bearer, token) ? ADMITTED : refused('The token is wrong: use the token in the printed URL.');
     }
     const target = request.url ?? '/';
     const given = new URLSearchParams(target.split('?', 2)[1] ?? '').get('token');
@@ -98,14 +98,14 @@ export class Gate {
       return ADMITTED;
     }
     return refused(
-      'This job is shown to the user who runs it: its token is missing or wrong. Open the printed URL, with all of `?token=`.',
+      'Only the user who runs this job may view it: the token is missing or wrong. Open the whole printed URL, including `?token=`.',
     );
   }
 
   async #byProxy(request: IncomingMessage, { hosts, mayView }: Access & { kind: 'proxy' }): Promise<Verdict> {
     const peer = plainAddress(request.socket.remoteAddress ?? '');
     if (!(await this.#proxyAddresses(hosts)).has(peer)) {
-      return refused('This page is reached through the ResourceManager: open the tracking URL of the application.');
+      return refused('This page is available only through the ResourceManager: open the tracking URL of the application.');
     }
     const user = cookieOf(request.headers.cookie ?? '', 'proxy-user');
     return mayView(user) ? ADMITTED : refused(`User ${user ?? '(none)'} may not view this job: ask its owner to add you to acls.view.`);
@@ -137,12 +137,13 @@ async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
 function letIn(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // For a link on another site's page, the browser withholds a strict cookie after a redirect, but sends it when our own page navigates.
+    // When a user follows a link on another site, the browser does not send a strict cookie with a redirect, but sends it when our own page
+    // navigates.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-    const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Go on</a>\n`;
+    const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
   } else {
-    answerText(request, response, 303, 'Go on without the token.', { ...headers, Location: location });
+    answerText(request, response, 303, 'Continue without the token.', { ...headers, Location: location });
   }
 }
 
@@ -200,7 +201,7 @@ export function cookieOf(header: string, name: string): string | null {
   return null;
 }
 
-/** Compares texts of equal length in constant time. */
+/** Compares strings of equal length in constant time. */
 export function sameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);

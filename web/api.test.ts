@@ -72,7 +72,7 @@ test('reports a storage error to the viewer, but hides the message of an interna
   expect(configuration.body).not.toContain('secret');
 });
 
-test('twenty viewers share one query, and long responses are compressed', async () => {
+test('twenty viewers share one query of the job, and long responses are compressed', async () => {
   let asked = 0;
   let serialised = 0;
   const status = {
@@ -92,7 +92,7 @@ test('twenty viewers share one query, and long responses are compressed', async 
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => ask(port, '/tony/api/job', { headers: { 'accept-encoding': 'gzip' } })),
   );
-  // More than one query only if this machine needed longer for the requests than a response is shared.
+  // There is more than one query only if the requests took longer than the time for which a response is shared.
   expect(asked).toBeLessThan(20);
   const askAgain = async (): Promise<number> => {
     await ask(port, '/tony/api/job');

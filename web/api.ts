@@ -14,7 +14,7 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** Smaller responses are not worth compressing. */
+/** Responses of fewer bytes are not compressed. */
 const WORTH_COMPRESSING = 1024;
 /** Equal queries within this time (ms) share one response, so the cost does not grow with the number of viewers. */
 const SHARED_MS = 250;
@@ -36,10 +36,10 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     const task = query.get('task') ?? '';
     const file = (query.get('file') ?? 'stderr') as LogFile;
     if (!TASK.test(task)) {
-      throw new Refusal(400, '`task` names a task, as `worker:0` or `master`.');
+      throw new Refusal(400, '`task` must be a task, such as `worker:0`, or `master`.');
     }
     if (!LOG_FILES.includes(file)) {
-      throw new Refusal(400, `\`file\` is one of ${LOG_FILES.join(', ')}.`);
+      throw new Refusal(400, `\`file\` must be one of ${LOG_FILES.join(', ')}.`);
     }
     const log = await view.log(task, file, Math.min(MAX_TAIL, Math.max(1, whole(query, 'tail', DEFAULT_TAIL))));
     if (log === null) {
@@ -66,7 +66,7 @@ export class Api {
   get(name: string, query: Query): Promise<ApiAnswer> {
     const resource = Object.hasOwn(RESOURCES, name) ? RESOURCES[name] : undefined;
     if (resource === undefined) {
-      return Promise.resolve(failure(404, `There is no ${name.slice(0, 100)} here.`));
+      return Promise.resolve(failure(404, `There is no resource ${name.slice(0, 100)}.`));
     }
     const key = [name, ...PARAMETERS.map((each) => query.get(each)?.slice(0, 200) ?? '')].join('\n');
     const shared = this.#shared.get(key);
@@ -88,7 +88,7 @@ export class Api {
   async #answer(resource: Resource, query: Query): Promise<ApiAnswer> {
     try {
       const value = await withTimeout(resource(this.#view, query), DEADLINE_MS, () => {
-        throw new Refusal(504, 'This takes too long to read: try again.');
+        throw new Refusal(504, 'Reading this resource takes too long: try again.');
       });
       if (typeof value !== 'object' || value === null) {
         return await serialised(value);
@@ -108,7 +108,7 @@ export class Api {
       if (error instanceof TonyError) {
         return failure(503, error.message);
       }
-      return failure(500, 'This could not be read.');
+      return failure(500, 'This resource could not be read.');
     }
   }
 }
@@ -140,7 +140,7 @@ function whole(query: Query, name: string, otherwise: number): number {
     return otherwise;
   }
   if (!/^\d{1,15}$/.test(text)) {
-    throw new Refusal(400, `\`${name}\` is a whole number.`);
+    throw new Refusal(400, `\`${name}\` must be a whole number.`);
   }
   return Number(text);
 }

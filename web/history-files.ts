@@ -30,7 +30,7 @@ export function parseEntries(text: string): HistoryEntry[] {
   return text.split('\n').flatMap((line) => parseEntry(line) ?? []);
 }
 
-/** Parses one event and drops unknown fields; null if the line is damaged or no event. */
+/** Parses one event and drops unknown fields; null if the line is damaged or not an event. */
 export function parseEntry(line: string): HistoryEntry | null {
   return checkedEntry(parsed(line));
 }
@@ -63,7 +63,7 @@ export function parseSamples(text: string): UsageSample[] {
 }
 
 /**
- * Parses a line of metrics as parseEntry does. Drops entries without a valid task name, because any other text could fill the whole line.
+ * Parses a line of metrics as `parseEntry` does. Drops entries without a valid task name, because any other text could fill the whole line.
  */
 export function parseSample(line: string): UsageSample | null {
   const value = parsed(line);

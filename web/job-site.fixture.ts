@@ -28,7 +28,7 @@ export function jobView(change: Partial<JobView> = {}): JobView {
 }
 
 export async function serve(options: { view?: JobView; tensorboard?: TensorBoardTarget; access?: Access } = {}): Promise<number> {
-  const { view = jobView(), tensorboard = NO_TENSORBOARD, access = { kind: 'judged' } } = options;
+  const { view = jobView(), tensorboard = NO_TENSORBOARD, access = { kind: 'authorised' } } = options;
   const site = new JobSite({ view, tensorboard, access, log: SILENT });
   const web = await WebServer.open({ address: '127.0.0.1', site, log: SILENT });
   onTestFinished(() => {

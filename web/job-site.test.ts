@@ -36,7 +36,7 @@ describe('a job site without TensorBoard', () => {
     expect((await ask(port, '/data/runs')).status).toBe(state === 'off' ? 404 : 503);
   });
 
-  test.each(['waiting', 'starting'] as const)('serves a page with the reason while TensorBoard is %s', async (state) => {
+  test.each(['waiting', 'starting'] as const)('serves a page with the reason at the root while TensorBoard is %s', async (state) => {
     const port = await serve({ tensorboard: target(state, 'No <node> is free.') });
     const answer = await ask(port, '/');
     expect(answer.status).toBe(200);
@@ -45,7 +45,7 @@ describe('a job site without TensorBoard', () => {
     expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', [POLICY]: expect.not.stringContaining('unsafe') });
   });
 
-  test('serves an error page at the root and 503 elsewhere when TensorBoard does not answer', async () => {
+  test('serves a waiting page at the root and 503 elsewhere when TensorBoard does not respond', async () => {
     const gone: TensorBoardTarget = { status: () => ({ state: 'ready', message: '' }), connect: () => connectTo(1, '127.0.0.1') };
     const throwing: TensorBoardTarget = {
       ...gone,
@@ -55,7 +55,7 @@ describe('a job site without TensorBoard', () => {
     };
     for (const tensorboard of [gone, throwing, { ...gone, connect: null }]) {
       const port = await serve({ tensorboard });
-      expect((await ask(port, '/')).body).toContain('does not answer');
+      expect((await ask(port, '/')).body).toContain('does not respond');
       expect((await ask(port, '/data/runs')).status).toBe(503);
     }
   });
@@ -148,7 +148,7 @@ describe('a job site in front of TensorBoard', () => {
     expect([elsewhere.status, elsewhere.headers.location]).toEqual([502, undefined]);
   });
 
-  test('streams a body of any size, and reports a body that breaks off as incomplete', async () => {
+  test('streams a body of any size, and reports a truncated body as incomplete', async () => {
     const piece = Buffer.alloc(1 << 20, 7);
     const tensorboard = await upstream((request, response) => {
       response.writeHead(200, { 'Content-Type': 'application/octet-stream' });

@@ -21,13 +21,13 @@ const READ = ['GET', 'HEAD'];
 /** The methods of the tunnel's requests, see tunnel.ts. */
 const TUNNEL = ['GET', 'PUT'];
 const FOREVER = { 'Cache-Control': 'public, max-age=31536000, immutable' };
-/** The minimum interval between log messages about TensorBoard (ms), regardless of the number of viewers. */
+/** The minimum interval between log messages about failed requests to TensorBoard (ms), regardless of the number of viewers. */
 const COMPLAINT_MS = 60_000;
 
 const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, string]>> = {
-  absent: [503, 'TensorBoard does not answer at the moment.'],
-  late: [504, 'TensorBoard takes too long to answer.'],
-  busy: [503, 'Too many requests to TensorBoard are under way: try again.'],
+  absent: [503, 'TensorBoard does not respond at the moment.'],
+  late: [504, 'TensorBoard did not respond in time.'],
+  busy: [503, 'Too many requests to TensorBoard are in progress: try again.'],
 };
 
 /**
@@ -56,7 +56,7 @@ export class JobSite {
   /** @param target path and query relative to the site's root, with a leading slash: `/tony/api/job?x=1` */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
     if (!isPath(target)) {
-      return answerText(request, response, 400, 'This is no path.');
+      return answerText(request, response, 400, 'The path is not valid.');
     }
     if (!(await this.#gate.admits(request, response))) {
       return;
@@ -78,7 +78,7 @@ export class JobSite {
       return this.#fromTensorBoard(request, response, path, asked);
     }
     if (path !== '/') {
-      return answerText(request, response, state === 'off' ? 404 : 503, `There is no TensorBoard here now (${state}).`);
+      return answerText(request, response, state === 'off' ? 404 : 503, `TensorBoard is not available (${state}).`);
     }
     if (state === 'waiting' || state === 'starting') {
       return this.#waiting(request, response);
@@ -118,7 +118,7 @@ export class JobSite {
     return answerText(request, response, 404, 'There is no such page.');
   }
 
-  /** Redirects with a page instead of a status: a gateway may follow redirects itself, without the browser learning of it. */
+  /** Redirects with a page instead of a status, because a gateway may follow a redirect itself and the browser would keep the old URL. */
   #slash(request: IncomingMessage, response: ServerResponse): void {
     const body = '<!doctype html><meta http-equiv="refresh" content="0; url=tony/"><a href="tony/">The job</a>\n';
     answer(request, response, { type: HTML, body });
@@ -164,7 +164,7 @@ export class JobSite {
   ): Promise<void> {
     // Cancels the upstream request when the browser disconnects.
     const gone = new AbortController();
-    response.once('close', () => gone.abort(new Error('the browser has gone')));
+    response.once('close', () => gone.abort(new Error('the browser disconnected')));
     try {
       const answered = await this.#proxy.ask(asked, gone.signal);
       await this.#relay.pass(answered, request, response, { path, upstreamPath: asked.path, headers, page: this.#pageChange(path) });
@@ -180,7 +180,7 @@ export class JobSite {
         return this.#waiting(request, response);
       }
       const [status, sentence] =
-        error instanceof UpstreamError ? UPSTREAM_STATUS[error.kind] : ([502, 'TensorBoard’s answer cannot be passed on.'] as const);
+        error instanceof UpstreamError ? UPSTREAM_STATUS[error.kind] : ([502, 'TensorBoard’s response cannot be forwarded.'] as const);
       answerText(request, response, status, sentence);
     }
   }
@@ -202,14 +202,14 @@ export class JobSite {
       return;
     }
     this.#complainedAt = performance.now();
-    this.#log.warn({ error: messageOf(error) }, 'TensorBoard was asked and did not answer well');
+    this.#log.warn({ error: messageOf(error) }, 'a request to TensorBoard failed');
   }
 }
 
 const NO_STORE = { 'cache-control': 'no-store' };
 
 function jobPage(request: IncomingMessage, response: ServerResponse, base: string): void {
-  // Only the site's root can lack its slash.
+  // Only the URL of the site's root can lack its trailing slash.
   const atRoot = base !== '';
   const shell = pageShell({ base });
   const body = atRoot ? withInHead(shell, `<script>${SLASH_SCRIPT}</script>`, '') : shell;
@@ -222,12 +222,13 @@ function allowed(request: IncomingMessage, response: ServerResponse, methods: re
   if (methods.includes(request.method ?? '')) {
     return true;
   }
-  answerText(request, response, 405, `Only ${methods.join(' and ')} are answered here.`, { Allow: methods.join(', ') });
+  answerText(request, response, 405, `Only ${methods.join(' and ')} are supported.`, { Allow: methods.join(', ') });
   return false;
 }
 
 /**
- * Whether the target is a valid path below the site: no other host, no traversal out of a folder, only characters that HTTP clients send.
+ * Whether the target is a valid path below the site: it names no other host, leaves no folder, and has only characters that HTTP clients
+ * send.
  */
 function isPath(target: string): boolean {
   if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) {

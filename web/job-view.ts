@@ -1,8 +1,8 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 
 /**
- * The data that the job's pages show, of a running job (from the ApplicationMaster) or a finished one (from its history). Each method is
- * one resource under `/tony/api/`; those that a page polls are cheap to read repeatedly.
+ * The data that a job's pages show. It comes from the ApplicationMaster while the job runs, and from the history after the job has ended.
+ * Each method is one resource under `/tony/api/`; the resources that a page polls are cheap to read repeatedly.
  */
 export interface JobView {
   /** `GET /tony/api/job`. */
@@ -11,7 +11,7 @@ export interface JobView {
   configuration(): Promise<unknown>;
   /** `GET /tony/api/events?after=N`. */
   events(after: number): Promise<EventPage>;
-  /** `GET /tony/api/usage?after=MS`: the resource usage of the programs since then. */
+  /** `GET /tony/api/usage?after=MS`: the resource usage of the programs since `after`. */
   usage(after: number): Promise<UsagePage>;
   /** `GET /tony/api/scalars`: the scalar curves of the summaries. */
   scalars(): Promise<ScalarCharts>;
@@ -43,7 +43,7 @@ export interface ScalarCharts {
 }
 
 export interface ScalarRun {
-  /** The folder below the summaries' folder, as TensorBoard names it; `.` for that folder itself. */
+  /** The run's folder, relative to the folder of the summaries, as TensorBoard names it; `.` for the folder of the summaries itself. */
   readonly name: string;
   readonly scalars: readonly ScalarSeries[];
 }

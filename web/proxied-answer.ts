@@ -7,7 +7,7 @@ import { takesGzip } from './answer.ts';
 import { wayToRoot, withRelativeUrls } from './tensorboard-page.ts';
 
 /** The response headers that are forwarded: no hop-by-hop headers and no cookies. */
-const PASSED_ON = [
+const FORWARDED = [
   'accept-ranges',
   'cache-control',
   'content-disposition',
@@ -31,7 +31,7 @@ const MAX_REWRITTEN = 16 << 20;
 const MAX_KEPT = 8;
 const MAX_KEPT_BYTES = 1 << 20;
 
-/** How to change a page of the upstream server: its HTML and its content security policy. */
+/** Functions that change the HTML and the content security policy of the upstream server's pages. */
 export interface PageChange {
   html(text: string): string;
   policy(policy: string | undefined): string;
@@ -54,7 +54,7 @@ export class Relay {
   ): Promise<void> {
     const status = answered.statusCode ?? 502;
     const headers: OutgoingHttpHeaders = { 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'same-origin' };
-    for (const name of PASSED_ON) {
+    for (const name of FORWARDED) {
       if (answered.headers[name] !== undefined) {
         headers[name] = answered.headers[name];
       }
@@ -64,7 +64,7 @@ export class Relay {
     if (location !== undefined) {
       const within = relativeLocation(location, options.upstreamPath, root);
       if (within === null) {
-        throw new Error('TensorBoard wants to send the browser elsewhere');
+        throw new Error('TensorBoard redirects the browser to another site');
       }
       headers.location = within;
     }
@@ -85,7 +85,7 @@ export class Relay {
     }
     Object.assign(headers, options.headers);
 
-    const watch = setTimeout(() => answered.destroy(new Error(`TensorBoard was silent for ${SILENCE_MS / 1000} s`)), SILENCE_MS);
+    const watch = setTimeout(() => answered.destroy(new Error(`TensorBoard sent nothing for ${SILENCE_MS / 1000} s`)), SILENCE_MS);
     answered.on('data', () => watch.refresh()).pause();
     try {
       const bodiless = request.method === 'HEAD' || status === 204 || status === 304;

@@ -1,13 +1,13 @@
 /** Matches names of secret values. */
 const SECRET_NAME =
   /passw|passphrase|(^|[._-])pwd?($|[._-])|secret|token|credential|(^|[._-])auth($|[._-])|(api|access|private|signing|encryption|ssh)[._-]?key/i;
-/** Values that are no secrets: switches and small numbers. */
+/** Values that are not secrets: switches and small numbers. */
 const HARMLESS = /^(?:true|false|yes|no|\d{1,2}|)$/i;
 const SECRET_VALUE =
   /-----BEGIN [A-Z ]*PRIVATE KEY-----|^(?:gh[pousr]_\w{20,}|xox[abpr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)$/;
 /*
- * The input contains other users' texts of up to many megabytes, so every pattern below runs in linear time. A match cannot start within
- * text that has just failed to match, because a start is bound to `://` or to the beginning of a word.
+ * The input contains text from other users, up to many megabytes, so every pattern below runs in linear time: a match can start only at
+ * `://` or at the beginning of a word, never within text that has just failed to match.
  */
 /** The part behind `scheme` of `scheme://user:password@host`. */
 const USER_INFO = /:\/\/([^\s/:@]*):[^\s/@]+@/g;

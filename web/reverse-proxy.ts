@@ -31,10 +31,10 @@ const ANSWER_MS = 60_000;
 const IDLE_MS = 15_000;
 const MAX_CONNECTIONS = 16;
 const MAX_IDLE = 4;
-const MAX_UNDER_WAY = 256;
+const MAX_IN_PROGRESS = 256;
 
 /** The request headers that are forwarded. Cookies, Authorization and headers that identify the client are dropped; Host is set here. */
-const PASSED_ON = [
+const FORWARDED = [
   'accept',
   'accept-language',
   'content-type',
@@ -53,7 +53,7 @@ export class ReverseProxy {
   readonly #agent: ConnectingAgent;
   /** Opens a new connection for each request. */
   readonly #agentAfresh: ConnectingAgent;
-  #underWay = 0;
+  #inProgress = 0;
 
   constructor(target: TensorBoardTarget) {
     this.#target = target;
@@ -67,12 +67,12 @@ export class ReverseProxy {
    */
   async ask(asked: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     if (this.#target.connect === null) {
-      throw new UpstreamError('absent', 'there is no TensorBoard');
+      throw new UpstreamError('absent', 'TensorBoard is not available');
     }
-    if (this.#underWay >= MAX_UNDER_WAY) {
-      throw new UpstreamError('busy', `${MAX_UNDER_WAY} requests are under way`);
+    if (this.#inProgress >= MAX_IN_PROGRESS) {
+      throw new UpstreamError('busy', `${MAX_IN_PROGRESS} requests are in progress`);
     }
-    this.#underWay++;
+    this.#inProgress++;
     try {
       const answered = await this.#try(asked, signal, this.#agent).catch((error: unknown) => {
         // TensorBoard may have closed the idle connection just before it was reused; a new one shows whether TensorBoard is reachable.
@@ -81,10 +81,10 @@ export class ReverseProxy {
         }
         throw error;
       });
-      answered.once('close', () => this.#underWay--);
+      answered.once('close', () => this.#inProgress--);
       return answered;
     } catch (error) {
-      this.#underWay--;
+      this.#inProgress--;
       throw error;
     }
   }
@@ -96,7 +96,7 @@ export class ReverseProxy {
 
   #try({ method, path, headers, body }: UpstreamRequest, signal: AbortSignal, agent: Agent): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
-      const passed = Object.fromEntries(PASSED_ON.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])));
+      const passed = Object.fromEntries(FORWARDED.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])));
       const outgoing = httpRequest({
         agent,
         method,
@@ -145,12 +145,12 @@ class ConnectingAgent extends Agent {
     try {
       const connection = this.#target.connect?.();
       if (connection === undefined) {
-        throw new Error('there is no TensorBoard');
+        throw new Error('TensorBoard is not available');
       }
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
-      // Thrown here, the error would reach the request that freed this slot.
+      // If it were thrown here, the error would reach the request that freed this slot.
       const failed = new Duplex({ read() {}, write() {} });
       process.nextTick(() => failed.destroy(error as Error));
       return failed;

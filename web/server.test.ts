@@ -50,7 +50,7 @@ test('the server closes connections without a request, the oldest first, to admi
   expect(sockets.slice(-7).every(({ closed }) => !closed)).toBe(true);
 });
 
-test('the server keeps connections with a request in progress, and closes answered ones only after those without a request', async () => {
+test('the server keeps connections with a request in progress, and closes connections without a request before idle ones', async () => {
   let finish = (): void => {};
   const begun = new Promise<void>((resolve) => {
     finish = resolve;

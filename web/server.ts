@@ -22,8 +22,8 @@ const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
 /** Beyond this limit the oldest connection without a request is closed in favour of a new one. */
 const MAX_CONNECTIONS = 512;
-/** The limit for connections from unexpected addresses, which receive a refusal. */
-const MAX_STRANGERS = 16;
+/** The limit for connections from unexpected addresses, whose requests are refused. */
+const MAX_UNEXPECTED = 16;
 
 /** An HTTP server for one site that limits the time and memory that clients can use. */
 export class WebServer {
@@ -49,7 +49,7 @@ export class WebServer {
       connectionsCheckingInterval: 5000,
     };
     const expected = new ConnectionLimit({ mostUnproven: mostConnections, most: mostConnections });
-    const strangers = new ConnectionLimit({ mostUnproven: MAX_STRANGERS, most: MAX_STRANGERS });
+    const unexpected = new ConnectionLimit({ mostUnproven: MAX_UNEXPECTED, most: MAX_UNEXPECTED });
     const limitOf = new WeakMap<Socket, ConnectionLimit>();
     const server = createServer(limits, (request, response) => {
       const { socket } = request;
@@ -63,12 +63,12 @@ export class WebServer {
         if (response.headersSent) {
           response.destroy();
         } else {
-          answerText(request, response, 500, 'This page could not be made: the log says why.');
+          answerText(request, response, 500, 'The server failed to create this page: its log states the reason.');
         }
       });
     });
     server.on('connection', (socket: Socket) => {
-      const limit = (site.expects?.(plainAddress(socket.remoteAddress ?? '')) ?? true) ? expected : strangers;
+      const limit = (site.expects?.(plainAddress(socket.remoteAddress ?? '')) ?? true) ? expected : unexpected;
       limitOf.set(socket, limit);
       limit.admit(socket);
     });

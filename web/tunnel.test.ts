@@ -88,7 +88,7 @@ test('the tunnel rejects every request without the page’s token', async () => 
   expect(heard).toEqual([]);
 });
 
-test('a probe returns the word that was sent', async () => {
+test('a probe returns the nonce that was sent', async () => {
   const { port, token } = await site();
   expect((await ask(port, '/tony/tunnel/probe', { method: 'PUT', headers: TEXT, body: `${token}.word` })).body.trim()).toBe('word');
   expect((await ask(port, `/tony/tunnel/probe?e=${token}.word`)).body.trim()).toBe('word');

@@ -63,7 +63,7 @@ export class Tunnel {
     const [token = '', nonce = ''] = (await this.#envelope(request, query)).split('.');
     this.#check(token);
     if (!/^\w{1,64}$/.test(nonce)) {
-      throw new TunnelError(400, 'A probe is a token and a word.');
+      throw new TunnelError(400, 'A probe must consist of a token and a nonce.');
     }
     return nonce;
   }
@@ -75,12 +75,12 @@ export class Tunnel {
     const index = whole(query.get('i'));
     const chunk = query.get('d') ?? '';
     if (!/^[\w-]{8,64}$/.test(id) || index === null || index >= MAX_PARTS || !/^[\w.-]+$/.test(chunk)) {
-      throw new TunnelError(400, 'This is no part of a request.');
+      throw new TunnelError(400, 'This is not a valid part of a request.');
     }
     const known = this.#parts.get(id);
     const before = known?.chunks.get(index)?.length ?? 0;
     if (this.#waiting + chunk.length - before > MAX_WAITING || (known?.length ?? 0) + chunk.length - before > MAX_ENVELOPE) {
-      throw new TunnelError(413, 'Too much waits here for the rest of its request.');
+      throw new TunnelError(413, 'The parts of incomplete requests take too much memory: try again.');
     }
     const parts = known ?? { chunks: new Map<number, string>(), length: 0, timer: setTimeout(() => this.#forget(id), PART_LIFE_MS) };
     parts.timer.unref();
@@ -110,7 +110,7 @@ export class Tunnel {
     const count = whole(query.get('n'));
     const parts = this.#parts.get(id);
     if (parts === undefined || count === null || parts.chunks.size !== count) {
-      throw new TunnelError(409, 'Parts of this request have not come, or came too long ago.');
+      throw new TunnelError(409, 'Parts of this request are missing or have expired.');
     }
     this.#forget(id);
     return Array.from({ length: count }, (_, index) => parts.chunks.get(index) ?? '').join('');
@@ -134,10 +134,10 @@ export class Tunnel {
         length += chunk.length;
         this.#reading += chunk.length;
         if (length > MAX_ENVELOPE) {
-          throw new TunnelError(413, `A request is at most ${MAX_ENVELOPE >> 20} MiB.`);
+          throw new TunnelError(413, `A request must not exceed ${MAX_ENVELOPE >> 20} MiB.`);
         }
         if (this.#reading > MAX_READING) {
-          throw new TunnelError(503, 'Too many requests at once: try again.');
+          throw new TunnelError(503, 'Too many requests are in progress: try again.');
         }
         chunks.push(chunk);
       }
@@ -154,15 +154,15 @@ export class Tunnel {
     try {
       asked = JSON.parse(Buffer.from(head, 'base64url').toString()) as typeof asked;
     } catch {
-      throw new TunnelError(400, 'This request came damaged.');
+      throw new TunnelError(400, 'The request is damaged.');
     }
     const { m: method, u: path, h: pairs } = asked ?? {};
     if (typeof method !== 'string' || !METHODS.includes(method)) {
-      throw new TunnelError(405, `TensorBoard is asked by ${METHODS.join(' and ')}.`);
+      throw new TunnelError(405, `TensorBoard supports only ${METHODS.join(' and ')}.`);
     }
     // A path that Node's HTTP client accepts, except those that lead to another host or to this site's own pages.
     if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path)) {
-      throw new TunnelError(400, 'This is no path of TensorBoard.');
+      throw new TunnelError(400, 'The path is not a valid path of TensorBoard.');
     }
     return { method, path, headers: headersOf(pairs), body: Buffer.from(body, 'base64url') };
   }
@@ -175,7 +175,7 @@ export class Tunnel {
   }
 }
 
-/** Drops headers that HTTP clients cannot send. */
+/** Converts the pairs to headers; drops those that HTTP clients cannot send. */
 function headersOf(pairs: unknown): IncomingHttpHeaders {
   const headers: IncomingHttpHeaders = {};
   for (const pair of Array.isArray(pairs) ? (pairs as unknown[]).slice(0, 100) : []) {

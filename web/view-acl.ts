@@ -2,7 +2,8 @@ import type { HadoopConfiguration } from '../hadoop/configuration/configuration.
 
 /**
  * Who may view a job's pages on a cluster: its owner, the users in its view ACL, and YARN's administrators; every user if the cluster does
- * not check ACLs, as for YARN's own pages. Only YARN's daemons know the groups, so their members are admitted by user name.
+ * not check ACLs, as for YARN's own pages. Only YARN's daemons know the members of groups, so groups in the ACLs do not
+ * apply to these pages.
  */
 export function jobViewers(
   configuration: HadoopConfiguration,

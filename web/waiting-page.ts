@@ -24,13 +24,13 @@ export const WAITING_POLICY = `default-src 'none'; script-src ${SLASH_SOURCE} ${
 
 const SENTENCES: Readonly<Record<TensorBoardStatus['state'], string>> = {
   off: 'The job does not use TensorBoard.',
-  waiting: 'TensorBoard waits for its container.',
+  waiting: 'TensorBoard is waiting for its container.',
   starting: 'TensorBoard is starting.',
-  ready: 'TensorBoard does not answer at the moment.',
-  unavailable: 'There is no TensorBoard.',
+  ready: 'TensorBoard does not respond at the moment.',
+  unavailable: 'TensorBoard is not available.',
 };
 
-/** The page at `/` until TensorBoard is ready. */
+/** The HTML of the page at `/` until TensorBoard is ready. */
 export function waitingPage({ state, message }: TensorBoardStatus): string {
   const sentence = message === '' ? SENTENCES[state] : `${SENTENCES[state]} ${message}`;
   return `<!doctype html>
@@ -39,17 +39,17 @@ export function waitingPage({ state, message }: TensorBoardStatus): string {
 <script>${SLASH_SCRIPT}</script>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>TensorBoard is coming - tony-ts</title>
+<title>Waiting for TensorBoard - tony-ts</title>
 <link rel="icon" href="data:,">
 <style>${STYLE}</style>
 <noscript><meta http-equiv="refresh" content="5"></noscript>
 </head>
 <body>
 <main>
-<h1>TensorBoard is coming</h1>
+<h1>Waiting for TensorBoard</h1>
 <p id="tensorboard-waits" role="status">${escaped(sentence)}</p>
-<p>This page turns into TensorBoard by itself. The job goes on meanwhile:</p>
-<p><a href="tony/">See the job</a></p>
+<p>This page opens TensorBoard automatically. The job continues in the meantime:</p>
+<p><a href="tony/">Open the job's page</a></p>
 </main>
 <script>${SCRIPT}</script>
 </body>

@@ -8,22 +8,22 @@ import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
 import { frozen, workers } from '../job/simulator/job-scenario.ts';
 import { judge } from './admission.ts';
 
-/** Jobs get IDs, are submitted, look, start and end at arbitrary times: no total is exceeded, and every job is eventually admitted. */
+/** Jobs are submitted, checked, started and ended at arbitrary times. No total is exceeded, and every job is eventually admitted. */
 
 const LIMIT = 4;
 const SITE = parseSite(`quotas: {roles: {worker: {total: {gpus: ${LIMIT}}}}}`, 'site.yaml');
 
-/** Times in steps. */
+/** All times are in steps of the simulation. */
 interface Plan {
   readonly number: number;
   readonly user: string;
   readonly gpus: number;
   readonly submittedAt: number;
-  /** Time until its ApplicationMaster first looks, between looks, and from a look to the decision. */
+  /** Time until its ApplicationMaster first queries YARN, between queries, and from a query to the decision. */
   readonly startsIn: number;
-  readonly looksEvery: number;
-  readonly thinks: number;
-  /** Time from admission to its containers, the number of containers allocated, and the time from then to its end. */
+  readonly queriesEvery: number;
+  readonly decidesAfter: number;
+  /** Time from admission to allocation, the number of containers allocated, and the time from allocation to the end. */
   readonly waitsForContainers: number;
   readonly gets: number;
   readonly runs: number;
@@ -36,8 +36,8 @@ const plan = (number: number): fc.Arbitrary<Plan> =>
     gpus: fc.integer({ min: 1, max: LIMIT }),
     submittedAt: fc.integer({ min: 1, max: 12 }),
     startsIn: fc.integer({ min: 1, max: 6 }),
-    looksEvery: fc.integer({ min: 1, max: 3 }),
-    thinks: fc.integer({ min: 0, max: 2 }),
+    queriesEvery: fc.integer({ min: 1, max: 3 }),
+    decidesAfter: fc.integer({ min: 0, max: 2 }),
     waitsForContainers: fc.integer({ min: 1, max: 8 }),
     gets: fc.integer({ min: 1, max: LIMIT }),
     runs: fc.integer({ min: 1, max: 10 }),
@@ -48,7 +48,7 @@ class Job {
   readonly id: string;
   readonly frozen: ReturnType<typeof frozen>;
   admittedAt: number | null = null;
-  #look: { readonly at: number; readonly seen: readonly Application[] } | null = null;
+  #query: { readonly at: number; readonly seen: readonly Application[] } | null = null;
 
   constructor(plan: Plan) {
     this.plan = plan;
@@ -71,7 +71,7 @@ class Job {
     return this.admittedAt === null || this.isOver(now) ? 0 : this.plan.gpus;
   }
 
-  /** The application as YARN shows it to a user who may or may not view it. */
+  /** The application as YARN shows it to `viewer`; YARN hides an application's times and containers from users other than its owner. */
   application(now: number, viewer: string): Application {
     const { user, submittedAt, waitsForContainers, gets, gpus } = this.plan;
     const has = this.admittedAt !== null && now >= this.admittedAt + waitsForContainers ? Math.min(gets, gpus) : 0;
@@ -88,24 +88,24 @@ class Job {
   }
 
   async turn(now: number, list: (viewer: string, filter?: ApplicationFilter) => Application[]): Promise<void> {
-    const { user, submittedAt, startsIn, looksEvery, thinks } = this.plan;
+    const { user, submittedAt, startsIn, queriesEvery, decidesAfter } = this.plan;
     const since = now - submittedAt - startsIn;
     if (this.admittedAt !== null || since < 0) {
       return;
     }
-    if (this.#look === null && since % looksEvery === 0) {
-      this.#look = { at: now, seen: list(user) };
+    if (this.#query === null && since % queriesEvery === 0) {
+      this.#query = { at: now, seen: list(user) };
     }
-    if (this.#look === null || now < this.#look.at + thinks) {
+    if (this.#query === null || now < this.#query.at + decidesAfter) {
       return;
     }
-    const { seen } = this.#look;
-    this.#look = null;
+    const { seen } = this.#query;
+    this.#query = null;
     const own = seen.find(({ id }) => id === this.id);
     if (own === undefined) {
       throw new Error('not listed');
     }
-    // Queries made after the look are answered with the state of the current step.
+    // `submittedBefore` queries YARN again, and gets the state of the current step.
     const earlier = await submittedBefore(own, seen, { applications: async (filter) => list(user, filter) }, {});
     const view = {
       own,

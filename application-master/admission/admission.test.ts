@@ -62,7 +62,7 @@ function quotas(text: string): string {
   return `quotas:\n${text.replace(/^/gm, '  ')}`;
 }
 
-/** Judges the job among other applications, unless one of them is the job's own. */
+/** Judges the job among `others`; adds the job's own application unless they contain it. */
 function judged(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): Judgement {
   const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
   return judge(FROZEN, view(quotas(limits), { applications, ...more }));
@@ -76,7 +76,7 @@ test('refuses a job beyond a limit, even if its client let it pass', () => {
   expect(judged('roles: {worker: {instances: 2}}')).toEqual({
     type: 'refused',
     reason:
-      'The job is beyond what hdfs://nn/apps/tony-ts/site.yaml allows. quotas.roles.worker.instances: role worker requests 3 tasks; 2 are allowed (fits: instances: 2 in all).',
+      'The job exceeds the limits in hdfs://nn/apps/tony-ts/site.yaml. quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2 (what fits: instances: 2 in total).',
   });
 });
 
@@ -85,14 +85,14 @@ test('admits the earlier of two competing submissions first', () => {
   expect(judged(limits, [application('application_100_0004')])).toEqual({
     type: 'waits',
     reason:
-      'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 has 3 gpus, and this job requests 3 gpus.',
+      'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 holds 3 gpus, and this job requests 3 gpus.',
   });
   expect(judged(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
   expect(judged(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });
   expect(judged(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
 });
 
-test('a job that already has containers goes before earlier submissions; a job does not compete with itself', () => {
+test('a job that holds containers takes precedence over earlier submissions; a job does not compete with itself', () => {
   const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const later = 'application_100_0006';
   expect(judged(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
@@ -152,11 +152,11 @@ test('refuses a job that YARN does not list among the applications of type TONY'
 test('refuses a job.json that names another user or another application', () => {
   expect(judge({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
     type: 'refused',
-    reason: 'job.json is of user bob; YARN runs it for alice. Submit it with tony-ts.',
+    reason: 'job.json belongs to user bob, but YARN runs the application for alice. Submit it with tony-ts.',
   });
   expect(judge({ ...FROZEN, applicationId: 'application_99_0001' }, view(''))).toEqual({
     type: 'refused',
-    reason: 'job.json is of application_99_0001; YARN runs it as application_100_0005. Submit it with tony-ts.',
+    reason: 'job.json belongs to application_99_0001, but YARN runs it as application_100_0005. Submit it with tony-ts.',
   });
 });
 
@@ -171,21 +171,21 @@ test('counts untagged containers, except the ApplicationMaster, as tasks of ever
   expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
 });
 
-test('refuses a job that lacks final values, and lists all of them, whatever queue it names', () => {
+test('refuses a job that lacks final values, lists all of them, and compares the queue that YARN reports', () => {
   const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
   expect(judge(FROZEN, view(site))).toEqual({
     type: 'refused',
     reason:
-      'The job does not have the final values of hdfs://nn/apps/tony-ts/site.yaml: queue is default, and has to be research; heartbeat.interval is 1s, and has to be 3s; roles.worker.nodeLabel is not set, and has to be a100. Submit it with tony-ts.',
+      'The job does not have the final values that hdfs://nn/apps/tony-ts/site.yaml sets: queue is default, but must be research; heartbeat.interval is 1s, but must be 3s; roles.worker.nodeLabel is not set, but must be a100. Submit it with tony-ts.',
   });
   const { job } = withFinalValues(FROZEN.job, parseSite(site, 'x').final);
   expect(judge({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });
   expect(judge({ ...FROZEN, job }, view(site)).type).toBe('refused');
-  // A value that becomes final later changes nothing in a running job, which may still grow.
+  // Final values that the site file sets later do not affect a running job, which may still grow.
   expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
 });
 
-test('an attempt with running containers continues under the tags, and checks every request that differs from them', () => {
+test('an attempt with running containers continues if job.json matches the tags, and is checked against the limits otherwise', () => {
   const roles = (instances: number, gpus = 1) => [
     workers({ instances, maxInstances: instances, resources: { memoryMb: 1024, vcores: 1, gpus, other: {} } }),
   ];
@@ -198,11 +198,11 @@ test('an attempt with running containers continues under the tags, and checks ev
     asks({ master: { ...FROZEN.job.master, memoryMb: 2048 } }),
   ]) {
     expect(refusalOfRunning(larger, view(lowered), null)).toMatch(
-      /^job\.json requests other resources than the tags of the application; .*quotas\.roles\.worker\.instances/,
+      /^job\.json requests resources that differ from the application's tags, .*quotas\.roles\.worker\.instances/,
     );
     // If the site sets totals, the tags must match the job's demand.
     expect(refusalOfRunning(larger, view(quotas('roles: {worker: {total: {gpus: 99}}}')), null)).toMatch(
-      /than the tags of the application/,
+      /differ from the application's tags/,
     );
   }
   expect(refusalOfRunning(asks({ roles: roles(4) }), view(quotas('roles: {worker: {instances: 4}}')), null)).toBeNull();
@@ -217,15 +217,15 @@ test('checks a job that moved to another queue against the new queue, in the adm
     expect(refusalOfRunning(FROZEN, view(quotas('queues: {default: {instances: 1}}')), admittedIn)).toBeNull();
     expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 3}}'), admittedIn)).toBeNull();
     expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), admittedIn)).toMatch(
-      /^The application was admitted in queue default and moved to queue research; .*quotas\.queues\.research\.instances/,
+      /^The application was admitted in queue default and moved to queue research, .*quotas\.queues\.research\.instances/,
     );
     expect(refusalOfRunning(FROZEN, moved("users: {'*': {queues: [default]}}"), admittedIn)).toMatch(/queue research is not allowed/);
     const holds = application('application_100_0009', { queue: 'root.research', used: { 'yarn.io/gpu': 3 }, runningContainers: 4 });
     expect(refusalOfRunning(FROZEN, moved('queues: {research: {total: {gpus: 4}}}', [holds]), admittedIn)).toMatch(
-      /application_100_0009 has 3 gpus/,
+      /application_100_0009 holds 3 gpus/,
     );
     const final = view('final: {queue: default}', { queue: 'root.research' });
-    expect(refusalOfRunning(FROZEN, final, admittedIn)).toMatch(/queue is root\.research, and has to be default/);
+    expect(refusalOfRunning(FROZEN, final, admittedIn)).toMatch(/queue is root\.research, but must be default/);
   }
   expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), 'research')).toBeNull();
 });
@@ -238,7 +238,7 @@ test("counts the ApplicationMaster's resources in YARN when they exceed job.json
   expect(has(4096)).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining(
-      'quotas.users.*.task.memory: the ApplicationMaster requests 4 GiB of memory; 1 GiB of memory is allowed',
+      'quotas.users.*.task.memory: the ApplicationMaster requests 4 GiB of memory, but the limit is 1 GiB of memory',
     ),
   });
   expect(has(4096, { minimumMemoryMb: 4096 })).toEqual({ type: 'admitted' });
@@ -252,7 +252,7 @@ test('accepts an ApplicationMaster that YARN rounded up by more than the smalles
   expect(judge(FROZEN, admits)).toEqual({ type: 'admitted' });
   expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
   expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
-  // Its granted resources count in any case.
+  // The resources that YARN granted count in any case.
   expect(judge(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('requests 5 GiB of memory'),
@@ -279,10 +279,10 @@ test('checks a second attempt unless containers of the job are running; an earli
   expect(again?.(FROZEN, view(total))).toEqual({ type: 'admitted' });
   const alive = application(OWN.id, { user: OWN.user, runningContainers: 3 });
   expect(again?.(FROZEN, view(total, { applications: [alive, application('application_100_0004')] }))).toEqual({ type: 'admitted' });
-  // Running containers do not justify a job.json that requests other resources than the tags state.
+  // Running containers do not exempt a job.json whose requests differ from the tags.
   const larger = { ...FROZEN, job: { ...FROZEN.job, roles: [workers({ instances: 50, maxInstances: 50 })] } };
   expect(again?.(larger, view(total, { applications: [alive] })).type).toBe('waits');
-  // Values that were forbidden later do not end the job.
+  // Limits that were set after the admission do not end the job.
   expect(again?.(FROZEN, view(quotas('roles: {worker: {instances: 2}}')))).toMatchObject({
     type: 'waits',
     reason: expect.stringContaining('quotas.roles.worker.instances'),

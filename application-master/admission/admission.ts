@@ -21,7 +21,7 @@ import type { JobLimits, Snapshot } from '../job/events.ts';
 /** Whether a job may start. */
 export type Judgement =
   | { readonly type: 'admitted' }
-  /** Other jobs use the resources it requests; it may start when they have ended. */
+  /** Other jobs hold the resources that this job requests; it may start when those jobs have ended. */
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
@@ -49,7 +49,7 @@ function ownerOf({ user, ...view }: ClusterView): Owner {
   return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
 }
 
-/** The limits for a running job. A lowered limit takes no containers away, but the job cannot grow beyond it. */
+/** The limits for a running job. A lowered limit takes no containers away, but stops the job from growing. */
 export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
   const owner = ownerOf(view);
@@ -79,8 +79,8 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
 }
 
 /**
- * Completes the job with submission data outside job.json: the size of the ApplicationMaster, and the node label of containers without
- * their own. Amounts that YARN rounded up to a multiple of its smallest container count as requested.
+ * Completes the job with submission data outside job.json: the size of the ApplicationMaster, and the application's node label for roles
+ * that set none. Amounts that YARN rounded up to a multiple of its smallest container count as requested.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -101,7 +101,7 @@ function roundedUp(amount: number, step: number): number {
  *
  * @param queue the queue in which the job was admitted; null if this attempt found containers of the previous attempt. These containers
  * prove that the job was admitted with the demand in its application tags, which never change, and in the queue to which it was submitted.
- * Differences from that are judged.
+ * The job is judged again only if its demand or its queue differs from these.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
@@ -117,8 +117,8 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
   }
   const why = asTold
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
-    : 'job.json requests other resources than the tags of the application';
-  return `${why}; it is judged as if it had been submitted so. ${judgement.reason}`;
+    : "job.json requests resources that differ from the application's tags";
+  return `${why}, so its limits were checked again. ${judgement.reason}`;
 }
 
 /**
@@ -156,13 +156,14 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
   }
   const { own } = view;
   if (own === null || !view.applications.includes(own)) {
-    const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, by which jobs are counted.`;
+    const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts.` };
   }
   // The tags state the requested amounts. Schedulers round up in ways that are not visible in a node's configuration.
   if (!tagsMatch(own, job)) {
-    const reason = `The tags of the application do not match what the job requests for each role (${roleTags(job).join(' ') || 'names of roles are too long'}).`;
-    return { type: 'refused', reason: `${reason} Submit it with tony-ts, and with shorter names of roles where they do not fit.` };
+    const expected = roleTags(job).join(' ') || 'the role names are too long for tags';
+    const reason = `The application's tags do not state what the job requests for each role (${expected}).`;
+    return { type: 'refused', reason: `${reason} Submit it with tony-ts, and shorten role names that do not fit into a tag.` };
   }
   const first = view.applications.filter((other) => other !== own && (view.earlier.has(other.id) || holdsTasks(other)));
   const shortages = shortagesOf(
@@ -177,15 +178,17 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
   const reason = shortages.map(describeShortage).join('; ');
   return quotas.over === 'wait'
     ? { type: 'waits', reason: `Waits for other jobs to end: ${reason}.` }
-    : { type: 'refused', reason: `Too little is left: ${reason}. Submit again when other jobs have ended.` };
+    : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 
-/** A false claim in job.json about its own identity; null if it is correct. */
+/** How job.json contradicts YARN about the job's user or application ID; null if they agree. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
   if (frozen.user !== user) {
-    return `job.json is of user ${frozen.user}; YARN runs it for ${user}.`;
+    return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;
   }
-  return frozen.applicationId === applicationId ? null : `job.json is of ${frozen.applicationId}; YARN runs it as ${applicationId}.`;
+  return frozen.applicationId === applicationId
+    ? null
+    : `job.json belongs to ${frozen.applicationId}, but YARN runs it as ${applicationId}.`;
 }
 
 /** The final queue is compared with the ResourceManager's queue for the job, not with the one in job.json. */
@@ -201,11 +204,11 @@ function tagsMatch({ tags }: Application, job: Job): boolean {
 }
 
 function describeChanged(changed: readonly FinalValue[], from: string | null): string {
-  const each = changed.map(({ path, was, is }) => `${path.join('.')} is ${was ?? 'not set'}, and has to be ${is}`);
-  return `The job does not have the final values of ${from ?? 'the site file'}: ${each.join('; ')}. Submit it with tony-ts.`;
+  const each = changed.map(({ path, was, is }) => `${path.join('.')} is ${was ?? 'not set'}, but must be ${is}`);
+  return `The job does not have the final values that ${from ?? 'the site file'} sets: ${each.join('; ')}. Submit it with tony-ts.`;
 }
 
 function describeViolations(violations: readonly Violation[], from: string | null): string {
-  const each = violations.map(({ path, message, fits }) => `${path}: ${message} (fits: ${fits})`);
-  return `The job is beyond what ${from ?? 'the site file'} allows. ${each.join('; ')}.`;
+  const each = violations.map(({ path, message, fits }) => `${path}: ${message} (what fits: ${fits})`);
+  return `The job exceeds the limits in ${from ?? 'the site file'}. ${each.join('; ')}.`;
 }

@@ -1,14 +1,17 @@
 import { APPLICATION_TYPE, type FrozenJob } from '../../conf/job.ts';
 import { queueName, setsTotals } from '../../conf/quotas.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { containerLogin } from '../../hadoop/configuration/login-of.ts';
 import { configurationOfNode } from '../../hadoop/configuration/node-configuration.ts';
+import { provenConfiguration } from '../../hadoop/configuration/proven-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import type { Token } from '../../hadoop/rpc/credentials.ts';
 import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
 import { pause } from '../../platform/backoff.ts';
-import { messageOf } from '../../platform/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
 import { createStorage } from '../../storage/create-storage.ts';
@@ -25,26 +28,28 @@ export interface OwnNode {
   readonly httpPort: number;
 }
 
-/** Interval between looks at other applications while the job waits (ms). */
-const LOOK_EVERY_MS = 2_000;
-/** Interval between looks at the site file while the job runs (ms). */
+/** Interval between checks of other applications while the job waits (ms). */
+const CHECK_EVERY_MS = 2_000;
+/** Interval between checks of the site file while the job runs (ms). */
 const WATCH_EVERY_MS = 30_000;
 /** Time limit for the node to report its configuration (ms). */
 const NODE_MS = 5_000;
 
-/** Everything in a ClusterView except what the ResourceManager reports at registration. */
-type Sight = Omit<ClusterView, 'queue'>;
+/** A ClusterView without the queue, which the ResourceManager reports at registration. */
+type Observation = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {
   readonly frozen: FrozenJob;
   /** The job's own configuration, used to find the cluster if the node does not report one. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
+  /** The token that the ResourceManager made for this attempt. */
+  readonly token: Token | undefined;
   readonly node: OwnNode;
   readonly log: Logger;
 }
 
-/** The configuration by which the cluster is found, and clients opened with it. */
+/** The configuration that locates the cluster, and the clients opened with it. */
 interface Sources {
   readonly configuration: HadoopConfiguration;
   readonly resourceManager: ResourceManager;
@@ -55,7 +60,7 @@ interface Sources {
 /** Admits a job when the cluster's site file and its running applications permit it. Both are read from the cluster itself. */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
-  /** Opened with the node's configuration, once the node has reported it. */
+  /** The sources, opened once the node has reported its configuration; null before that. */
   #sources: Sources | null = null;
   /** Groups from the NameNode that the job's own configuration names; used only until the node has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
@@ -63,25 +68,25 @@ export class Gatekeeper {
   /** The queue in which this attempt has admitted the job. */
   #admittedIn: string | null = null;
   /**
-   * A look that the next call of `#take` returns instead of a new one. The first starts while the ApplicationMaster registers, so that a
-   * job without limits does not wait.
+   * An observation that the next call of `#take` returns instead of making a new one. The first observation starts while the
+   * ApplicationMaster registers, so that a job without limits does not wait.
    */
-  #seen: Promise<Sight> | null;
+  #seen: Promise<Observation> | null;
 
   constructor(options: GatekeeperOptions) {
     this.#options = options;
     this.#groupsByOwn = groupMemory(options.configuration, options.node.user);
-    this.#seen = this.#look();
+    this.#seen = this.#observe();
     this.#seen.catch(() => {});
   }
 
   /**
-   * Looks repeatedly until the job is admitted or refused. The job also waits while the cluster does not answer.
+   * Observes the cluster repeatedly until the job is admitted or refused. The job also waits while the cluster does not answer.
    *
    * @param judgeJob see `admissionPolicy`.
    * @param queue the job's queue according to the ResourceManager.
    * @param onWaiting called whenever the reason changes.
-   * @returns null if closed first.
+   * @returns null if the gatekeeper is closed before a decision.
    */
   async decide(
     judgeJob: typeof judge,
@@ -91,18 +96,18 @@ export class Gatekeeper {
     const { frozen, log } = this.#options;
     let told = '';
     while (!this.#closing.signal.aborted) {
-      const looking = this.#take();
-      const judgement = await looking.then(
+      const observing = this.#take();
+      const judgement = await observing.then(
         (seen) => judgeJob(frozen, viewOf(seen, queue)),
         (error: unknown): Judgement => ({
           type: 'waits',
-          reason: `Waits to learn what the site file of the cluster allows: ${messageOf(error)}`,
+          reason: `Waits because the limits in the cluster's site file cannot be checked: ${messageOf(error)}`,
         }),
       );
       if (judgement.type !== 'waits') {
-        // The look that admitted the job also provides its first limits.
-        this.#seen = looking;
-        this.#admittedIn = await looking.then((seen) => queueName(viewOf(seen, queue).queue));
+        // The observation that admitted the job also provides its first limits.
+        this.#seen = observing;
+        this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
         return judgement;
       }
       if (judgement.reason !== told) {
@@ -110,13 +115,14 @@ export class Gatekeeper {
         log.info(told);
         onWaiting(told);
       }
-      await pause(LOOK_EVERY_MS, this.#closing.signal);
+      await pause(CHECK_EVERY_MS, this.#closing.signal);
     }
     return null;
   }
 
   /**
-   * Reports periodically what the site file allows the running job. While the cluster does not answer, the last report stays valid.
+   * Reports periodically the limits that the site file sets for the running job. While the cluster does not answer, the last report stays
+   * valid.
    *
    * @param admitted whether this attempt has admitted the job: see `refusalOfRunning`.
    * @param onRefused called once with the reason why the job must end; nothing is reported after that.
@@ -132,7 +138,7 @@ export class Gatekeeper {
       const view = await this.#take().then(
         (seen) => viewOf(seen, queue),
         (error: unknown) => {
-          log.warn({ error: messageOf(error) }, 'could not read the site file of the cluster again');
+          log.warn({ error: messageOf(error) }, "could not reread the cluster's site file; the previous limits stay valid");
           return null;
         },
       );
@@ -150,13 +156,13 @@ export class Gatekeeper {
     }
   }
 
-  #take(): Promise<Sight> {
-    const seen = this.#seen ?? this.#look();
+  #take(): Promise<Observation> {
+    const seen = this.#seen ?? this.#observe();
     this.#seen = null;
     return seen;
   }
 
-  async #look(): Promise<Sight> {
+  async #observe(): Promise<Observation> {
     const { applicationId, user } = this.#options.node;
     const sources = this.#sources ?? (await this.#open());
     try {
@@ -176,20 +182,25 @@ export class Gatekeeper {
     }
   }
 
-  /** If the site sets no totals, a ResourceManager that cannot be queried from the node does not prevent the job from running. */
+  /** The job's application; null if the ResourceManager does not answer. Without totals, the job can run even then. */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {
-      log.warn({ error: messageOf(error) }, 'the ResourceManager does not report the queue of the application');
+      log.warn({ error: messageOf(error) }, 'the ResourceManager did not report the queue of the application');
       return null;
     });
   }
 
   /** The user may have edited the job's own configuration to point to another site file, so the node's configuration takes precedence. */
   async #open(): Promise<Sources> {
-    const { frozen, configuration: own, host, node, log } = this.#options;
+    const { frozen, configuration: own, host, token, node, log } = this.#options;
     const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};
-    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS);
+    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS, () => {
+      if (token === undefined) {
+        throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+      }
+      return provenConfiguration({ own, otherwise: frozenProperties, token, login: containerLogin, timeoutMs: NODE_MS });
+    });
     const configuration = said ?? own;
     const { defaultFs } = configuration;
     const sources = {
@@ -201,7 +212,7 @@ export class Gatekeeper {
     if (said === null) {
       log.warn(
         { node: `${host}:${node.httpPort}`, defaultFs },
-        "the node does not report its configuration; looking for the site file with the job's configuration",
+        "the node did not report its configuration; using the job's configuration to find the site file",
       );
       return sources;
     }
@@ -227,7 +238,10 @@ function groupMemory(configuration: HadoopConfiguration, caller: string): GroupM
   return new GroupMemory((user) => groupsOfUser(configuration, caller, user));
 }
 
-async function allOf(applicationId: string, resourceManager: ResourceManager): Promise<Pick<Sight, 'own' | 'applications' | 'earlier'>> {
+async function allOf(
+  applicationId: string,
+  resourceManager: ResourceManager,
+): Promise<Pick<Observation, 'own' | 'applications' | 'earlier'>> {
   const filter = { types: [APPLICATION_TYPE], states: LIVE_STATES };
   const applications: readonly Application[] = await resourceManager.applications(filter);
   const own = applications.find(({ id }) => id === applicationId) ?? null;
@@ -236,8 +250,8 @@ async function allOf(applicationId: string, resourceManager: ResourceManager): P
 }
 
 /** Users may move their applications to another queue after registration. */
-function viewOf(sight: Sight, registeredQueue: string): ClusterView {
-  return { ...sight, queue: sight.own?.queue || registeredQueue };
+function viewOf(seen: Observation, registeredQueue: string): ClusterView {
+  return { ...seen, queue: seen.own?.queue || registeredQueue };
 }
 
 function closeSources({ resourceManager, storage }: Sources): void {

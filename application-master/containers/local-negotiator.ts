@@ -22,7 +22,7 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration 
 const KILL_AFTER_MS = 250;
 /** Poll interval for processes of an earlier attempt, which are not children of this process. */
 const WATCH_MS = 200;
-/** How long the end of the job waits for killed processes to end. */
+/** How long to wait, at the end of the job, for killed processes to exit (ms). */
 const END_MS = 5_000;
 /** YARN's exit statuses. */
 const STOPPED_BY_MASTER = -105;
@@ -31,7 +31,7 @@ const ABORTED = -100;
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** Stored beside a container's folders while its process is running, so that a later attempt can find it. */
+/** File stored beside a container's folders while its process is running, so that a later attempt can find the process. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -50,8 +50,8 @@ interface Running {
 }
 
 /**
- * Runs containers as processes of this machine, with a NodeManager's layout and way of ending them. Containers outlive an attempt that
- * dies; the next attempt finds them.
+ * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers outlive an attempt
+ * that dies, and the next attempt finds them.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
@@ -63,7 +63,7 @@ export class LocalNegotiator implements Negotiator {
   readonly #allocated = new Map<string, Container>();
   readonly #running = new Map<string, Running>();
   readonly #wanted = new Map<string, { role: Role; count: number }>();
-  /** Cleanups of ended containers that are in progress. */
+  /** Pending cleanups of ended containers. */
   readonly #clearing = new Set<Promise<void>>();
   #sequence = 1;
   #watch: NodeJS.Timeout | null = null;
@@ -73,7 +73,7 @@ export class LocalNegotiator implements Negotiator {
   constructor(options: { frozen: FrozenJob; attempt: number; listener: NegotiatorListener; log: Logger; host: string }) {
     const { frozen } = options;
     if (frozen.cluster.kind !== 'local') {
-      throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes of this machine.');
+      throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes on this machine.');
     }
     this.#frozen = frozen;
     this.#directory = frozen.cluster.directory;
@@ -96,7 +96,7 @@ export class LocalNegotiator implements Negotiator {
       this.#listener.cluster(1, {});
       for (const record of records) {
         if (!survivors.includes(record)) {
-          void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was there.');
+          void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was running.');
         }
       }
     });
@@ -178,7 +178,7 @@ export class LocalNegotiator implements Negotiator {
         symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
       ),
     ]);
-    // Stopped before it was started.
+    // The container was stopped before it was started.
     if (!this.#allocated.has(container.id) || this.#closed) {
       return;
     }
@@ -227,7 +227,7 @@ export class LocalNegotiator implements Negotiator {
     const status = code ?? 128 + (constants.signals[signal ?? 'SIGKILL'] ?? 9);
     this.#allocated.delete(containerId);
     const diagnostics =
-      signal === null ? `The container's process exited with ${status}.` : `The container's process was ended by ${signal}.`;
+      signal === null ? `The container's process exited with ${status}.` : `The container's process was killed by ${signal}.`;
     void this.#ended(containerId, 'exited', status, diagnostics);
   }
 
@@ -328,7 +328,7 @@ export class LocalNegotiator implements Negotiator {
       try {
         return text === null ? [] : [JSON.parse(text) as ContainerRecord];
       } catch {
-        // The attempt died while writing the record; the executor ends itself when its lease expires.
+        // The attempt died while writing the record; the executor exits when its lease expires.
         return [];
       }
     });
@@ -343,7 +343,7 @@ function padded(value: number, digits: number): string {
   return String(value).padStart(digits, '0');
 }
 
-/** Signals a container's process group, which its process leads. */
+/** Signals a container's process group, whose leader is the container's process. */
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);

@@ -4,8 +4,8 @@ import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Container } from '../job/events.ts';
 
 /**
- * The source of containers: YARN or this machine. Calls do not throw for later failures; the listener reports everything that happens to a
- * container, in order.
+ * The source of containers: YARN or this machine. Calls return before they take effect. The listener reports everything that happens to a
+ * container, including failures, in order.
  */
 export interface Negotiator {
   /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration is permanently impossible. */
@@ -23,7 +23,7 @@ export interface Negotiator {
 }
 
 export interface Registration {
-  /** The largest container by resource name: memory-mb, vcores, yarn.io/gpu, ... */
+  /** The largest container that the cluster grants, by resource name: `memory-mb`, `vcores`, `yarn.io/gpu`, ... */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
   readonly survivors: readonly Container[];

@@ -14,7 +14,7 @@ import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Heartbeat interval while containers are wanted (ms): the scheduler assigns resources that NodeManager heartbeats freed in between. */
+/** Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next one returns the containers. */
 const BEAT_WHILE_ASKING_MS = 150;
 const BEAT_MS = 1000;
 
@@ -73,7 +73,7 @@ export class YarnNegotiator implements Negotiator {
       maximum: registration.maximum,
       resourceTypes: registration.resourceTypes,
       queue: registration.queue,
-      survivors: registration.previousContainers.flatMap((container) => this.#known(container)),
+      survivors: registration.previousContainers.flatMap((container) => this.#converted(container)),
     };
   }
 
@@ -102,7 +102,7 @@ export class YarnNegotiator implements Negotiator {
 
   launch(containerId: string, specification: LaunchSpecification): void {
     void this.#launch(containerId, specification).catch((error: unknown) => {
-      // The NodeManager may have started the container although the reply was lost. Releasing it ends it in any case.
+      // The NodeManager may have started the container although the reply was lost. Releasing the container ends it in either case.
       this.release(containerId);
       this.#listener.launchFailed(containerId, messageOf(error));
     });
@@ -134,7 +134,7 @@ export class YarnNegotiator implements Negotiator {
     const fallBack = (error: unknown): void => {
       this.#log.warn(
         { container: containerId, error: messageOf(error) },
-        'the NodeManager does not stop the container; asking the ResourceManager',
+        'the NodeManager did not stop the container; releasing it through the ResourceManager',
       );
       this.release(containerId);
     };
@@ -186,7 +186,7 @@ export class YarnNegotiator implements Negotiator {
           const diagnostics = describeExit(completed.exitStatus, completed.diagnostics);
           this.#listener.ended(completed.id, end, completed.exitStatus, diagnostics);
         }
-        const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#known(container));
+        const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#converted(container));
         if (allocated.length > 0) {
           this.#listener.allocated(allocated);
         }
@@ -216,8 +216,8 @@ export class YarnNegotiator implements Negotiator {
     this.#wake?.();
   }
 
-  /** Converts an allocated container. Releases it and returns an empty list if its priority matches no role. */
-  #known(container: AllocatedContainer): Container[] {
+  /** Converts an allocated container. Releases the container and returns an empty list if its priority matches no role. */
+  #converted(container: AllocatedContainer): Container[] {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
     if (role === undefined) {
@@ -230,7 +230,7 @@ export class YarnNegotiator implements Negotiator {
     return [{ id: container.id, role, node: container.node, nodeHttp: container.nodeHttp, memoryMb }];
   }
 
-  /** Each role has its own priority, which maps an allocated container to its request. YARN serves earlier roles first. */
+  /** Each role has its own priority, which identifies the role of an allocated container. YARN serves earlier roles first. */
   #priorityOf(role: string): number {
     return this.#frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
   }

@@ -53,7 +53,7 @@ function othersHaveContainers(state: JobState): boolean {
  */
 export function assignContainers(transition: Transition, containers: readonly Container[]): void {
   for (const container of containers) {
-    // Reported twice.
+    // The cluster may report a container twice.
     if (transition.state.byContainer.has(container.id) || transition.state.ending.has(container.id)) {
       continue;
     }
@@ -136,7 +136,7 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
     .map(([node]) => node);
 }
 
-/** Clears the node exclusions of a role that waits too long: a node with earlier failures is better than none. */
+/** Clears the excluded nodes of a role that waits too long: a node with earlier failures is better than none. */
 export function forgiveNodes(transition: Transition): void {
   const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {

@@ -1,6 +1,6 @@
 declare const counted: unique symbol;
 
-/** How often the gang has been formed; 0 before the first time. */
+/** How many times the gang has been formed; 0 before the first time. */
 export type Generation = number & { readonly [counted]: 'generations' };
 
 /** The number of a snapshot; 0 before the first. */

@@ -4,7 +4,7 @@ import { missingFile } from '../../hadoop/yarn/container-exit.ts';
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
-/** Why a task failed: what failures record, before its texts are cleaned and bounded. */
+/** Why a task failed, before `taskFailure` cleans and shortens the texts for storage. */
 export type Cause =
   | Exclude<FailureCause, { kind: 'program' | 'container' | 'launch' | 'impossible' }>
   | { readonly kind: 'program'; readonly exit: ProgramExit }
@@ -55,7 +55,7 @@ export function oneLine(text: string, limit: number = LIMITS.textBytes): string 
 
 /** Removes ANSI colours and other control characters, so that the text is safe in XML, JSON and terminals. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is to go
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the function removes control characters
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '');
 }
 

@@ -7,18 +7,18 @@ function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
   return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });
 }
 
-/** Starts as many workers as the cluster has room for. */
-function begun(count: number, frozenJob = job()): JobScenario {
+/** Starts the job on a cluster that has room for `count` workers. */
+function startedWith(count: number, frozenJob = job()): JobScenario {
   const scene = new JobScenario(frozenJob);
   scene.register();
-  come(scene, count);
+  addWorkers(scene, count);
   scene.wait(4_000);
   startAll(scene);
   return scene;
 }
 
 /** Allocates this many containers and registers their executors. */
-function come(scene: JobScenario, count: number): void {
+function addWorkers(scene: JobScenario, count: number): void {
   for (let n = 0; n < count; n++) {
     scene.hello(scene.allocate('worker', `h${n + 1}:1`));
   }
@@ -58,11 +58,11 @@ function running(scene: JobScenario): string[] {
     .map(({ index }) => `worker:${index}`);
 }
 
-test('an elastic job starts with its minimum of workers after a short wait for more', () => {
+test('an elastic job starts with its minimum number of workers after a short wait for more', () => {
   const scene = new JobScenario(job());
   scene.register();
   expect(scene.wanted('worker')).toBe(2);
-  come(scene, 2);
+  addWorkers(scene, 2);
   // Extra containers are requested only once the required tasks have containers, so that they do not take room from others.
   expect(scene.wanted('worker')).toBe(2);
   scene.wait(2_000);
@@ -75,17 +75,17 @@ test('an elastic job starts with its minimum of workers after a short wait for m
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
 });
 
-test('an elastic job starts with its maximum of workers when all are ready', () => {
+test('an elastic job starts with its maximum number of workers when all are ready', () => {
   const scene = new JobScenario(job());
   scene.register();
-  come(scene, 4);
+  addWorkers(scene, 4);
   expect(scene.told('start')).toHaveLength(4);
 });
 
-test('an elastic job waits a bounded time for a worker that already has a container', () => {
+test('an elastic job waits only a limited time for a worker that already has a container', () => {
   const scene = new JobScenario(job());
   scene.register();
-  come(scene, 2);
+  addWorkers(scene, 2);
   scene.allocate('worker');
   scene.wait(19_000);
   expect(scene.of('start')).toEqual([]);
@@ -96,17 +96,17 @@ test('an elastic job waits a bounded time for a worker that already has a contai
 test('an elastic job does not start below its minimum', () => {
   const scene = new JobScenario(job());
   scene.register();
-  come(scene, 1);
+  addWorkers(scene, 1);
   scene.wait(30_000);
   expect(scene.of('start')).toEqual([]);
   expect(scene.status()).toMatchObject({ state: 'WAITING', message: expect.stringContaining('worker:1 got no container') });
 });
 
 test('an elastic job does not grow at its last checkpoint', () => {
-  const scene = begun(2);
+  const scene = startedWith(2);
   checkpoint(scene, 100);
   untilAsked(scene);
-  come(scene, 2);
+  addWorkers(scene, 2);
   scene.wait(20_000);
   checkpoint(scene, 200, true);
   scene.wait(60_000);
@@ -119,14 +119,14 @@ test('an elastic job does not grow at its last checkpoint', () => {
 });
 
 test('an elastic job grows at a checkpoint, with all workers that have become ready', () => {
-  const scene = begun(2);
+  const scene = startedWith(2);
   scene.wait(10_000);
   // It is still unknown whether the job writes checkpoints.
   expect(scene.wanted('worker')).toBe(0);
   checkpoint(scene, 100);
   untilAsked(scene);
   expect(scene.wanted('worker')).toBe(2);
-  come(scene, 2);
+  addWorkers(scene, 2);
   scene.wait(20_000);
   expect(scene.state.generation).toBe(1);
   checkpoint(scene, 200);
@@ -144,21 +144,21 @@ test('an elastic job grows at a checkpoint, with all workers that have become re
     [2, 2],
     [3, 3],
   ]);
-  expect(scene.history).toContain('generation-started 4 ranked tasks (4 of 2..4 workers); there is room for more: worker:2, worker:3');
+  expect(scene.history).toContain('generation-started 4 ranked tasks (4 of 2..4 workers); the cluster has room for worker:2, worker:3');
   expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 0, 0, 0]);
 });
 
 test('an elastic job grows again only after increasing intervals', () => {
-  const scene = begun(2);
+  const scene = startedWith(2);
   checkpoint(scene, 100);
   untilAsked(scene);
-  come(scene, 1);
+  addWorkers(scene, 1);
   scene.wait(10_000);
   checkpoint(scene, 200);
   startAll(scene);
   expect(running(scene)).toHaveLength(3);
   untilAsked(scene);
-  come(scene, 1);
+  addWorkers(scene, 1);
   checkpoint(scene, 300);
   expect(scene.state.gang?.phase).toBe('started');
   scene.wait(20_000);
@@ -167,7 +167,7 @@ test('an elastic job grows again only after increasing intervals', () => {
 });
 
 test('an elastic job requests more workers periodically, and withdraws requests that stay unanswered', () => {
-  const scene = begun(2);
+  const scene = startedWith(2);
   checkpoint(scene, 100);
   untilAsked(scene);
   scene.wait(10_000);
@@ -177,10 +177,10 @@ test('an elastic job requests more workers periodically, and withdraws requests 
 });
 
 test('the failure of a worker that waits for growth does not affect the gang', () => {
-  const scene = begun(2);
+  const scene = startedWith(2);
   checkpoint(scene, 100);
   untilAsked(scene);
-  come(scene, 1);
+  addWorkers(scene, 1);
   scene.wait(10_000);
   scene.end(scene.container('worker:2'), 'preempted');
   scene.wait(1_000);
@@ -190,7 +190,7 @@ test('the failure of a worker that waits for growth does not affect the gang', (
 });
 
 test('an elastic job continues with the remaining workers when a lost one gets no container', () => {
-  const scene = begun(4);
+  const scene = startedWith(4);
   scene.end(scene.container('worker:1'), 'preempted');
   startAll(scene);
   expect(running(scene)).toEqual(['worker:0', 'worker:2', 'worker:3']);
@@ -209,13 +209,13 @@ test('an elastic job continues with the remaining workers when a lost one gets n
 });
 
 test('an elastic job shrinks when a worker has used up its restarts, and fails below its minimum', () => {
-  const scene = begun(3, job({ restart: { policy: 'on-failure', maxRestarts: 0 } }));
+  const scene = startedWith(3, job({ restart: { policy: 'on-failure', maxRestarts: 0 } }));
   scene.exit(scene.container('worker:2'), 1);
   startAll(scene);
   expect(scene.result).toBeNull();
   expect(scene.task('worker:2').state).toBe('failed');
   expect(running(scene)).toEqual(['worker:0', 'worker:1']);
-  // After losing another worker, the tasks that never had a container remain.
+  // After the loss of another worker, only tasks that never had a container remain.
   scene.exit(scene.container('worker:1'), 1);
   scene.serve();
   startAll(scene);
@@ -226,7 +226,7 @@ test('an elastic job shrinks when a worker has used up its restarts, and fails b
 });
 
 test('repeated failures without a new checkpoint fail an elastic job before all its workers are used up', () => {
-  const scene = begun(4, job({ instances: 1, maxInstances: 40, restart: { policy: 'on-failure', maxRestarts: 0 } }));
+  const scene = startedWith(4, job({ instances: 1, maxInstances: 40, restart: { policy: 'on-failure', maxRestarts: 0 } }));
   for (let n = 1; n < 4; n++) {
     scene.exit(scene.container(`worker:${n}`), 1);
     scene.serve();
@@ -235,11 +235,11 @@ test('repeated failures without a new checkpoint fail an elastic job before all 
   const next = scene.status().tasks.find(({ index, state }) => index > 0 && state === 'running');
   scene.exit(scene.container(`worker:${next?.index}`), 1);
   scene.wait(6_000);
-  expect(scene.result?.diagnostics).toMatch(/as did 3 generations before, without a new checkpoint/);
+  expect(scene.result?.diagnostics).toMatch(/as did the 3 generations before, without a new checkpoint/);
 });
 
 test('an elastic job cannot continue without its chief', () => {
-  const scene = begun(4, job({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
+  const scene = startedWith(4, job({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
   scene.exit(scene.container('worker:0'), 1);
   startAll(scene);
   expect(scene.state.gang?.phase).toBe('forming');
@@ -253,7 +253,7 @@ test('an elastic job cannot continue without its chief', () => {
 });
 
 test('an elastic job succeeds when all workers of its last generation have succeeded', () => {
-  const scene = begun(2);
+  const scene = startedWith(2);
   scene.exit(scene.container('worker:0'), 0);
   scene.exit(scene.container('worker:1'), 0);
   scene.wait(6_000);
@@ -264,18 +264,18 @@ test('an elastic job gives up a worker for a task that the job requires', () => 
   const scene = new JobScenario(job({}, [role({ name: 'evaluator' })]));
   scene.register();
   scene.hello(scene.allocate('evaluator'));
-  come(scene, 4);
+  addWorkers(scene, 4);
   scene.serve();
   expect(running(scene)).toHaveLength(5);
   scene.end(scene.container('evaluator:0'), 'preempted');
   scene.wait(61_000);
   startAll(scene);
   expect(scene.status().elastic).toMatchObject({ running: 3 });
-  expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:3 gives its room to evaluator:0');
+  expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:3 gives up its container for evaluator:0');
 });
 
 test('a second attempt keeps the current number of workers', () => {
-  const first = begun(3);
+  const first = startedWith(3);
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
   second.register(survivors);

@@ -5,7 +5,7 @@ import { outlivesMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
 /**
- * Detaches a task's container. From then on the container is not part of the job, and is ordered to stop until it has ended.
+ * Detaches a task's container. From then on the container is not part of the job, and receives stop orders until it has ended.
  * - `leave`: its program has ended; the executor leaves by itself.
  * - `stop`: the cluster ends the container in any case.
  * - `drain`: the job is over.
@@ -34,8 +34,8 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   if (how === 'release') {
     transition.act({ type: 'release', containerId: container.id });
   } else {
-    // The executor ends the whole process group of its program, which the cluster may not reach. For a container that the cluster has given
-    // up, the executor skips the grace period, because the replacement is waiting for it.
+    // The executor ends the whole process group of its program; the cluster's own signals may not reach that group. For a container that
+    // the cluster has given up, the executor skips the grace period, because the replacement is waiting for the program to end.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }
@@ -78,8 +78,8 @@ export function letLeave(transition: Transition): void {
 }
 
 /**
- * Handles the ResourceManager's report that a container with a stop order has ended. For containers on a lost node, and for those it
- * released because their NodeManager did not answer, the ResourceManager only presumes the end.
+ * Handles the ResourceManager's report that a container with a stop order has ended. The ResourceManager only presumes the end of
+ * containers on a lost node, and of containers that it released because their NodeManager did not answer.
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
@@ -100,7 +100,7 @@ export function forget(transition: Transition, containerId: string, end: Contain
 
 /**
  * Records a lost node. The ResourceManager reports its containers one by one; the node is recorded once until the job gets a new container
- * on it. The node of a container that the job does not know is unknown.
+ * on it. Does nothing if the job does not know the container, because its node is unknown.
  */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
@@ -109,25 +109,25 @@ export function noteLostNode(transition: Transition, containerId: string): void 
     return;
   }
   transition.patch({ cluster: { ...cluster, lostNodes: new Set(cluster.lostNodes).add(node) } });
-  const there = tasks.filter(({ container }) => container?.node === node).length;
+  const count = tasks.filter(({ container }) => container?.node === node).length;
   transition.record('node-lost', {
     node,
-    detail:
-      there === 0
-        ? 'it had only containers that were told to stop'
-        : `${there} task${there === 1 ? ' of the job was' : 's of the job were'} there`,
+    detail: count === 0 ? 'it ran only containers that were ordered to stop' : `it ran ${count} task${count === 1 ? '' : 's'} of the job`,
   });
 }
 
 /** Stops a container that no task owns: one of an earlier attempt, or one that already has a stop order. `index` is -1 if unknown. */
-export function stopStranger(transition: Transition, stranger: { containerId: string; role: string; index: number; node: string }): void {
-  const { containerId } = stranger;
+export function stopUnassigned(
+  transition: Transition,
+  container: { containerId: string; role: string; index: number; node: string },
+): void {
+  const { containerId } = container;
   transition.act({ type: 'stop-container', containerId });
   if (transition.state.ending.has(containerId)) {
     return;
   }
   transition.setEnding({
-    ...stranger,
+    ...container,
     since: transition.now,
     until: transition.now + outlivesMs(jobOf(transition.state)),
     attached: false,
@@ -139,10 +139,13 @@ export function stopStranger(transition: Transition, stranger: { containerId: st
 }
 
 /** Handles the hello of a container that no task owns. */
-export function greetStranger(transition: Transition, { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>): void {
+export function greetUnassigned(
+  transition: Transition,
+  { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>,
+): void {
   stopAtOnce(transition, containerId);
   if (!transition.state.ending.has(containerId)) {
-    stopStranger(transition, { containerId, role, index, node: host });
+    stopUnassigned(transition, { containerId, role, index, node: host });
   }
   const ending = transition.state.ending.get(containerId);
   const until = phase === 'idle' ? 0 : transition.now + outlivesMs(jobOf(transition.state));
@@ -152,7 +155,7 @@ export function greetStranger(transition: Transition, { containerId, role, index
 }
 
 /** Handles any other message of a container that no task owns: its program may be running, and the stop order can be delivered. */
-export function heardStranger(transition: Transition, containerId: string): void {
+export function heardUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
     stopAtOnce(transition, containerId);
@@ -184,8 +187,8 @@ export function noteLeft(transition: Transition, containerId: string): void {
 }
 
 /**
- * Without a stream, the executor is only certain to end with its lease. A preempted container has ended when its stream closes, because its
- * NodeManager ends both.
+ * Handles the loss of an executor's stream. Without a stream, the executor is certain to have ended only once its lease has expired. A
+ * preempted container has ended when its stream closes, because its NodeManager ends the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);

@@ -19,7 +19,7 @@ export interface Container {
 
 export interface ProgramExit {
   readonly generation: Generation;
-  /** -1 if the program was ended by a signal. */
+  /** -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;
@@ -133,7 +133,7 @@ export type Action =
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
   /** Orders the program of this generation, through its executor, to store a checkpoint at once. */
   | { readonly type: 'order-checkpoint'; readonly containerId: string; readonly generation: Generation }
-  /** Orders the executor to end its program and itself. `atOnce`: without the grace period for a final checkpoint. */
+  /** Orders the executor to end its program and exit. `atOnce`: without the grace period for a final checkpoint. */
   | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'persist'; readonly snapshot: Snapshot }
   | { readonly type: 'record'; readonly entry: HistoryEntry }
@@ -163,7 +163,7 @@ export interface SnapshotTask {
   readonly role: string;
   readonly index: number;
   readonly state: TaskState;
-  /** The rank in `generation` of the snapshot; null for tasks without one. */
+  /** The task's rank in the snapshot's `generation`; null for tasks without one. */
   readonly rank: number | null;
   /** Generation of the task's newest program. */
   readonly generation: Generation;

@@ -1,7 +1,7 @@
 import type { Usage } from '../../conf/status.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
-import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
+import { greetUnassigned, heardUnassigned, noteLeft, noteStreamLost } from './ending.ts';
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
@@ -14,7 +14,7 @@ import type { Transition } from './transition.ts';
 // Handlers for messages from executors. Each handler first finds the task that the container is assigned to. A container without a task is
 // ordered to stop.
 
-/** Share of a core or GPU. A program that only waits stays below it. */
+/** Share of a core or GPU. A program that only waits stays below this share. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
@@ -51,7 +51,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
 function hello(transition: Transition, event: Said<'hello'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
   if (slot === undefined) {
-    greetStranger(transition, event);
+    greetUnassigned(transition, event);
     return;
   }
   const task = transition.task(slot);
@@ -59,7 +59,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     transition.act({
       type: 'stop-program',
       containerId: event.containerId,
-      reason: `this container is for ${task.role.name}:${task.index}`,
+      reason: `this container is assigned to ${task.role.name}:${task.index}`,
       atOnce: true,
     });
     return;
@@ -144,7 +144,7 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
     event.phase === 'idle' &&
     program === null
   ) {
-    // A replacement. It starts once its predecessor has ended.
+    // This executor is for a replacement, which starts once its predecessor has ended.
     if (event.generation !== 0 && event.generation !== generation) {
       failTask(transition, slot, { kind: 'inconsistent' });
     }
@@ -295,7 +295,7 @@ function exited(transition: Transition, event: Said<'exited'>): void {
 
 function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
-  // A lost stream is not a failure. The executor has as long to reconnect as it may be silent.
+  // A lost stream is not a failure: the executor is lost only if it is silent for too long.
   if (slot !== undefined) {
     transition.updateExecutor(slot, { attached: false });
   } else {
@@ -321,7 +321,7 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   if (exit.code === 0 && exit.signal === '') {
     succeed(transition, slot);
   } else {
-    const until = worthWaiting(transition, transition.task(slot), exit);
+    const until = deferredUntil(transition, transition.task(slot), exit);
     if (until > transition.now) {
       transition.updateExecutor(slot, { pendingExit: { exit, until } });
       transition.update(slot, { exit: programEnd(exit) });
@@ -331,8 +331,8 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   }
 }
 
-/** Until when evaluation of a failed exit is deferred, because its cause may be reported elsewhere. */
-function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): number {
+/** Returns the time until which the evaluation of a failed exit is deferred, because another report may explain it. */
+function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // The generation has not fully reattached: the lost peer may be among the missing members.
   if (lostRank !== null && transition.gang?.phase === 'reattaching') {
@@ -365,13 +365,13 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
 }
 
 /**
- * Records that the container's executor was heard, and returns the slot of its task; null if the container has no task or its executor has
- * not registered.
+ * Records that the container's executor has sent a message, and returns the slot of its task; null if the container has no task or its
+ * executor has not registered.
  */
 function heard(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);
   if (slot === undefined) {
-    heardStranger(transition, containerId);
+    heardUnassigned(transition, containerId);
   }
   if (slot === undefined || transition.task(slot).executor === null) {
     return null;

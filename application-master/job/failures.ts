@@ -14,7 +14,7 @@ export interface Failure {
   /** The task before the failure. */
   readonly task: Task;
   readonly cause: Cause;
-  /** What the history and the status record of it. */
+  /** The facts about the failure that the history and the status record. */
   readonly facts: TaskFailure;
   /** True if the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
@@ -33,7 +33,7 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
-  // The event that ended the program may have ended the executor too. The cause that is still to be reported explains more than silence.
+  // The event that ended the program may also have ended the executor. The exit, or the cluster's later report, explains more than silence.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }
@@ -53,8 +53,9 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
 }
 
 /**
- * Members report a lost peer, but no failure was detected within the time that a silent peer needs to be detected. Returns the member that
- * most reports name; among equals, first one that does not report a lost peer itself.
+ * Finds the member to blame when members report a lost peer, but no failure was detected within the time that it takes to detect a silent
+ * peer. Returns the member that most reports name; of several, preferably one that does not itself report a lost peer. Returns null if
+ * there is no such member.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -73,7 +74,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   const named = tasks
     .filter((task) => task.container !== null && votes(task) > 0)
     .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
-  // The named member may have ended already. Then the reporter that cannot continue counts as failed.
+  // If the named member has already ended, the reporter counts as failed, because it cannot continue.
   const { slot, executor } = named[0] ?? due;
   const pendingExit = executor?.pendingExit ?? null;
   if (pendingExit !== null) {
@@ -106,7 +107,7 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
     task,
     cause,
     facts: taskFailure(cause, cost, task.role, task.container?.node ?? null),
-    refundable: charged && judgedByLooks(cause),
+    refundable: charged && mayBeCorrected(cause),
     fruitless: charged && !restartsAlone(state, task) ? countFruitless(transition) : 0,
   };
 }
@@ -215,7 +216,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
 }
 
 /** Silence or death by a signal may be caused by a preempted container or a lost node, which the cluster reports later. */
-function judgedByLooks(cause: Cause): boolean {
+function mayBeCorrected(cause: Cause): boolean {
   return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
 }
 
@@ -255,21 +256,21 @@ export function whyNotRestarted(
   }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
-  // A bug that hits one task after the other must not use up all tasks of an elastic role.
+  // A bug that hits one task after another must not use up all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
-  const together = { kind: 'job', text: `failed, as did ${inVain} generations before, without a new checkpoint` } as const;
+  const together = { kind: 'job', text: `failed, as did the ${inVain} generations before, without a new checkpoint` } as const;
   if (fruitless > inVain && isElastic(task.role)) {
     return together;
   }
   if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) {
-    return own('failed and is not to be restarted');
+    return own('failed, and its role allows no restart');
   }
   if (policy === 'never' && cost !== 'victim' && wasStarted(task)) {
-    return own('was lost after its program had started and is not to be restarted');
+    return own('was lost after its program had started, and its role allows no restart');
   }
   if (charged > maxRestarts && cost === 'charged') {
-    return own(`failed ${charged} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
+    return own(`failed ${charged} times, but only ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
   }
   if (fruitless > inVain) {
     return together;
@@ -295,11 +296,11 @@ export function restartPause(transition: Transition, slot: number): number {
 /** The diagnostics of a job that fails because a task is not restarted. */
 export function failureDiagnostics(state: JobState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
-  const next = stderr === '' ? ` Its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
+  const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${earlierFailure(state, task, facts)}`;
 }
 
-/** The job's first failure, unless it is this one; without its last lines if only these differ. */
+/** The job's first failure; empty if it is this one. Omits the lines of stderr if both failures differ only in them. */
 function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {
     return '';

@@ -46,7 +46,7 @@ export function finish(transition: Transition): void {
   if (decision === null || decision.finished || cluster.registration === null) {
     return;
   }
-  // Withdraws the requests.
+  // Withdraws all requests for containers.
   ask(transition);
   const { result } = decision;
   if (decision.stoppedAt === null) {
@@ -71,9 +71,9 @@ export function finish(transition: Transition): void {
 
 function stopAll(transition: Transition, result: JobResult): void {
   const reason =
-    result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is killed' : 'the job has failed';
+    result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job was killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
-    // TensorBoard has no state to save, so the end of the job does not wait for it.
+    // TensorBoard has no state to save, so the job does not wait for TensorBoard to end.
     if (container !== null) {
       detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
     }

@@ -57,7 +57,7 @@ export function prepare(transition: Transition, slot: number): void {
   if (executor.program !== null && executor.program.phase !== 'ended') {
     transition.recordTask('program-stopped', transition.task(slot), {
       generation: executor.program.generation,
-      detail: 'a new generation is formed',
+      detail: 'a new generation is being formed',
     });
   }
   transition.update(slot, { state: 'registered', exit: null });
@@ -92,7 +92,7 @@ export function claimGeneration(transition: Transition): void {
 
 /**
  * Returns the members of the next generation, or null if it must wait. Without an elastic role: all tasks, as soon as each has a container.
- * With one: the ready tasks, once they are enough and no further ones are expected soon.
+ * With one: the ready tasks, once there are enough of them and no more are expected soon.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;
@@ -282,7 +282,7 @@ export function endRound(transition: Transition): void {
         failures: { nodes: [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) },
       });
     }
-    giveBack(transition, task, 'the gang did not come together in time');
+    giveBack(transition, task, 'the gang was not complete in time');
   }
   transition.patchGang({ rounds, notBefore: transition.now + pause(transition.state, rounds) });
   unclaim(transition);

@@ -30,10 +30,10 @@ export function grow(transition: Transition): void {
     return;
   }
   transition.patchGang({ growths: now - gang.since >= LIMITS.fruitfulMs ? 1 : gang.growths + 1 });
-  newGeneration(transition, { incidentUntil: null, why: `there is room for more: ${newcomers.map(nameOf).join(', ')}` });
+  newGeneration(transition, { incidentUntil: null, why: `the cluster has room for ${newcomers.map(nameOf).join(', ')}` });
 }
 
-/** Idle tasks waiting for growth whose containers another task needs: it has waited for one longer than `LIMITS.yieldMs`. */
+/** Tasks that wait idle for growth while another task has waited for a container for longer than `LIMITS.yieldMs`. */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {
@@ -49,8 +49,8 @@ export function sparesInTheWay(state: JobState): Task[] {
 }
 
 /**
- * Frees a container for a required task that has found no room for a long time: removes one member that the elastic role can do without.
- * Returns false if there is none.
+ * Frees resources for a required task that has waited long for a container: removes one member that the elastic role can do without.
+ * Returns false if the role has no such member.
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {
   const role = elasticRole(jobOf(transition.state));
@@ -62,8 +62,8 @@ export function shrinkFor(transition: Transition, needy: Task): boolean {
   if (members.length <= role.instances || last === undefined) {
     return false;
   }
-  giveBack(transition, last, `${nameOf(needy)} needs the room`);
-  newGeneration(transition, { incidentUntil: null, why: `${nameOf(last)} gives its room to ${nameOf(needy)}` });
+  giveBack(transition, last, `${nameOf(needy)} needs its resources`);
+  newGeneration(transition, { incidentUntil: null, why: `${nameOf(last)} gives up its container for ${nameOf(needy)}` });
   return true;
 }
 

@@ -84,7 +84,7 @@ describe('a job without failures', () => {
     expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
   });
 
-  it('gives rank 0 to the chief, then ranks the roles in their order', () => {
+  it('gives rank 0 to the chief, and ranks the other tasks in the order of the roles', () => {
     const scene = JobScenario.running(
       frozen({ roles: [role({ name: 'worker', instances: 2, ranked: true }), role({ name: 'chief', ranked: true, chief: true })] }),
     );
@@ -105,7 +105,7 @@ describe('a job without failures', () => {
     expect(scene.told('release')).toEqual([surplus, late]);
   });
 
-  it('stops untracked tasks and sidecars at the end, and waits a bounded time for them', () => {
+  it('stops untracked tasks and sidecars at the end, and waits only a limited time for them', () => {
     const scene = JobScenario.running(
       frozen({
         roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
@@ -162,7 +162,7 @@ describe('a job without failures', () => {
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('fails with the final failure of the chief or of a parameter server when the chief decides', () => {
+  it('fails with the final failure of the chief or of a parameter server under success: chief', () => {
     const never = { policy: 'never', maxRestarts: 0 } as const;
     const servers = role({ name: 'ps', tracking: 'untracked', servesParameters: true, restart: never });
     for (const name of ['worker:0', 'ps:0']) {
@@ -198,7 +198,7 @@ describe('a silent executor', () => {
     expect(scene.told('stop-container')).toEqual(['c2']);
     expect(scene.told('prepare')).toEqual(['c1']);
     expect(scene.wanted('worker')).toBe(1);
-    expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 was not heard of for 10 s' });
+    expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 sent no heartbeat for 10 s' });
     scene.serve();
     expect(
       scene
@@ -312,12 +312,12 @@ describe('a container that the cluster gives up while its executor is still conn
     const { scene, first } = lost('node-lost');
     expect(scene.status()).toMatchObject({
       state: 'RUNNING',
-      message: 'evaluator:0 waits for the end of its earlier program on h3:1, which was told to stop.',
+      message: 'evaluator:0 waits until its previous program on h3:1 has ended; it was ordered to stop.',
     });
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(60_000);
     expect(scene.status().message).toBe(
-      'evaluator:0 waits for the end of its earlier program on h3:1, whose executor is not reachable: 100 s at most.',
+      'evaluator:0 waits until its previous program on h3:1 has ended, for at most 100 s; its executor is not reachable.',
     );
   });
 
@@ -362,7 +362,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.told('stop-program')).toEqual([id]);
   });
 
-  it('counts as running when only the ResourceManager reports it released', () => {
+  it('counts as running when only the ResourceManager reports that it was released', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -416,7 +416,7 @@ describe('a lost node', () => {
   const lose = (scene: JobScenario, containerId: string) =>
     lostIn(scene.say({ type: 'container-ended', containerId, end: 'node-lost', exitStatus: -100, diagnostics: '' }));
 
-  it('is recorded once for all of its containers, and again when the job has used it again', () => {
+  it('is recorded once for all of its containers, and again only after the job has used it again', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     for (const node of ['h1:1', 'h2:1', 'h2:1']) {
@@ -424,11 +424,11 @@ describe('a lost node', () => {
     }
     scene.serve();
     const [, second = '', third = ''] = scene.state.tasks.map(({ container }) => container?.id);
-    const entry = { at: scene.now, event: 'node-lost', node: 'h2:1', detail: '2 tasks of the job were there' };
+    const entry = { at: scene.now, event: 'node-lost', node: 'h2:1', detail: 'it ran 2 tasks of the job' };
     expect(lose(scene, second)).toEqual([entry]);
     expect(lose(scene, third)).toEqual([]);
     const again = scene.allocate('worker', 'h2:1');
-    expect(lose(scene, again)).toEqual([{ ...entry, detail: '1 task of the job was there' }]);
+    expect(lose(scene, again)).toEqual([{ ...entry, detail: 'it ran 1 task of the job' }]);
   });
 
   it('is also recorded when its only container was already ordered to stop', () => {
@@ -436,7 +436,7 @@ describe('a lost node', () => {
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
     scene.wait(10_500);
-    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', detail: 'it had only containers that were told to stop' }]);
+    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', detail: 'it ran only containers that were ordered to stop' }]);
     expect(lose(scene, 'c99')).toEqual([]);
   });
 });
@@ -455,7 +455,7 @@ describe('a failing program', () => {
     scene.wait(6_000);
     expect(scene.result?.diagnostics).toBe(
       [
-        'worker:1 failed 3 times, 2 restarts are allowed: its program on h3:1 exited with code 3.',
+        'worker:1 failed 3 times, but only 2 restarts are allowed: its program on h3:1 exited with code 3.',
         'Last lines of its stderr:',
         'noise',
         'Error: third',
@@ -467,7 +467,7 @@ describe('a failing program', () => {
     );
   });
 
-  it('fails the job after repeated failures without a new checkpoint, whichever worker fails', () => {
+  it('fails the job after repeated failures without a new checkpoint, even if a different worker fails each time', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const index of [3, 5, 1]) {
       expect(scene.status().state).toBe('RUNNING');
@@ -476,11 +476,11 @@ describe('a failing program', () => {
     }
     expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
     expect(scene.status().message).toMatch(
-      /^worker:1 failed, as did 2 generations before, without a new checkpoint: its program on h2:1 exited/,
+      /^worker:1 failed, as did the 2 generations before, without a new checkpoint: its program on h2:1 exited/,
     );
   });
 
-  it('may fail once on every machine while new checkpoints are written in between', () => {
+  it('may fail once on every machine if new checkpoints are written in between', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
       const progress = {
@@ -505,7 +505,7 @@ describe('a failing program', () => {
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
       message:
-        'worker:0 failed and is not to be restarted: its program on h1:1 exited with code 1.\nLast lines of its stderr:\nTypeError: x is not a function',
+        'worker:0 failed, and its role allows no restart: its program on h1:1 exited with code 1.\nLast lines of its stderr:\nTypeError: x is not a function',
     });
   });
 
@@ -522,7 +522,7 @@ describe('a failing program', () => {
   it('is charged once when its peers fail as a consequence, before or after the report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
-    // Their reports cross the order to prepare.
+    // The peers send these reports before the order to prepare reaches them.
     scene.exit('c1', 1);
     scene.end('c3', 'exited', 1);
     scene.silent.add('c4');
@@ -540,7 +540,7 @@ describe('a failing program', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not excuse the failure of a container outside its generation', () => {
+  it('does not prevent a charge for the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -668,7 +668,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
   });
 
-  it('gets a short time to explain a fatal signal before it fails the job', () => {
+  it('explains a fatal signal if it is reported shortly after, before the signal fails the job', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });
@@ -682,7 +682,7 @@ describe('the loss of a container through the cluster', () => {
     overdrawn.end('c1', 'memory-exceeded', -104);
     expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
 
-    // The cluster ended the executor too. Its silence may be noticed before the cluster's report arrives.
+    // The cluster ended the executor too, and the executor's silence may be detected before the cluster's report arrives.
     const hasty = JobScenario.running(frozen({ ...job.job, heartbeat: { intervalMs: 300, missed: 6 } }));
     hasty.silent.add('c1');
     hasty.exit('c1', -1, { signal: 'SIGKILL' });
@@ -716,7 +716,7 @@ describe('an incomplete gang', () => {
     scene.wait(1_500);
     expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
       'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
-        'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default is full: it has room for 512 MiB of memory, 0 vcores).',
+        'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default has too little room left: 512 MiB of memory, 0 vcores).',
     );
     expect(scene.told('stop-container').sort()).toEqual(['c1', 'c2']);
     expect(scene.wanted('worker')).toBe(0);
@@ -727,7 +727,7 @@ describe('an incomplete gang', () => {
     expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
   });
 
-  it('counts its timeouts from zero after it has run', () => {
+  it('counts timed-out rounds from zero again after the gang has run', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.wait(150_000);
@@ -738,7 +738,7 @@ describe('an incomplete gang', () => {
     expect(scene.status().state).toBe('RECOVERING');
   });
 
-  it('applies the same deadline to each unranked task alone', () => {
+  it('gives each unranked task a deadline of its own', () => {
     const scene = new JobScenario(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
     scene.register();
     const first = scene.allocate('worker');
@@ -750,7 +750,7 @@ describe('an incomplete gang', () => {
     scene.wait(155_000);
     expect(scene.told('release')).toEqual([]);
     expect(scene.status()).toMatchObject({ state: 'FAILED' });
-    expect(scene.status().message).toMatch(/^worker:1 was not there within 60 s, 3 times in a row. worker:1 got no container/);
+    expect(scene.status().message).toMatch(/^worker:1 was not ready within 60 s, 3 times in a row. worker:1 got no container/);
   });
 
   it("fails immediately when a request exceeds the cluster's maximum, and suggests a remedy", () => {
@@ -769,7 +769,7 @@ describe('an incomplete gang', () => {
       "requests containers with 5 yarn.io/gpu, but the cluster's largest container has 4 yarn.io/gpu. Lower roles.worker.resources.gpus",
     );
     expect(ask({ other: { 'yarn.io/fpga': 1 } })).toBe(
-      'Role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
+      'Role worker requests 1 yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
         "Remove roles.worker.resources.yarn.io/fpga, or ask the cluster's admins to set up yarn.io/fpga.",
     );
     expect(ask({ gpus: 4 })).toBeUndefined();
@@ -795,7 +795,7 @@ describe('an incomplete gang', () => {
 });
 
 describe('a node on which a role fails', () => {
-  it('is avoided after two failures, and used again when no other node is available', () => {
+  it('is excluded after two failures, and used again when no other node is available', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.hello(scene.allocate('worker', 'h1:1'));
@@ -814,7 +814,7 @@ describe('a node on which a role fails', () => {
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
   });
 
-  it('is not avoided when it is the only node', () => {
+  it('is not excluded when it is the only node', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.say({ type: 'cluster', nodes: 1, headroom: {} });
@@ -825,7 +825,7 @@ describe('a node on which a role fails', () => {
     expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
   });
 
-  it('ends the job, with the reason, when containers never start', () => {
+  it('fails the job, with the reason, when its containers never start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
     scene.register();
     for (let n = 0; n < 10; n++) {
@@ -852,7 +852,7 @@ describe('training that ends early', () => {
     scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation, usage: null, progress });
   };
 
-  it('gives the job its final message, and adds one line to its history', () => {
+  it('sets the final message of the job, and adds one event to its history', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     ends(scene, 1);
@@ -913,7 +913,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('learns from the executors themselves which programs have ended', () => {
+  it('learns from the executors which programs have ended', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
     next.register(survivors);
@@ -931,7 +931,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.wanted('worker')).toBe(1);
   });
 
-  it('waits a bounded time for executors', () => {
+  it('waits only a limited time for executors', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.register(survivors);
     next.hello('c1', { generation: 1, phase: 'running' });
@@ -1037,7 +1037,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status().state).toBe('FAILED');
   });
 
-  it('only carries out a decision that the first attempt stored', () => {
+  it('carries out the decision that the first attempt stored, and nothing else', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
@@ -1059,7 +1059,7 @@ describe('the end of a job', () => {
     expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
   });
 
-  it('follows the stop orders, which follow the storing of the result', () => {
+  it('comes after the stop orders, which are sent once the result is stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1075,7 +1075,7 @@ describe('the end of a job', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is delayed only a bounded time by unreachable storage', () => {
+  it('is delayed only for a limited time by unreachable storage', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1088,7 +1088,7 @@ describe('the end of a job', () => {
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job ran longer than its timeout of 120 s. Raise timeout, or let it do less.',
+      message: 'The job ran longer than its timeout of 120 s. Raise timeout in job.yaml, or reduce the work of the job.',
     });
   });
 
@@ -1103,7 +1103,7 @@ describe('the end of a job', () => {
 });
 
 describe('an executor', () => {
-  it('is ordered to stop when the job has given its container up or never had it', () => {
+  it('is ordered to stop when the job has given up its container or does not know it', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(assignmentOf(scene.state, 'c2')).toEqual({ role: 'worker', index: 1 });
     scene.silent.add('c2');
@@ -1117,7 +1117,7 @@ describe('an executor', () => {
     expect(scene.task('worker:0').failures).toBe(0);
   });
 
-  it('is ordered again to stop when it does not', () => {
+  it('receives the stop order again when it has not stopped', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(10_500);
@@ -1167,10 +1167,14 @@ describe('notices', () => {
         usage: null,
         progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices, earlyEnd: null, ending: false },
       });
-    tell('c1', { text: 'storage is away', about: 'checkpoints' }, { text: 'a record is skipped', about: '' });
-    tell('c2', { text: 'storage is away', about: 'checkpoints' });
-    tell('c1', { text: 'storage is back', about: 'checkpoints' });
-    expect(scene.status().notices).toEqual(['worker:0: a record is skipped', 'worker:1: storage is away', 'worker:0: storage is back']);
+    tell('c1', { text: 'storage is unavailable', about: 'checkpoints' }, { text: 'a record is skipped', about: '' });
+    tell('c2', { text: 'storage is unavailable', about: 'checkpoints' });
+    tell('c1', { text: 'storage is available again', about: 'checkpoints' });
+    expect(scene.status().notices).toEqual([
+      'worker:0: a record is skipped',
+      'worker:1: storage is unavailable',
+      'worker:0: storage is available again',
+    ]);
     expect(scene.history.filter((entry) => entry.startsWith('notice'))).toHaveLength(4);
   });
 });
@@ -1203,7 +1207,7 @@ describe('the TensorBoard of a job', () => {
     expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
   });
 
-  it('never delays the job, and leaves no message while it gets no container', () => {
+  it('never delays the job, and adds no message while it waits for a container', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
@@ -1368,7 +1372,7 @@ describe('a job that waits for admission', () => {
     expect(scene.told('start')).toEqual(['c1', 'c2']);
   });
 
-  it('keeps its age when a later attempt waits, and is at least as old as that attempt', () => {
+  it('keeps its start time when a later attempt waits, and never starts later than that attempt', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
     if (snapshot === null) {
@@ -1391,12 +1395,12 @@ describe('a job that waits for admission', () => {
     expect(again(begun + 9e9).status().startedAt).toBe(begun);
   });
 
-  it('fails when the limits do not allow it, and can be killed while it waits', () => {
+  it('fails when it exceeds the limits, and can be killed while it waits', () => {
     const refused = new JobScenario(frozen({ roles: [workers()] }));
     refused.say({ type: 'held', reason: '' });
     refused.register();
-    refused.say({ type: 'refused', reason: 'The job is beyond what the site file allows.' });
-    expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job is beyond what the site file allows.' });
+    refused.say({ type: 'refused', reason: 'The job exceeds the limits in the site file.' });
+    expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job exceeds the limits in the site file.' });
     expect(refused.told('launch')).toEqual([]);
 
     const killed = new JobScenario(frozen({ roles: [workers()] }));
@@ -1410,7 +1414,7 @@ describe('a job that waits for admission', () => {
 describe('limits of the site file', () => {
   const limits = { timeout: null, idle: null, mayGrow: true };
 
-  it('end a job that exceeds the timeout, as soon as they are known', () => {
+  it('end a job that exceeds the timeout as soon as the limits are known', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.wait(90_000);
     expect(scene.status().state).toBe('RUNNING');
@@ -1418,11 +1422,11 @@ describe('limits of the site file', () => {
     scene.wait(1_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout of the site file allows. Its checkpoints stay.',
+      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout of the site file allows. Its checkpoints are kept.',
     });
   });
 
-  it('end a job whose programs are idle, but none that computes or waits for containers', () => {
+  it('end a job whose programs are idle, but not one that computes or waits for containers', () => {
     const idle = { ...limits, idle: { ms: 60_000, path: 'quotas.queues.gpu.idle' } };
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.say({ type: 'limits', limits: idle });
@@ -1442,7 +1446,7 @@ describe('limits of the site file', () => {
     scene.wait(11_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job was idle for 60 s: no program of its computed or reported anything (quotas.queues.gpu.idle of the site file).',
+      message: 'The job was idle for 60 s: none of its programs computed or reported anything (quotas.queues.gpu.idle of the site file).',
     });
 
     const waiting = new JobScenario(frozen({ roles: [workers()], gang: { timeoutMs: 500_000 } }));

@@ -171,7 +171,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     transition.update(task.slot, { wait: { since: transition.now } });
   }
   transition.record('master-registered', {
-    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from before`,
+    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
   });
   matchSurvivors(transition, event);
   // A previous attempt of this job has run on this cluster, so the largest node may only be unavailable temporarily.
@@ -189,7 +189,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
 }
 
 /**
- * The time that a job is held counts neither as waiting for containers nor toward the job's run time. A job that was already running before
+ * Time for which a job is held does not count as waiting for containers or as run time. A job that was already running before
  * this attempt keeps its start time.
  */
 function admitted(transition: Transition): void {
@@ -240,7 +240,7 @@ function askRefused(transition: Transition, name: string, message: string): void
   const label =
     role.nodeLabel === null
       ? ''
-      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels shows the labels there are.`;
+      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels lists the labels of the cluster.`;
   decide(transition, {
     state: 'FAILED',
     diagnostics: `The ResourceManager refuses containers for role ${role.name}: ${oneLine(message)}${label} Check roles.${role.name}.resources as well.`,
@@ -268,8 +268,8 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
     return;
   }
   const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
-  // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, its cause replaces
-  // the exit.
+  // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, the
+  // cause that the cluster reports replaces the exit.
   if (pendingExit !== null && end === 'exited') {
     failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
   } else {

@@ -46,7 +46,7 @@ export interface Admission {
   readonly limits: JobLimits;
 }
 
-/** What the ResourceManager has reported about the cluster. */
+/** The cluster, as the ResourceManager has reported it. */
 export interface ClusterState {
   /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
   readonly registration: Registration | null;
@@ -64,7 +64,7 @@ export interface ContainerRequests {
   readonly refusals: ReadonlyMap<string, string>;
 }
 
-/** What programs have reported about the training as a whole. */
+/** Reports of programs about the training as a whole. */
 export interface TrainingReports {
   /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;
@@ -145,7 +145,7 @@ export interface Task {
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
-  /** Null until the executor in the container says hello. */
+  /** Null until the executor in the container sends its Hello. */
   readonly executor: Executor | null;
   /** Containers allocated to the task so far. */
   readonly attempts: number;
@@ -243,7 +243,7 @@ export interface Ending {
   readonly reported: 'nothing' | 'presumed' | 'preempted';
   /** When to send the next stop order to the cluster. */
   readonly stopAt: number;
-  /** True if the container was stopped at the end of the job, which waits briefly for it to end. */
+  /** True if the container was stopped at the end of the job. The job waits briefly for such containers to end. */
   readonly drains: boolean;
   /** The failure was charged based on the executor's report; the cluster may still report a different cause. */
   readonly refundable: boolean;
@@ -253,7 +253,10 @@ export interface Ending {
 export const LIMITS = {
   /** Rounds of gang forming, or of waiting for a single task, before the job fails. */
   rounds: 3,
-  /** Failures in a row before a program was started; and uncharged failures of a task in total. */
+  /**
+   * A task is not restarted after `unstarted` consecutive failures in which no program was started, or after `freeFailures` uncharged
+   * failures in total.
+   */
   unstarted: 10,
   freeFailures: 200,
   /** Failures on a node after which a role excludes the node. */
@@ -261,7 +264,8 @@ export const LIMITS = {
   /** A generation that ran this long counts as productive, even without a new checkpoint. */
   fruitfulMs: 10 * 60_000,
   /**
-   * With enough members ready, how long the gang waits for members that already have a container; and for members that may still get one.
+   * How long a gang with enough ready members waits for members that already have a container (`arrivingMs`), and for members that may
+   * still get one (`moreMs`).
    */
   arrivingMs: 20_000,
   moreMs: 3_000,
@@ -278,25 +282,26 @@ export const LIMITS = {
   choosyMs: 30_000,
   /** How long other tasks wait for a container before TensorBoard or a spare elastic task gives up its own. */
   yieldMs: 15_000,
-  /** Run time after which TensorBoard counts as stable; the longest pause before TensorBoard is restarted. */
+  /** Run time after which TensorBoard counts as stable (`tensorBoardSteadyMs`); longest pause before a restart (`tensorBoardPauseMs`). */
   tensorBoardSteadyMs: 2 * 60_000,
   tensorBoardPauseMs: 60_000,
-  /** How long the end of the job waits for its result to be saved. */
+  /** How long to wait, at the end of the job, for its result to be saved. */
   saveMs: 30_000,
-  /** How long the end of the job then waits for programs to end. */
+  /** How long to wait, after the result is saved, for programs to end. */
   drainMs: 5_000,
-  /** How long an executor may take to leave before the cluster ends its container, and the pause between repeated stop orders. */
+  /** How long an executor may take to leave before the cluster ends its container; the pause between repeated stop orders. */
   leaveMs: 10_000,
   stopAgainMs: 30_000,
   /** A NodeManager ends a preempted container with its next heartbeat. */
   preemptedMs: 10_000,
   /**
-   * After this time, a container that was ordered to stop is dropped from the state: the cluster reports every end within its 10 minutes.
+   * After this time, a container that was ordered to stop is dropped from the state: by default, YARN gives up a silent node, and reports
+   * the end of its containers, within 10 minutes.
    */
   forgetMs: 15 * 60_000,
-  /** How long a program's death by a signal waits for the cluster to report the cause, if the failure would end the job. */
+  /** If a program's death by a signal would end the job: how long the job waits for the cluster to report the cause. */
   truthMs: 3_000,
-  /** How long a later attempt waits for news of a container that the cluster no longer lists. */
+  /** How long a later attempt waits for a report on a container that the cluster no longer lists. */
   unlistedMs: 10_000,
   stderrBytes: 2_048,
   textBytes: 1_024,

@@ -37,9 +37,9 @@ test.each([
   ['answering', { state: 'running', progress: { metrics: { ready: 1 } } }, { state: 'ready', message: '' }],
   ['down', { state: 'running', progress: { metrics: { ready: 0 } } }, { state: 'starting', message: '' }],
   [
-    'lost for good',
-    { state: 'lost', failures: { newest: taskFailure({ cause: { kind: 'impossible', reason: 'no node is so large' } }) } },
-    { state: 'unavailable', message: 'no node is so large' },
+    'permanently lost',
+    { state: 'lost', failures: { newest: taskFailure({ cause: { kind: 'impossible', reason: 'no node is large enough' } }) } },
+    { state: 'unavailable', message: 'no node is large enough' },
   ],
 ] as const)('the status shows a TensorBoard that is %s', (_what, change, expected) => {
   expect(tensorBoard(change)).toEqual(expected);

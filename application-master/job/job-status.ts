@@ -38,7 +38,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     tensorboard: tensorBoardOf(state),
     elastic: elasticOf(state),
     master: null,
-    tasks: state.tasks.filter(isWorthTelling).map((task) => taskStatus(state, task, now)),
+    tasks: state.tasks.filter(isListed).map((task) => taskStatus(state, task, now)),
     orphanedContainers: orphansOf(state, Math.max(now, state.now)),
   };
 }
@@ -74,8 +74,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * The status of the job's own TensorBoard: its metrics report whether it answers, its notices why it does not. A role of that name defined
- * by the user is not covered.
+ * The status of the job's own TensorBoard: its metrics report whether it answers, its notices why it does not. This does not
+ * apply to a role of the same name that the user defines.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
@@ -123,7 +123,7 @@ function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
 }
 
 /** False for an optional task of an elastic role that never had a container. */
-function isWorthTelling(task: Task): boolean {
+function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }
 

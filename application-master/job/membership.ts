@@ -55,8 +55,8 @@ export function elasticRole(job: Job): Role | null {
 }
 
 /**
- * Tasks of the elastic role without a container that the next generation needs: the chief if it has none, and enough others to reach the
- * minimum.
+ * The tasks of the elastic role that the next generation needs and that have no container yet: the chief if it has none, and enough others
+ * to reach the minimum.
  */
 export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
   const role = elasticRole(jobOf(state));

@@ -43,7 +43,7 @@ test('a failed worker is replaced alone, in the same generation', () => {
   expect(scene.status().state).toBe('RUNNING');
 });
 
-test('a replacement starts only when the lost worker can no longer push', () => {
+test('a replacement starts only when the lost worker can no longer push gradients', () => {
   const scene = JobScenario.running(job());
   const before = scene.container('worker:1');
   scene.silent.add(before);
@@ -105,7 +105,7 @@ test('a second attempt keeps all tasks running, and starts the worker that was b
   expect(second.of('start')[0]?.members.filter(({ rank }) => rank !== null)).toHaveLength(2);
 });
 
-test('a second attempt that waits for a parameter server does not charge workers that have lost it', () => {
+test('a second attempt that waits for a parameter server does not charge the workers that have lost it', () => {
   const first = JobScenario.running(job());
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
@@ -118,7 +118,7 @@ test('a second attempt that waits for a parameter server does not charge workers
   second.wait(20_000);
   second.exit(one, 1, { generation: 1 });
   second.wait(60_000);
-  expect(second.history).toContainEqual(expect.stringMatching(/^task-failed \(not counted: the cluster\)/));
+  expect(second.history).toContainEqual(expect.stringMatching(/^task-failed \(not counted: caused by the cluster\)/));
   expect(second.task('worker:0').failures).toBe(0);
   second.serve();
   expect(second.status()).toMatchObject({ state: 'RUNNING', generations: 2 });

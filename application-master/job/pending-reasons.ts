@@ -9,7 +9,7 @@ export const GPU = 'yarn.io/gpu';
 export function askedResources(role: Role): Record<string, number> {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
-  // Listed first to fix the order, and again last so that no entry of `other` overrides an amount that quotas count.
+  // `counted` comes first to fix the order, and again last so that no entry of `other` overrides an amount that quotas count.
   return { ...counted, ...other, ...counted };
 }
 
@@ -28,7 +28,7 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
     const setting = `roles.${role.name}.resources.${key}`;
     if (!known.has(name)) {
       return (
-        `Role ${role.name} requests ${amount} of ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
+        `Role ${role.name} requests ${amount} ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
         `Remove ${setting}, or ask the cluster's admins to set up ${name}.`
       );
     }
@@ -78,9 +78,9 @@ function lackOf(state: JobState, role: Role): string {
   const short = Object.keys(asked).filter((name) => (headroom[name] ?? Number.POSITIVE_INFINITY) < (asked[name] ?? 0));
   if (short.length > 0) {
     const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
-    return `${ask}; ${queue} is full: it has room for ${room}`;
+    return `${ask}; ${queue} has too little room left: ${room}`;
   }
-  return `${ask}; ${queue} has room, but no single node has that much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications`;
+  return `${ask}; ${queue} has room, but no single node has that much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications to end`;
 }
 
 function describeAll(amounts: Readonly<Record<string, number>>): string {
@@ -111,7 +111,7 @@ function list(tasks: readonly Task[]): string {
     }
   }
   const names = runs.map(({ first, last }) => (first === last ? nameOf(first) : `${nameOf(first)}-${last.index}`));
-  return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in all)`;
+  return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in total)`;
 }
 
 /** How long the job has waited for tasks, for its status. Executors that have just been launched are listed as starting. */
@@ -128,7 +128,7 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
   return sentences.join(' ');
 }
 
-/** Why ready tasks do not start: an earlier program of the task may still be running. One sentence per node. */
+/** Why ready tasks do not start: an earlier program of each may still be running. One sentence per node. */
 export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
   const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
   for (const task of tasks) {
@@ -140,10 +140,11 @@ export function describePredecessors(state: JobState, tasks: readonly Task[]): s
   }
   return [...waits].map(([node, { tasks, until, attached }]) => {
     const one = tasks.size === 1;
-    const subject = `${list([...tasks])} ${one ? 'waits' : 'wait'} for the end of ${one ? 'its' : 'their'} earlier program${one ? '' : 's'}`;
     const where = node === '' ? '' : ` on ${node}`;
+    const programs = `${one ? 'its' : 'their'} previous program${one ? '' : 's'}${where}`;
+    const subject = `${list([...tasks])} ${one ? 'waits' : 'wait'} until ${programs} ${one ? 'has' : 'have'} ended`;
     return attached
-      ? `${subject}${where}, which ${one ? 'was' : 'were'} told to stop.`
-      : `${subject}${where}, whose executor${one ? ' is' : 's are'} not reachable: ${seconds(until - state.now)} at most.`;
+      ? `${subject}; ${one ? 'it was' : 'they were'} ordered to stop.`
+      : `${subject}, for at most ${seconds(until - state.now)}; ${one ? 'its executor is' : 'their executors are'} not reachable.`;
   });
 }

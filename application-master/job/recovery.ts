@@ -71,7 +71,7 @@ function restart(transition: Transition, { task, facts }: Failure): void {
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-  // Only a sidecar outside the gang may stay away: a missing rank would break the ring.
+  // The job can do without a sidecar, but not without a member of the gang: a missing rank would break the ring.
   if (task.role.tracking === 'sidecar' && !inGang(task)) {
     return;
   }
@@ -80,11 +80,11 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
     decide(transition, { state: 'FAILED', diagnostics: failureDiagnostics(transition.state, failure, end.text) });
     return;
   }
-  const why = expendable ? 'enough others can be there' : 'the chief decides how the job ends';
+  const why = expendable ? 'enough other tasks remain' : 'the chief decides how the job ends';
   transition.recordTask('task-given-up', transition.task(task.slot), { detail: `it ${end.text}; ${why}` });
-  // A generation with fewer members must form, unless the task was not a member.
+  // If the task was a member, the job continues in a new generation without it.
   if (isMember(task) && (expendable || !restartsAlone(transition.state, task))) {
-    endGeneration(transition, task, 'is given up');
+    endGeneration(transition, task, 'was given up');
   }
 }
 

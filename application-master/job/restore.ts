@@ -1,5 +1,5 @@
 import { isTaskOver } from '../../conf/status.ts';
-import { stopStranger } from './ending.ts';
+import { stopUnassigned } from './ending.ts';
 import type { Event, Snapshot, SnapshotTask } from './events.ts';
 import { membersOf, startMember } from './gang.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
@@ -104,7 +104,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
     if (transition.state.byContainer.has(container.id)) {
       continue;
     }
-    stopStranger(transition, { containerId: container.id, role: container.role, index: -1, node: container.node });
+    stopUnassigned(transition, { containerId: container.id, role: container.role, index: -1, node: container.node });
   }
 }
 
@@ -131,7 +131,7 @@ export function settle(transition: Transition): void {
   const nameable = tasks.every((task) => task.state !== 'succeeded' || loose(task));
   const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {
-    newGeneration(transition, { incidentUntil: null, why: 'the ApplicationMaster was started again before all of them were' });
+    newGeneration(transition, { incidentUntil: null, why: 'the previous ApplicationMaster failed before it had started all tasks' });
     return;
   }
   transition.patchGang({ phase: 'started', since: transition.now, members: membersOf(transition.state) });

@@ -10,7 +10,7 @@ export function isTensorBoardRole(job: Job, role: Role): boolean {
   return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
 }
 
-/** The tasks that the job currently needs, without TensorBoard. */
+/** The tasks that the job is currently waiting for or running with, except TensorBoard. */
 function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }
@@ -41,7 +41,7 @@ function waitedMs(state: JobState, task: Task): number {
   return state.now - Math.max(since, task.wait.notBefore);
 }
 
-/** Failures in a row, including this one. A TensorBoard that ran long enough starts counting from 1. */
+/** Failures in a row, including this one. The count restarts at 1 if TensorBoard ran long enough before this failure. */
 export function failuresInARow(state: JobState, task: Task): number {
   // `wait.since` is the time at which the container was allocated.
   return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;

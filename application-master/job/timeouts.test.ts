@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { frozen, workers } from './simulator/job-scenario.ts';
 import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
 
-it('executors send heartbeats at the configured interval, and less often when there are thousands', () => {
+it('executors send heartbeats at the configured interval, and less often in a job with thousands of executors', () => {
   const of = (instances: number) => frozen({ roles: [workers({ instances })] }).job;
   expect(heartbeatIntervalMs(of(2))).toBe(1_000);
   expect(heartbeatIntervalMs(of(500))).toBe(1_000);

@@ -4,7 +4,7 @@ import { LINK_LOSS_MS } from '../../protos/pinned-channel.ts';
 
 /** Upper bound for heartbeats per second that one ApplicationMaster processes. */
 const BEATS_PER_SECOND = 500;
-/** Upper bound for the time from the end of its lease until an executor has noticed it and killed its program. */
+/** Upper bound for the time from the end of an executor's lease until the executor has noticed it and killed its program. */
 const END_MS = 10_000;
 
 export function taskCount(job: Job): number {
@@ -25,8 +25,8 @@ export function silenceMs(job: Job): number {
 }
 
 /**
- * The lease: an executor without an ApplicationMaster for this long ends its program and itself. It is long enough for a later attempt to
- * start and for executors to find it.
+ * The lease: an executor that has not heard from an ApplicationMaster for this long stops its program and exits. The lease is long enough
+ * for a later attempt to start and for executors to find it.
  */
 export function leaseMs(job: Job): number {
   return Math.max(LEAST_LEASE_MS, silenceMs(job) * 3);
@@ -40,8 +40,8 @@ export function outlivesMs(job: Job): number {
 }
 
 /**
- * How long after a failure other members of the generation may fail because of it, and how long the report of a lost peer waits for that
- * peer's own failure: a silent peer is detected after `silenceMs`.
+ * How long after a failure other members of the generation may fail because of it. Also how long, after a member reports a lost peer, to
+ * wait for that peer's own failure: a silent peer is detected after `silenceMs`.
  */
 export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);

@@ -24,10 +24,10 @@ export function watch(transition: Transition): void {
   detectLostTasks(transition);
   forgiveNodes(transition);
   for (const task of tensorBoardTasksInTheWay(transition.state)) {
-    giveBack(transition, task, 'others wait for a container');
+    giveBack(transition, task, 'other tasks wait for a container');
   }
   for (const task of sparesInTheWay(transition.state)) {
-    giveBack(transition, task, 'the room is needed for another task');
+    giveBack(transition, task, 'another task needs its resources');
   }
   for (const { slot } of transition.state.tasks) {
     endLoneRound(transition, slot);
@@ -48,11 +48,14 @@ function endOverdueJob(transition: Transition): void {
   const { timeoutMs } = jobOf(transition.state);
   const { timeout } = transition.state.admission.limits;
   if (timeoutMs !== null && ran >= timeoutMs) {
-    fail(transition, `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`);
+    fail(
+      transition,
+      `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout in job.yaml, or reduce the work of the job.`,
+    );
   } else if (timeout !== null && ran >= timeout.ms) {
     fail(
       transition,
-      `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints stay.`,
+      `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints are kept.`,
     );
   }
 }
@@ -63,13 +66,13 @@ function endIdleJob(transition: Transition): void {
     return;
   }
   const { idle } = admission.limits;
-  // A job that is waiting for containers does not hold any without using them, so it is not idle.
+  // A job without a running program is still waiting for containers; such a job is not idle.
   if (!tasks.some((task) => task.state === 'running')) {
     transition.patch({ busyAt: transition.now });
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {
     fail(
       transition,
-      `The job was idle for ${seconds(idle.ms)}: no program of its computed or reported anything (${idle.path} of the site file).`,
+      `The job was idle for ${seconds(idle.ms)}: none of its programs computed or reported anything (${idle.path} of the site file).`,
     );
   }
 }
@@ -118,7 +121,7 @@ function endLoneRound(transition: Transition, slot: number): void {
   if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
     decide(transition, {
       state: 'FAILED',
-      diagnostics: `${nameOf(task)} was not there within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
+      diagnostics: `${nameOf(task)} was not ready within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
   } else if (task.container !== null) {
     failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
@@ -134,6 +137,6 @@ function goOnWithout(transition: Transition, task: Task): void {
   if (task.container !== null) {
     failTask(transition, task.slot, { kind: 'unheard', ms: timeoutMs });
   } else if (isMember(task)) {
-    newGeneration(transition, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
+    newGeneration(transition, { incidentUntil: null, why: `the cluster has no room for ${nameOf(task)}` });
   }
 }

@@ -51,7 +51,7 @@ test('the status includes the ApplicationMaster, and is computed once for many v
   expect(await view.scalars()).toEqual({ runs: [], message: 'none' });
 });
 
-test('events of earlier attempts come first, as soon as they can be read', async () => {
+test('events of earlier attempts precede those of this one, as soon as they can be read', async () => {
   let isThere = false;
   const entries = [{ at: 1, event: 'before', role: 'worker', index: 0, containerId: 'container_1_0001_01_000009', node: 'n1:1' }];
   const { view, folder } = await open({
@@ -71,7 +71,7 @@ test('events of earlier attempts come first, as soon as they can be read', async
   expect(page.entries.map(({ event }) => event)).toEqual(['before', 'after']);
   expect(await view.events(page.next)).toEqual({ entries: [], next: page.next });
   expect((await view.usage(0)).samples).toHaveLength(1);
-  // A task without a container shows the log of its last one.
+  // A task without a container shows the log of its last container.
   await write(folder, 'container_1_0001_01_000009/logs', 'stderr', 'the end');
   expect(await view.log('worker:0', 'stderr', 3)).toEqual({ text: 'end', skipped: 4 });
   expect(await view.log('container_1_0001_01_000009', 'stderr', 100)).toEqual({ text: 'the end', skipped: 0 });

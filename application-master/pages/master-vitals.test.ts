@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Lateness, MasterVitals } from './master-vitals.ts';
 
-test('a delay counts for every beat that it held up', () => {
+test('a delay counts once for every beat that it delayed', () => {
   const lateness = new Lateness();
   expect(lateness.percentile(0.99)).toBe(0);
   for (let beat = 0; beat < 1000; beat++) {

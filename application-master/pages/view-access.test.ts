@@ -10,12 +10,12 @@ function frozen(properties: Record<string, string>, users: string[] = []): Froze
 function allowed(job: FrozenJob, ...users: (string | null)[]): boolean[] {
   const access = viewAccess(job, 'token');
   if (access.kind !== 'proxy') {
-    throw new Error('expected the proxy to be asked');
+    throw new Error('expected a request from the proxy');
   }
   return users.map((user) => access.mayView(user));
 }
 
-test('every user has access when the cluster checks no ACLs', () => {
+test('every user has access when the cluster does not check ACLs', () => {
   expect(allowed(frozen({}), 'alice', 'dr.who', null)).toEqual([true, true, true]);
 });
 

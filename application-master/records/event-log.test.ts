@@ -41,7 +41,7 @@ test('a reader that follows the log receives each entry once', () => {
   );
 });
 
-test('keeps the first and the newest of very many entries', () => {
+test('keeps the first and the newest entries when there are too many', () => {
   const log = new EventLog(1);
   for (let at = 0; at < 100_000; at++) {
     log.record(entry(at));

@@ -6,7 +6,7 @@ const FIRST_ENTRIES = 5_000;
 const NEWEST_ENTRIES = 15_000;
 const ENTRIES_A_PAGE = 5_000;
 /** Each attempt numbers its entries from a multiple of this value, because the entries of earlier attempts may be loaded later. */
-const NUMBERS_AN_ATTEMPT = 1_000_000_000;
+const NUMBERS_PER_ATTEMPT = 1_000_000_000;
 
 /** The job's events, numbered across the attempts of the ApplicationMaster. */
 export class EventLog {
@@ -17,7 +17,7 @@ export class EventLog {
   #earlier: readonly { readonly number: number; readonly entry: HistoryEntry }[] = [];
 
   constructor(attempt: number) {
-    this.#base = (attempt - 1) * NUMBERS_AN_ATTEMPT;
+    this.#base = (attempt - 1) * NUMBERS_PER_ATTEMPT;
   }
 
   record(entry: HistoryEntry): void {
@@ -27,7 +27,7 @@ export class EventLog {
       return;
     }
     this.#newest.push(entry);
-    // Truncates in large steps, so that its cost is negligible.
+    // Truncates rarely and by many entries at once, so that the cost per entry is negligible.
     if (this.#newest.length >= NEWEST_ENTRIES * 1.25) {
       this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
     }
@@ -36,7 +36,7 @@ export class EventLog {
   /** Adds the entries that earlier attempts left in the history. */
   prepend(attempts: readonly { readonly attempt: number; readonly entries: readonly HistoryEntry[] }[]): void {
     this.#earlier = attempts.flatMap(({ attempt, entries }) =>
-      entries.slice(0, FIRST_ENTRIES + NEWEST_ENTRIES).map((entry, at) => ({ number: (attempt - 1) * NUMBERS_AN_ATTEMPT + at, entry })),
+      entries.slice(0, FIRST_ENTRIES + NEWEST_ENTRIES).map((entry, at) => ({ number: (attempt - 1) * NUMBERS_PER_ATTEMPT + at, entry })),
     );
   }
 

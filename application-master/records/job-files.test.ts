@@ -72,7 +72,7 @@ it('ignores a state that cannot be read', async () => {
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 1 } });
 });
 
-it('reports to an attempt that a newer one has superseded it before it acts on its state', async () => {
+it('tells an attempt that a newer one has superseded it, before the attempt acts on its state', async () => {
   const { of } = newFolders();
   const first = of(1);
   await first.writeAddress({ attempt: 1 });
@@ -147,7 +147,7 @@ it('does not recreate a removed staging folder, and reports that it is missing',
   expect(readdirSync(folder)).toEqual([]);
 });
 
-it('leaves the feed address to the newest attempt', async () => {
+it('does not overwrite the feed address of a newer attempt', async () => {
   const { of, folder } = newFolders();
   const address = (attempt: number) => ({ host: 'a', port: attempt, attempt, token: 't', certificate: 'c' });
   const written = () => JSON.parse(readFileSync(path.join(folder, 'staging', 'feed.json'), 'utf8')) as unknown;

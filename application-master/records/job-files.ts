@@ -11,7 +11,7 @@ import { parseSnapshot } from '../job/snapshot.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 
-/** How long events are collected before a write (ms); with many events, longer. */
+/** How long events are collected before a write (ms). The time grows with the number of events. */
 const EVENTS_PAUSE_MS = 1000;
 /** How long usage samples are collected before a write (ms). */
 const SAMPLES_PAUSE_MS = 30_000;
@@ -31,7 +31,7 @@ export interface EarlierAttempt {
  * - `<staging>/am.json`: address of the newest attempt, for executors.
  * - `<staging>/state-<attempt>.json`: the job's state. Each attempt writes its own file, so an older attempt that is still running
  *   overwrites nothing.
- * - `<staging>/services-<attempt>.json`: promises to the job's programs (see DurableNotes).
+ * - `<staging>/services-<attempt>.json`: commitments to the job's programs (see DurableNotes).
  * - `<staging>/feed.json`: address of the feeds, for producers.
  * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
  */
@@ -57,7 +57,7 @@ export class JobFiles {
   #samples: () => readonly UsageSample[] = () => [];
   readonly #samplesFile: RewrittenFile;
 
-  /** `gone` is called when the staging folder no longer exists. */
+  /** Calls `gone` when the staging folder no longer exists. */
   constructor(options: {
     storage: Storage;
     staging: string;
@@ -93,8 +93,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the newest given snapshot, one write at a time. Calls `durable` for each written snapshot. Calls `superseded` if another attempt
-   * has taken over: either that attempt has read this snapshot, or this attempt learns of it before acting on the snapshot.
+   * Writes the newest given snapshot, one write at a time. After each write, calls `durable`, or `superseded` if another attempt has taken
+   * over. So either the other attempt reads this snapshot, or this attempt detects the other one before it acts on the snapshot.
    */
   persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
     this.#waiting = snapshot;
@@ -190,7 +190,7 @@ export class JobFiles {
 
   /** Publishes this attempt's address. Retries until it is written or this is closed. */
   async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
-    await this.#retry('where this ApplicationMaster is could not be written', () =>
+    await this.#retry('could not write the address of this ApplicationMaster; trying again', () =>
       this.#stage(joinUri(this.#staging, 'am.json'), address),
     );
     this.#publish();
@@ -201,7 +201,7 @@ export class JobFiles {
    * lead producers back to this one.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
-    await this.#retry("where the job's feeds are could not be written", async () => {
+    await this.#retry("could not write the address of the job's feeds; trying again", async () => {
       if ((await this.newestAttempt()) > this.#attempt) {
         return;
       }
@@ -214,16 +214,16 @@ export class JobFiles {
    * the job's programs continue meanwhile.
    */
   async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
-    const read = await this.#retry('what the earlier attempt left could not be read', async () => {
+    const read = await this.#retry('could not read the state of the earlier attempt; trying again', async () => {
       const [final, snapshot] = await Promise.all([this.#readFinal(), this.#readSnapshot()]);
       return { final, snapshot };
     });
     return read ?? { final: null, snapshot: null };
   }
 
-  /** Undefined if closed before the action succeeded. */
-  #retry<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
-    return retryStorage(complaint, action, { log: this.#log, signal: this.#closing.signal });
+  /** Resolves to undefined if this is closed before the action succeeds. */
+  #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
+    return retryStorage(message, action, { log: this.#log, signal: this.#closing.signal });
   }
 
   /** The size and modification time of a file in the staging folder, as YARN requires them. */

@@ -18,7 +18,7 @@ async function open(storage: Storage, pauseMs: number): Promise<{ file: Rewritte
   return { file: new RewrittenFile(options), lines, read: () => readFile(place, 'utf8').catch(() => '') };
 }
 
-test('gathers changes into one write, and writes the last ones when it closes', async () => {
+test('combines changes into one write, and writes pending changes when it closes', async () => {
   let writes = 0;
   class Counting extends FileStorage {
     override write(...words: Parameters<FileStorage['write']>): ReturnType<FileStorage['write']> {

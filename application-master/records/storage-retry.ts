@@ -4,13 +4,16 @@ import type { Logger } from '../../platform/log.ts';
 
 export const STORAGE_BACKOFF = { firstMs: 250, mostMs: 5_000 };
 
-/** Retries a storage action until it succeeds, because outages are temporary. Resolves to undefined if `signal` aborts first. */
+/**
+ * Retries a storage action until it succeeds, because outages are temporary. Logs `message` after each failure. Resolves to undefined if
+ * `signal` aborts first.
+ */
 export async function retryStorage<T>(
-  complaint: string,
+  message: string,
   action: () => Promise<T>,
   { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<T | undefined> {
-  const onFailure = (error: unknown): void => log.warn({ error: messageOf(error) }, complaint);
+  const onFailure = (error: unknown): void => log.warn({ error: messageOf(error) }, message);
   // `retry` rejects only when the signal aborts.
   return retry(action, { ...STORAGE_BACKOFF, signal, onFailure }).catch(() => undefined);
 }

@@ -9,7 +9,7 @@ import type { LogFile, LogTail } from '../../web/job-view.ts';
 
 const MAXIMUM_TAIL_BYTES = 1024 * 1024;
 const DEADLINE_MS = 10_000;
-/** Limits memory: each read may hold a tail of MAXIMUM_TAIL_BYTES. */
+/** Limits memory: each read may hold a tail of `MAXIMUM_TAIL_BYTES`. */
 const MAXIMUM_READS = 8;
 
 export interface LogOwner {
@@ -25,7 +25,7 @@ export class TaskLogs {
   readonly #cluster: ContainerLogs | null;
   #reads = 0;
 
-  /** @param options.logDirs LOG_DIRS of this container: folders separated by commas. */
+  /** @param options.logDirs this container's `LOG_DIRS`: folders separated by commas. */
   constructor(options: { frozen: FrozenJob; hadoop: HadoopConfiguration | null; logDirs: string }) {
     this.#frozen = options.frozen;
     this.#ownFolders = options.logDirs.split(',').filter((folder) => folder !== '');
@@ -94,7 +94,7 @@ function bounded(tail: number): number {
   return Math.min(MAXIMUM_TAIL_BYTES, Math.max(0, tail));
 }
 
-/** A character that is cut at the beginning counts as skipped. */
+/** Skips the rest of a character that is cut at the beginning, and counts its bytes as skipped. */
 function textOf(bytes: Buffer, offset: number): LogTail {
   let cut = 0;
   while (offset > 0 && cut < Math.min(3, bytes.length) && ((bytes[cut] as number) & 0xc0) === 0x80) {

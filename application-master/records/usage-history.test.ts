@@ -24,7 +24,7 @@ test('samples the usage of live tasks', () => {
   });
 });
 
-test('covers the whole job within a bounded number of samples, however long it runs', () => {
+test('covers the whole job with a limited number of samples, however long the job runs', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 5000 }), fc.integer({ min: 1, max: 400 }), (length, tasks) => {
       const history = new UsageHistory();

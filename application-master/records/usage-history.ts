@@ -4,7 +4,7 @@ import type { UsagePage } from '../../web/job-view.ts';
 /** Maximum number of samples, and of task entries in all samples. */
 const MAXIMUM_SAMPLES = 1_000;
 const MAXIMUM_TASK_SAMPLES = 20_000;
-/** Minimum number of samples, whatever the number of tasks. In very large jobs, only the first tasks are sampled. */
+/** Minimum number of samples for any number of tasks. In very large jobs, only the first tasks are sampled. */
 const FEWEST_SAMPLES = 20;
 const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 
@@ -114,7 +114,7 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
 
 /**
  * Merges two neighbouring samples: load is averaged (`share` is the weight of the later one), memory is the maximum, and all other values
- * are the later ones.
+ * come from the later sample.
  */
 function merged(earlier: UsageSample, later: UsageSample, share: number): UsageSample {
   const before = new Map(earlier.tasks.map((task) => [task.task, task]));

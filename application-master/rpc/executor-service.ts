@@ -24,7 +24,7 @@ import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 
-/** A program sends a few requests at a time; each may be held for a while. */
+/** Maximum number of concurrent requests per container. A program sends a few at a time, and a service may hold each for seconds. */
 const CALLS_OF_CONTAINER = 32;
 /** Closes a stream whose first message does not arrive within this time (ms). */
 const HELLO_DEADLINE_MS = 10_000;
@@ -100,14 +100,14 @@ export class ExecutorService {
     this.#server.forceShutdown();
   }
 
-  /** Without a stream, the message is dropped: at the next hello, the job machine repeats its order. */
+  /** Drops the message if the executor has no stream: the job machine repeats its order at the next Hello. */
   #send(containerId: string, message: MasterMessage): void {
     this.#streams.get(containerId)?.write(message);
   }
 
   #attach(stream: ExecutorStream): void {
     let containerId: string | null = null;
-    const deadline = setTimeout(() => this.#refuse(stream, status.DEADLINE_EXCEEDED, 'no hello came'), HELLO_DEADLINE_MS);
+    const deadline = setTimeout(() => this.#refuse(stream, status.DEADLINE_EXCEEDED, 'no Hello arrived in time'), HELLO_DEADLINE_MS);
     const ended = (): void => {
       clearTimeout(deadline);
       if (containerId === null || this.#streams.get(containerId) !== stream) {
@@ -129,7 +129,7 @@ export class ExecutorService {
         clearTimeout(deadline);
         containerId = this.#welcome(stream, message.hello ?? null);
       } catch (error) {
-        this.#options.log.error({ error: messageOf(error) }, 'could not process a message of an executor');
+        this.#options.log.error({ error: messageOf(error) }, 'could not process a message from an executor');
         this.#refuse(stream, status.INTERNAL, messageOf(error));
       }
     });
@@ -140,8 +140,8 @@ export class ExecutorService {
   #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
-      log.warn({ container: hello?.containerId }, 'rejected an executor that did not prove its container');
-      this.#refuse(stream, status.PERMISSION_DENIED, 'the executor did not prove its container');
+      log.warn({ container: hello?.containerId }, 'rejected an executor without a valid proof of its container');
+      this.#refuse(stream, status.PERMISSION_DENIED, 'the executor has no valid proof of its container');
       return null;
     }
     const { containerId } = hello;
@@ -176,18 +176,18 @@ export class ExecutorService {
     const { containerId, generation, service, body } = call.request;
     const refuse = (code: status, details: string): void => answer({ code, details });
     if (!this.#isProof(call.request)) {
-      return refuse(status.PERMISSION_DENIED, 'the executor did not prove its container');
+      return refuse(status.PERMISSION_DENIED, 'the executor has no valid proof of its container');
     }
     const assignment = this.#options.assignmentOf(containerId);
     if (assignment === undefined) {
       return refuse(status.UNAVAILABLE, 'the job is being restored');
     }
     if (assignment === null) {
-      return refuse(status.FAILED_PRECONDITION, 'this container has no part in the job any more');
+      return refuse(status.FAILED_PRECONDITION, 'this container is no longer part of the job');
     }
     const calls = this.#calls.get(containerId) ?? 0;
     if (calls >= CALLS_OF_CONTAINER) {
-      return refuse(status.RESOURCE_EXHAUSTED, 'too many questions at a time');
+      return refuse(status.RESOURCE_EXHAUSTED, 'too many concurrent requests');
     }
     this.#calls.set(containerId, calls + 1);
     const gone = new AbortController();

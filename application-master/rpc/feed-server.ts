@@ -18,9 +18,9 @@ type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 /** A producer's first message must arrive within this time (ms). */
 const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
-/** The form of the names of feeds and producers. */
+/** Valid names of feeds and producers. */
 const NAME = /^[\w.-]{1,100}$/;
-/** Detects producers whose machine has failed. Otherwise they would keep their place and their part of the window. */
+/** Detects producers whose machine has failed. Otherwise they would keep their stream and their share of the window. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
 
@@ -34,7 +34,7 @@ export interface FeedServerOptions extends ProducerEvents {
   readonly log: Logger;
 }
 
-/** The feed token, known to the ApplicationMaster and to all who may read the job's staging folder. */
+/** The feed token, known to the ApplicationMaster and to every user who may read the job's staging folder. */
 export function feedToken(jobSecret: Secret): string {
   return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
 }
@@ -76,7 +76,7 @@ export class FeedServer implements FeedListener {
     }
     this.#listener?.proven(stream.getPeer());
     if (this.#streams >= MAXIMUM_STREAMS) {
-      refuse(stream, status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
+      refuse(stream, status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are already connected, the maximum`);
     } else {
       this.#accept(stream);
     }
@@ -149,7 +149,7 @@ function checkNumbers({ opening, chunk, ending }: ProducerMessage): void {
 function openingOf({ opening }: ProducerMessage): { readonly feed: string; readonly producer: string; readonly first: number } {
   const { feed = '', producer = '', first = 0 } = opening ?? {};
   if (!NAME.test(feed) || !NAME.test(producer) || first < 1) {
-    throw new TonyError('USAGE', 'names of feeds and producers may contain letters, digits, dots and dashes');
+    throw new TonyError('USAGE', 'names of feeds and producers may contain only letters, digits, dots, dashes and underscores');
   }
   return { feed, producer, first };
 }

@@ -83,7 +83,7 @@ export async function listenPinned(server: Server, address: string, options: Pin
   };
 }
 
-/** Calls `ended` for each sign that a client's stream has ended, and ends this side of it. */
+/** Calls `ended` for each sign that a client's stream has ended, and ends the server's side of the stream. */
 export function onStreamEnd<Request, Response>(stream: ServerDuplexStream<Request, Response>, ended: () => void): void {
   stream.on('end', () => {
     ended();

@@ -4,7 +4,7 @@ import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../.
 import { SPLITS_FORGOTTEN } from '../../training/process/service-names.ts';
 
 /** The program that sends a request. */
-export interface Asker {
+export interface Requester {
   readonly containerId: string;
   readonly role: string;
   /** Generation of the requesting program. */
@@ -31,8 +31,8 @@ const question = z.object({
   done: z.array(split).optional(),
 });
 
-/** A pass over a dataset and its owner. */
-interface Kept {
+/** A pass over a dataset, with the role and generation whose programs read it. */
+interface KeptPass {
   readonly role: string;
   /** 0 for roles without generations. */
   readonly generation: number;
@@ -51,7 +51,7 @@ const KEPT_PASSES = 64;
  * its state.
  */
 export class Dispatcher {
-  readonly #passes = new Map<string, Kept>();
+  readonly #passes = new Map<string, KeptPass>();
 
   static restore(stored: StoredDispatcher): Dispatcher {
     const dispatcher = new Dispatcher();
@@ -70,20 +70,20 @@ export class Dispatcher {
    * @returns true if the state must be stored.
    * @throws TonyError DATA_INVALID
    */
-  join(asker: Asker, body: unknown): boolean {
+  join(requester: Requester, body: unknown): boolean {
     const asked = parse(body);
-    this.#forgetBefore(asker);
-    const key = keyOf(asker, asked);
+    this.#forgetBefore(requester);
+    const key = keyOf(requester, asked);
     const log = asked.log ?? [];
     const kept = this.#passes.get(key);
     if (kept !== undefined) {
-      return kept.pass.tell(readerOf(asker, asked), log);
+      return kept.pass.tell(readerOf(requester, asked), log);
     }
     const { kind, splits, fingerprint, share } = asked;
     const awaited = kind === 'shares' && asked.restored === true ? share.count : 0;
     const pass = new SplitPass({ kind, splits, fingerprint, awaited });
-    pass.tell(readerOf(asker, asked), log);
-    this.#passes.set(key, { role: asker.role, generation: generationOf(asker), pass });
+    pass.tell(readerOf(requester, asked), log);
+    this.#passes.set(key, { role: requester.role, generation: generationOf(requester), pass });
     for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) {
       this.#passes.delete(old);
     }
@@ -94,12 +94,12 @@ export class Dispatcher {
    * Returns the next split for a reader.
    * @returns the answer, and whether it may be sent only after the state is stored.
    */
-  next(asker: Asker, body: unknown): { readonly answer: NextSplit | typeof SPLITS_FORGOTTEN; readonly isNew: boolean } {
+  next(requester: Requester, body: unknown): { readonly answer: NextSplit | typeof SPLITS_FORGOTTEN; readonly isNew: boolean } {
     const asked = parse(body);
-    this.#forgetBefore(asker);
-    const key = keyOf(asker, asked);
+    this.#forgetBefore(requester);
+    const key = keyOf(requester, asked);
     const kept = this.#passes.get(key);
-    const reader = readerOf(asker, asked);
+    const reader = readerOf(requester, asked);
     const before = kept?.pass.countOf(reader) ?? null;
     if (kept === undefined || before === null || (asked.at ?? 0) > before) {
       return { answer: SPLITS_FORGOTTEN, isNew: false };
@@ -139,9 +139,9 @@ export class Dispatcher {
   }
 
   /** Drops the passes of older generations of the role. A new generation continues from its checkpoint and reports its splits again. */
-  #forgetBefore(asker: Asker): void {
-    const { role } = asker;
-    const generation = generationOf(asker);
+  #forgetBefore(requester: Requester): void {
+    const { role } = requester;
+    const generation = generationOf(requester);
     for (const [key, kept] of this.#passes) {
       if (kept.role !== role) {
         continue;
@@ -166,15 +166,15 @@ function parse(body: unknown): Question {
   throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/** A share is one reader, whichever program reads it. A worker is one reader for the lifetime of its program. */
-function readerOf({ containerId, generation }: Asker, { kind, share }: Question): string {
+/** A share is one reader, even if different programs read it in turn. A worker is one reader for the lifetime of its program. */
+function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
 }
 
-function keyOf(asker: Asker, { kind, fingerprint, splits, passes, reading, share }: Question): string {
-  return JSON.stringify([asker.role, generationOf(asker), kind, fingerprint, splits, passes, reading, share.count]);
+function keyOf(requester: Requester, { kind, fingerprint, splits, passes, reading, share }: Question): string {
+  return JSON.stringify([requester.role, generationOf(requester), kind, fingerprint, splits, passes, reading, share.count]);
 }
 
-function generationOf({ ranked, generation }: Asker): number {
+function generationOf({ ranked, generation }: Requester): number {
   return ranked ? generation : 0;
 }

@@ -18,9 +18,9 @@ export interface DurableNotesOptions {
 }
 
 /**
- * Stores the promises of an ApplicationMaster attempt before they are sent, in `<staging>/services-<attempt>.json`. Promises are batched
- * into one write. A superseded attempt makes no further promises: either its successor has read its file, or this attempt detects the
- * successor after writing.
+ * Stores the commitments of an ApplicationMaster attempt (which reader gets which split or chunk) before they are sent, in
+ * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. A superseded attempt sends no commitment that its
+ * successor does not know: either the successor reads the commitment from the file, or the attempt detects its successor after the write.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
@@ -37,7 +37,7 @@ export class DurableNotes {
   /** Reads the notes of the newest earlier attempt; null if there are none. Retries while storage is unavailable. */
   async earlier(): Promise<string | null> {
     const { attempt, storage } = this.#options;
-    const read = await this.#retry('what was promised before cannot be read', async () => {
+    const read = await this.#retry('could not read the commitments of an earlier attempt; trying again', async () => {
       for (let older = attempt - 1; older >= 1; older--) {
         const uri = this.#uri(older);
         if ((await storage.stat(uri)) !== null) {
@@ -67,7 +67,7 @@ export class DurableNotes {
 
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
-    const isOurs = await this.#retry('what was promised could not be written', async () => {
+    const isOurs = await this.#retry('could not write the commitments; trying again', async () => {
       // Parent folders are not created: if the job's folder was removed, the job has ended.
       await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;
@@ -83,8 +83,8 @@ export class DurableNotes {
     return joinUri(this.#options.staging, `services-${attempt}.json`);
   }
 
-  /** Undefined if closed before the action succeeded. */
-  #retry<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
-    return retryStorage(complaint, action, { log: this.#options.log, signal: this.#closing.signal });
+  /** Resolves to undefined if this is closed before the action succeeds. */
+  #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
+    return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }
 }

@@ -6,7 +6,7 @@ import { FeedQueue } from './feed-queue.ts';
 const record = (text: string) => [Buffer.from(text)];
 
 describe('a feed', () => {
-  it('repeats its answer to a repeated request, and takes the next request as a receipt', () => {
+  it('repeats its answer to a repeated request, and treats the next request as a confirmation', () => {
     const feed = new FeedQueue();
     expect(feed.take('r', 0, 1)).toEqual({ answer: 'wait', isNew: false });
     expect(feed.open('p', 1)).toBe(1);
@@ -24,12 +24,12 @@ describe('a feed', () => {
     expect(feed.take('r', 1, 1).answer).toBe('over');
   });
 
-  it('rejects chunks with a gap, and ignores chunks that it already has', () => {
+  it('rejects a chunk after a gap, and ignores chunks that it already has', () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
     expect(feed.put('p', 1, record('a'))).toBe(true);
     expect(feed.put('p', 1, record('a'))).toBe(false);
-    expect(() => feed.put('p', 3, record('c'))).toThrow(/chunk 3 came after chunk 1/);
+    expect(() => feed.put('p', 3, record('c'))).toThrow(/chunk 3 arrived after chunk 1/);
     expect(() => feed.put('q', 1, record('x'))).toThrow(/does not know producer/);
   });
 
@@ -65,10 +65,10 @@ describe('a feed', () => {
   });
 
   /*
-   * Producers send, lose their connection and reconnect. Readers ask, lose answers, ask again, and sometimes die before they have consumed
-   * an answer. The process is replaced by one that knows the state stored before the last delivered answer.
+   * Producers send, lose their connection and reconnect. Readers lose answers, repeat requests, and sometimes die before they have consumed
+   * an answer. The process is replaced by one that restores the state stored before the last delivered answer.
    */
-  it('delivers each record exactly once although messages are lost', () => {
+  it('delivers each record exactly once, even if messages are lost', () => {
     fc.assert(
       fc.property(
         fc.integer(),
@@ -148,7 +148,7 @@ describe('a feed', () => {
               reader.isOver = false;
             }
             if (turn > 50_000) {
-              throw new Error(`does not end: ${JSON.stringify({ producers, readers, stored: feed.store() })}`);
+              throw new Error(`the feed has not ended: ${JSON.stringify({ producers, readers, stored: feed.store() })}`);
             }
           }
           const all = sizes.flatMap((size, index) => Array.from({ length: size }, (_, at) => `p${index}:${at + 1}`));

@@ -36,7 +36,7 @@ export interface StoredFeed {
 
 /** Maximum size of an answer, unless a single chunk is larger. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Includes producers that have ended, because the end of the feed depends on them. */
+/** Maximum number of producers, including those that have ended, because the end of the feed depends on them. */
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**
@@ -85,14 +85,14 @@ export class FeedQueue {
     let producer = this.#producers.get(id);
     if (producer === undefined) {
       if (this.#producers.size >= MAXIMUM_PRODUCERS) {
-        throw new TonyError('USAGE', `the feed already has ${MAXIMUM_PRODUCERS} producers, the maximum`);
+        throw new TonyError('USAGE', `the feed already has the maximum of ${MAXIMUM_PRODUCERS} producers`);
       }
       producer = { received: 0, taken: 0, takenAhead: new Set(), last: null, bytes: 0 };
       this.#producers.set(id, producer);
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has ended reports it again; another process may continue under the same name.
+    // A producer that has ended reports its end again; another process may continue under the same name.
     producer.last = null;
     return producer.received + 1;
   }
@@ -108,7 +108,7 @@ export class FeedQueue {
       return false;
     }
     if (sequence !== producer.received + 1) {
-      throw new TonyError('DATA_INVALID', `chunk ${sequence} came after chunk ${producer.received}`);
+      throw new TonyError('DATA_INVALID', `chunk ${sequence} arrived after chunk ${producer.received}: chunks in between are missing`);
     }
     producer.received = sequence;
     if (isTaken(producer, sequence)) {
@@ -168,7 +168,7 @@ export class FeedQueue {
     const records: Uint8Array[] = [];
     for (const chunk of reader.given) {
       const held = this.#chunks.get(keyOf(chunk));
-      // The producer resends the chunk to this ApplicationMaster, unless it knows that the chunk was consumed.
+      // The producer resends the chunk to this ApplicationMaster, unless the producer knows that the chunk was consumed.
       if (held === undefined && !this.#isTaken(chunk)) {
         return { answer: 'wait', isNew };
       }
@@ -238,12 +238,12 @@ export class FeedQueue {
 
   #next(): ChunkId[] {
     const given: ChunkId[] = [];
-    // Readers share the available chunks.
+    // A reader gets at most its share of the available chunks.
     const most = Math.ceil(this.#queue.length / Math.max(1, this.#readers.size));
     let bytes = 0;
     for (const chunk of this.#queue) {
       const records = this.#chunks.get(keyOf(chunk));
-      // Returned without its records: the producer resends this chunk and those after it.
+      // The chunk was taken back without its records: the producer resends this chunk and all later ones.
       if (records === undefined) {
         continue;
       }
@@ -331,7 +331,7 @@ function keyOf([producer, sequence]: ChunkId): string {
   return `${sequence} ${producer}`;
 }
 
-/** The memory cost of records: each record has an overhead beside its bytes. */
+/** The memory that records occupy, in bytes: each record has an overhead in addition to its content. */
 export function bytesOf(records: readonly Uint8Array[]): number {
   return records.reduce((sum, { length }) => sum + length + 64, 0);
 }

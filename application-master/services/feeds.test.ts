@@ -31,7 +31,7 @@ function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
 
 const windowOf = ({ heard }: Producer): number | undefined => heard.at(-1)?.windowBytes;
 
-/** The code of the error with which the feeds refuse. */
+/** The code of the error that `act` throws; null if it throws none. */
 function refusal(act: () => void): string | null {
   try {
     act();
@@ -53,7 +53,7 @@ describe('feeds', () => {
     expect(windowOf(first)).toBe(whole);
   });
 
-  it('reject with a retryable error a producer that still uses its window from before others joined', () => {
+  it('reject, with a retryable error, a chunk that exceeds the window because other producers have joined', () => {
     const feeds = newFeeds();
     const producer = newProducer(feeds, 'a', 'p');
     feeds.opened(producer, 1);
@@ -69,7 +69,7 @@ describe('feeds', () => {
     expect(refusal(() => send(chunks))).toBe('INTERNAL');
   });
 
-  it('limit the bytes that all of them hold together, whoever the producer is', () => {
+  it('limit the bytes that all feeds hold together, regardless of the number of producers', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const codes = Array.from({ length: 20 }, (_, index) => {
@@ -83,7 +83,7 @@ describe('feeds', () => {
     expect(codes.slice(15)).toEqual(Array.from({ length: 5 }, () => 'INTERNAL'));
   });
 
-  it('pause producers while disconnected ones occupy the memory, and resume them when workers consume records', () => {
+  it('pause producers while chunks of disconnected producers fill the memory, and resume them when workers consume chunks', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const dead = Array.from({ length: 15 }, (_, index) => newProducer(feeds, 'a', `dead${index}`));
@@ -102,16 +102,16 @@ describe('feeds', () => {
     expect(late.heard[0]).toMatchObject({ expected: 1, windowBytes: 0 });
     // A chunk that was in flight is resent only when there is room.
     expect(refusal(() => feeds.said(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
-    const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
+    const requester = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
     for (const at of [0, 1]) {
-      feeds.take(asker, { feed: 'a', reader: 'r', at, producers: 1 });
+      feeds.take(requester, { feed: 'a', reader: 'r', at, producers: 1 });
     }
     for (const producer of [waiting, other, late]) {
       expect(windowOf(producer)).toBeGreaterThan(0);
     }
   });
 
-  it('pause producers again when room that a returning producer freed is taken', () => {
+  it('pause producers again when the room that a reconnecting producer freed is used up', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
@@ -135,7 +135,7 @@ describe('feeds', () => {
     expect([waiting, other, back].map(windowOf)).toEqual([0, 0, 0]);
   });
 
-  it('reject a producer beyond the maximum, which closes like any other', () => {
+  it('reject a producer beyond the maximum, and accept the end of its connection', () => {
     const feeds = newFeeds();
     for (let index = 0; index < 10_000; index++) {
       const producer = newProducer(feeds, 'a', `p${index}`);

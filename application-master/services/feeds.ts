@@ -8,14 +8,15 @@ import {
   MAXIMUM_RECORD_BYTES,
   type ProducerMessage,
 } from '../../protos/feed-protocol.ts';
-import type { Asker } from './dispatcher.ts';
+import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
 
-/** Approximate capacity of all feeds together; below it, the minimum window of each producer. */
+/** Approximate capacity of all feeds together. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
 /** Hard limit, including chunks of dead producers and large records that exceed the windows. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
+/** Minimum window of each producer, however many producers share the capacity. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
 /** A window that permits no chunk at all, not even the one that may exceed any other window. */
 const NO_WINDOW = 0;
@@ -39,13 +40,13 @@ interface Feed {
   readonly told: Map<ProducerLink, string>;
 }
 
-/** Room for further chunks. `scarce`: only for producers of which no chunks are held. */
+/** Room for further chunks. `scarce`: only for producers without held chunks. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
 
 export interface FeedsOptions {
-  /** Called when state must be stored. */
+  /** Called when the state has changed and must be stored. */
   readonly note: () => void;
   /** Called when a change may allow a waiting request to be answered. */
   readonly changed: () => void;
@@ -79,10 +80,10 @@ export class Feeds {
    * Answers a reader's request.
    * @throws TonyError DATA_INVALID, USAGE
    */
-  take(asker: Asker, body: unknown): Taken {
+  take(requester: Requester, body: unknown): Taken {
     const { feed: name, reader, at, producers } = parse(question, body);
     const feed = this.#open(name);
-    const { answer, isNew } = feed.queue.take(readerOf(asker, reader), at, producers);
+    const { answer, isNew } = feed.queue.take(readerOf(requester, reader), at, producers);
     if (isNew) {
       this.#options.note();
     }
@@ -95,9 +96,9 @@ export class Feeds {
    * Removes a reader and returns its unconfirmed chunks to the queue.
    * @returns true if the reader was known.
    */
-  leave(asker: Asker, body: unknown): boolean {
+  leave(requester: Requester, body: unknown): boolean {
     const { feed, reader } = parse(farewell, body);
-    return this.#feeds.get(feed)?.queue.forget((each) => each === readerOf(asker, reader)) ?? false;
+    return this.#feeds.get(feed)?.queue.forget((each) => each === readerOf(requester, reader)) ?? false;
   }
 
   readonly opened = (link: ProducerLink, first: number): void => {
@@ -108,7 +109,7 @@ export class Feeds {
     const before = links.get(link.producer);
     links.set(link.producer, link);
     // The producer has reconnected, so its previous connection is dead.
-    before?.refuse(new Error('the producer has connected again'));
+    before?.refuse(new Error('the producer has reconnected on another connection'));
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
@@ -215,8 +216,8 @@ export class Feeds {
   }
 
   /**
-   * Sends producers their changed progress. A report that a producer is done is a promise: the producer then exits, and no other process
-   * holds its records.
+   * Sends producers their changed progress. A report that a producer is done must be stored first: the producer then exits, and no other
+   * process holds its records.
    */
   #tell(feed: Feed): void {
     const room = this.#room();
@@ -245,7 +246,7 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** Windows limit the chunks of connected producers; chunks of disconnected ones remain in addition. */
+  /** The windows limit only the chunks held for connected producers; chunks of disconnected producers are held in addition. */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {
@@ -272,6 +273,6 @@ function parse<T>(schema: z.ZodType<T>, body: unknown): T {
   throw new TonyError('DATA_INVALID', `a request to a feed is invalid: ${parsed.error.issues[0]?.message}`);
 }
 
-function readerOf({ containerId, generation }: Asker, reader: string): string {
+function readerOf({ containerId, generation }: Requester, reader: string): string {
   return JSON.stringify([containerId, generation, reader]);
 }

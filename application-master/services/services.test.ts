@@ -57,7 +57,7 @@ class MemoryStorage {
   }
 
   async #pass(): Promise<void> {
-    // Mostly immediate, sometimes so late that whole exchanges happen in between.
+    // Most delays are short; a few are so long that other requests are answered in between.
     for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) {
       await turn();
     }
@@ -123,7 +123,7 @@ describe('services', () => {
     services.close();
   });
 
-  it('of a superseded attempt promise nothing', async () => {
+  it('of a superseded attempt give no answer that needs to be stored', async () => {
     const masters = new Masters();
     const old = masters.services;
     await ask(old, SPLITS_JOIN, pass);
@@ -136,7 +136,7 @@ describe('services', () => {
     next.close();
   });
 
-  it('give each split to exactly one reader although answers get lost and attempts are replaced', async () => {
+  it('give each split to exactly one reader, even if answers are lost and attempts are replaced', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 15 }), async (seed, splits) => {
         const random = createRandom(seed >>> 0);
@@ -150,7 +150,7 @@ describe('services', () => {
           const trail: string[] = [];
           for (let turn = 0; !isOver; turn++) {
             if (turn > 500) {
-              throw new Error(`reader ${index} does not end: ${trail.slice(0, 40).join(', ')}`);
+              throw new Error(`reader ${index} has not ended: ${trail.slice(0, 40).join(', ')}`);
             }
             if (random() < 0.1 && masters.attempt < 6) {
               opened.push(masters.replace());

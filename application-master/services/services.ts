@@ -2,14 +2,14 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { ServiceAnswer } from '../../protos/executor-protocol.ts';
 import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../training/process/service-names.ts';
-import { type Asker, Dispatcher, type StoredDispatcher } from './dispatcher.ts';
+import { Dispatcher, type Requester, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { FeedListener, ProducerEvents } from './producer-link.ts';
 
-/** The longest time (ms) that a service holds a request it cannot answer yet. Then it tells the client to ask again. */
+/** The longest time (ms) that a service holds a request it cannot answer yet. After that, the client must repeat it. */
 const HOLD_MS = 10_000;
-/** How often to check whether readers and workers are still running (ms). */
+/** Interval (ms) at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
 const NOTHING = Buffer.alloc(0);
 
@@ -25,7 +25,7 @@ export interface ServicesOptions {
   readonly log: Logger;
 }
 
-export interface ServiceCall extends Asker {
+export interface ServiceCall extends Requester {
   readonly service: string;
   readonly body: Uint8Array;
   /** Aborted when the client no longer waits for the answer. */
@@ -63,7 +63,7 @@ export class Services {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
-  /** Answers a request; null if another attempt has taken over, so that the client asks that one. */
+  /** Answers a request; null if another attempt has taken over, which the client must ask instead. */
   async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
     try {
       this.#restored ??= this.#restore();
@@ -79,7 +79,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // A refusal is binding like a promise: a superseded attempt must not send it.
+      // A refusal is as binding as an answer: a superseded attempt must not send it.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -152,7 +152,7 @@ export class Services {
     const body = parseBody(call.body);
     for (;;) {
       const answer = ask(body);
-      // State changed by an earlier copy of the same request may not be stored yet either.
+      // An earlier copy of the same request may have changed state that is not stored yet.
       if (answer !== 'wait' && !(await this.#isDurable())) {
         return null;
       }
@@ -225,10 +225,10 @@ export class Services {
       this.#dispatcher = Dispatcher.restore(splits);
       this.#feeds.restore(feeds);
     } catch (error) {
-      // Readers get SPLITS_FORGOTTEN and report their splits again.
+      // Readers receive the error SPLITS_FORGOTTEN and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the commitments of an earlier attempt');
     }
-    // The notes may contain promises that the previous attempt could not confirm. This attempt stores them as its own before it answers.
+    // The notes may contain commitments that the previous attempt could not send. This attempt stores them as its own before it answers.
     this.#note();
   }
 }

@@ -25,7 +25,7 @@ export interface PauseRound {
   readonly stepAlone: number;
   /** Time of a step while a checkpoint is being written. */
   readonly stepBeside: number;
-  /** Until the checkpoint is complete, while training continues. */
+  /** Time until the checkpoint is complete, while training continues. */
   readonly upload: number;
 }
 
@@ -41,7 +41,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
   const { tf } = await loadBackend(1);
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user });
   const { compiled, steps } = trainer(tf, mebibytes);
-  // Opened as `join` opens it; the thread's program is beside the training library's.
+  // Opened as `join` opens it; the thread's program is in the same folder as the training library.
   const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
   const writer = new CheckpointWriter(new CheckpointStore(storage, dir, () => thread), {
@@ -89,7 +89,7 @@ function trainer(tf: Tf, mebibytes: number) {
     const before = performance.now();
     for (let step = 0; step < STEPS; step++) {
       await model.trainOnBatch(x, y);
-      // As between two steps of `fit`, which wait for the ring and the data.
+      // Yields, as `fit` does between two steps while it waits for the ring and the data.
       await new Promise((resolve) => setImmediate(resolve));
     }
     return (performance.now() - before) / STEPS;
@@ -97,7 +97,7 @@ function trainer(tf: Tf, mebibytes: number) {
   return { compiled: inspectModel(tf, model), steps };
 }
 
-/** Takes a checkpoint; `pause` is the time for which training stands still. */
+/** Takes a checkpoint; `pause` is the time during which training is blocked. */
 async function record(writer: CheckpointWriter, round: number, capture: () => ReturnType<typeof captureState>) {
   const position = { step: round, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
   let taken: readonly { readonly bytes: Uint8Array }[] = [];

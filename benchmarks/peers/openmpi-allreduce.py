@@ -1,5 +1,5 @@
-"""All-reduces by OpenMPI. The first rank reads lines of "numbers calls", and answers with a line of JSON: ms of each call by its slowest rank,
-from a barrier on.
+"""Runs all-reduces with OpenMPI. The first rank reads lines of the form "NUMBERS CALLS" and answers each with a line of JSON: the ms
+of each call, from a barrier to the end of its slowest rank.
 """
 import json
 import sys
@@ -24,7 +24,7 @@ def requests():
             comm.send(None, dest=rank)
         return
     while True:
-        # A rank that waits within OpenMPI takes a whole core from whoever has the next turn.
+        # Polls with pauses: a rank that waits inside OpenMPI occupies a whole core, which would slow down the next measurement.
         while not comm.iprobe(source=0):
             time.sleep(0.002)
         request = comm.recv(source=0)

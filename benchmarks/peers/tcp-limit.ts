@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 /**
- * The upper limit of TCP on this machine: transfers the same bytes as an all-reduce, between as many processes in the same ring, in both
- * directions at once, without any arithmetic.
+ * The upper limit of TCP on this machine: transfers the same bytes as an all-reduce, between the same number of processes in a ring, in
+ * both directions at once, without any arithmetic.
  */
 export interface TcpLimit {
   /** The method of measurement. */

@@ -1,7 +1,7 @@
-"""Trains with TensorFlow's model.fit. Reads a number of steps per line, answers with a line of JSON: seconds inside an epoch, by the wall and
-of the processor.
+"""Trains with TensorFlow's model.fit. Reads a number of steps from each line and answers with a line of JSON: the wall-clock
+seconds and the CPU seconds of these steps within an epoch.
 
-Arguments: model (mlp, cnn), folder of the data, strategy (alone, mirrored: MultiWorkerMirroredStrategy as TF_CONFIG says).
+Arguments: model (mlp, cnn), folder of the data, strategy (alone; or mirrored: MultiWorkerMirroredStrategy, as TF_CONFIG configures it).
 """
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 import time
 
 answers = os.fdopen(os.dup(1), "w", buffering=1)
-os.dup2(2, 1)  # TensorFlow prints what it likes.
+os.dup2(2, 1)  # TensorFlow's own output goes to stderr.
 os.environ["TF_USE_LEGACY_KERAS"] = "1"  # Keras 3 fails under MultiWorkerMirroredStrategy.
 
 import numpy as np
@@ -44,7 +44,7 @@ with strategy.scope():
     model.compile(optimizer=keras.optimizers.Adam(0.001), loss="categorical_crossentropy")
 
 options = tf.data.Options()
-options.autotune.enabled = False  # While it is on, epochs wait in steps of seconds.
+options.autotune.enabled = False  # With autotuning, epochs wait for whole seconds.
 options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x), seed=1).repeat().batch(BATCH * workers, drop_remainder=True)
 data = data.with_options(options).prefetch(2)
@@ -57,7 +57,7 @@ class Clock(keras.callbacks.Callback):
         self.times = []
 
     def on_train_batch_end(self, batch, logs=None):
-        # Not in each step: with threads that run, it takes long.
+        # Not measured in each step, because reading the CPU time is slow while other threads run.
         if batch in self.steps:
             self.times.append((time.perf_counter(), time.process_time()))
 

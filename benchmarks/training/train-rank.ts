@@ -88,11 +88,11 @@ function between(begin: Seconds, end: Seconds): Seconds {
   return { wall: end.wall - begin.wall, processor: end.processor - begin.processor };
 }
 
-/** From step WARM to the last step. */
+/** Measures the time from step WARM to the last step. */
 async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
-    // Not in each step: with running threads the measurement takes long.
+    // Not measured in each step, because reading the CPU time is slow while other threads run.
     if (batch === WARM - 1) {
       begun = now();
     }
@@ -107,7 +107,7 @@ async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, da
 function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): Seconds {
   const { trainable, optimizer, lossOf } = inspectModel(tf, model);
   const update = new FusedOptimizer(tf, optimizer);
-  // In the order in which fit takes the examples.
+  // In the order in which `fit` takes the examples.
   const order = shuffledOrder(steps * BATCH, 1, 0);
   let begun = now();
   for (let step = 0; step < steps; step++) {

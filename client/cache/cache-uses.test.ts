@@ -12,7 +12,7 @@ const JOB = {
   resources: [{ uri: `hdfs://nn:8020/user/alice/.tony-ts/cache/${B}/source-12.tar.gz` }],
 };
 
-test('a job uses every entry that its job.json names, in any field', () => {
+test('a job uses every cache entry whose hash its job.json contains, in any field', () => {
   const { use, hashes, damaged } = parseUses(JSON.stringify(JOB), ID, 5);
   expect(use).toEqual({ applicationId: ID, name: 'mnist', submittedAt: 1000 });
   expect([...hashes].sort()).toEqual([A, B, C]);

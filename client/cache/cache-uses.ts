@@ -11,11 +11,11 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
 /**
- * A job unknown to YARN counts as running while its job.json is younger than this (ms): its submission may not have reached the
- * ResourceManager.
+ * A job unknown to YARN counts as running while its job.json is younger than this (ms), because its submission may not have reached the
+ * ResourceManager yet.
  */
 const STARTING_MS = 3_600_000;
-/** Same limit as in records/job-record.ts: no client writes a larger one. */
+/** The maximum size of a job.json, as in records/job-record.ts: no client writes a larger file. */
 const LARGEST_JOB = 4 << 20;
 const HASH = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/g;
 
@@ -32,20 +32,20 @@ export interface CacheUse {
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
-  /** The job.json is incomplete, and may have contained more hashes. */
+  /** Whether the job.json is incomplete and may have contained more hashes. */
   readonly damaged: boolean;
 }
 
 /**
- * Extracts all references from a job.json of any version: every hash in its text, since resources, data, commands and environment variables
- * may all name a cache entry.
+ * Extracts all references to the cache from a job.json of any version: every hash in its text, because resources, data, commands and
+ * environment variables may all name a cache entry.
  */
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
   let job: unknown;
   try {
     job = JSON.parse(text);
   } catch {
-    // Treated as damaged, like text that describes no job.
+    // Treats invalid JSON as damaged, like text that describes no job.
   }
   if (!isRecord(job) || typeof job.submittedAt !== 'number' || !Array.isArray(job.resources)) {
     return { use: { applicationId, name: '', submittedAt: writtenAt }, hashes: new Set(text.match(HASH)), damaged: true };
@@ -61,9 +61,9 @@ interface ReadJob extends JobUses {
   readonly writtenAt: number;
 }
 
-/** Tracks which jobs use, or used, which entries of a user's cache. */
+/** Knows which jobs use or have used each entry of a user's cache. */
 export class CacheUses {
-  /** Why uses may be missing, as sentences. While there is a gap, no entry counts as unused. */
+  /** Sentences that say why uses may be missing. While there is a gap, no entry counts as unused. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
@@ -77,7 +77,7 @@ export class CacheUses {
   /** @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED */
   static async read(store: HistoryStore, now: number): Promise<CacheUses> {
     const uses = new CacheUses(store);
-    // The order matters: a job that ends in between leaves the first place and appears in the second.
+    // Reads staged jobs before histories: a job that ends in between moves from the staging folder to the histories.
     const submitted = await uses.#readSubmitted();
     const { found: places, message } = await store.places(store.user);
     if (message !== '') {
@@ -91,7 +91,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // For a cluster job, YARN tells whether it has ended; for a local job, only its files do.
+      // YARN reports whether a cluster job has ended; for a local job, only its files show this.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -100,7 +100,7 @@ export class CacheUses {
         continue;
       }
       const running = open.includes(job) && mayRun(answers.get(job.folder));
-      // A damaged copy in the history is no gap if the staged copy is intact: the containers are started from the staged one.
+      // A damaged job.json in the history does not matter if the staged copy is intact, because containers start from the staged copy.
       uses.#add(job, running && !(job.damaged && isWhole.has(job.use.applicationId)));
     }
     return uses;
@@ -118,7 +118,7 @@ export class CacheUses {
     return { usedBy: [...(found?.running ?? [])], lastUse: found?.last ?? null };
   }
 
-  /** Skips folders without a job.json: that submission re-checks its cache entries after writing it; see submit-parts.ts. */
+  /** Skips folders without a job.json: the submission checks its cache entries again after it has written job.json; see submit-parts.ts. */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;
     const folders = (await storage.list(joinUri(root, 'jobs'))).filter(({ type, name }) => type === 'folder' && !this.#submitted.has(name));
@@ -147,7 +147,7 @@ export class CacheUses {
   }
 }
 
-/** Jobs whose ID no cluster has assigned cannot be looked up, and count as running. */
+/** Returns an empty list for a job whose ID no cluster has assigned: it cannot be looked up, and counts as running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
   const { applicationId } = use;
   return isApplicationId(applicationId) || isLocalId(applicationId) ? [{ applicationId, user, folder }] : [];

@@ -13,7 +13,7 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
  *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished; also deeper, in data folders
  *   cache/.<sha256>-<ms>.<random>.writing                 set aside by a prune before removal
  *
- * Other files and folders do not belong to the cache, and remain untouched.
+ * Other files and folders do not belong to the cache and are never removed.
  */
 
 const AT_ONCE = 8;
@@ -22,7 +22,7 @@ const ASIDE = /^\.([0-9a-f]{64})(?:-(\d{1,15}))?\./;
 const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
-  /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
+  /** `unfinished`: left by an upload or a removal that is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'unfinished';
   /** For data, the name in job.yaml; for unfinished entries, the name of the file or folder; otherwise the name in containers. */
   readonly name: string;
@@ -33,7 +33,7 @@ export interface CachedFolder {
   /** Hexadecimal sha256. */
   readonly hash: string;
   readonly uri: string;
-  /** Usually one item; equal data may have two names. */
+  /** Usually one item; more if jobs use the same content under several names. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** The latest modification of its files (ms since the epoch). */
@@ -46,7 +46,10 @@ export function cacheOf(root: string): string {
   return joinUri(root, 'cache');
 }
 
-/** The name under which a prune sets a cache folder aside. It includes the time, because renaming does not change the modification time. */
+/**
+ * The name to which a prune renames a cache folder before removing it. The name includes the time, because renaming does not change the
+ * modification time.
+ */
 export function asideName(hash: string, now: number): string {
   return temporaryName(`${hash}-${now}`);
 }
@@ -89,7 +92,7 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   if (contents.length > 0) {
     return [{ hash, uri, contents, bytes, lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
   }
-  // Only an interrupted upload leaves nothing but unfinished files: treat the folder as one unfinished entry.
+  // A folder that contains only unfinished files comes from an interrupted upload, and counts as one unfinished entry.
   const size = left.reduce((sum, entry) => sum + entry.size, 0);
   return [unfinished(hash, { ...folder, name: left[0]?.name ?? '', size, modifiedAt: Math.max(unfinishedSince, folder.modifiedAt) })];
 }

@@ -99,7 +99,7 @@ describe('a prune removes an entry only if', () => {
   });
 });
 
-test('a prune removes entries unused for longer than the limit, oldest first; a dry run only lists them', async () => {
+test('a prune removes entries that were unused for longer than the limit, oldest first; a dry run only lists them', async () => {
   leave(`cache/${A}/source/train.ts`, 'old', 40);
   leave(`cache/${B}/tony/main.mjs`, 'older', 50);
   leave(`cache/${'c'.repeat(64)}/numbers/0.bin`, 'young', 20);
@@ -112,7 +112,7 @@ test('a prune removes entries unused for longer than the limit, oldest first; a 
   expect(await pruned(store, ANY_TIME)).toEqual(['data numbers c']);
 });
 
-test('a list gives the content, the size and the last user of each entry', async () => {
+test('a list shows the content, the size and the last job of each entry', async () => {
   leave(`cache/${A}/source/train.ts`, 'x'.repeat(100), 40);
   symlinkSync('.', path.join(root, 'cache', A, 'source', 'loop'));
   leave(`cache/${B}/source/train.ts`, 'x', 50);
@@ -130,7 +130,7 @@ test('a list gives the content, the size and the last user of each entry', async
     },
     { hash: B, bytes: 1, usedBy: [], lastUse: null },
   ]);
-  // Only the link itself counts, a byte or so, but not its target.
+  // Only the link itself counts, which has a few bytes, but not its target.
   expect(entries[0]?.bytes).toBeLessThan(110);
 });
 
@@ -152,7 +152,7 @@ describe('a prune keeps the entries that a job uses', () => {
     expect(await pruned(saying('forgotten'), ANY_TIME)).toEqual(['source source a']);
   });
 
-  test('until YARN reports that the job has ended, however new the job is', async () => {
+  test('until YARN reports that the job has ended, even if the job is new', async () => {
     leave('jobs/application_1_0001/job.json', jobText(A, 1), 0);
     expect(await pruned(saying(RUNS), ANY_TIME)).toEqual([]);
     expect(await pruned(saying(KILLED), ANY_TIME)).toEqual(['source source a']);
@@ -165,7 +165,7 @@ describe('a prune keeps the entries that a job uses', () => {
     expect(await pruned(saying('forgotten'), { olderThanMs: 19 * DAY_MS })).toEqual(['source source a']);
   });
 
-  test('and their modification times, when a submission names the entry during its removal', async () => {
+  test('with their modification times, when a submission references the entry while it is being removed', async () => {
     const store = saying('forgotten');
     const { storage } = store;
     const file = path.join(root, 'cache', A, 'source', 'train.ts');
@@ -182,7 +182,7 @@ describe('a prune keeps the entries that a job uses', () => {
     expect([cached(), statSync(file).mtimeMs]).toEqual([[A], before]);
   });
 
-  test('when another submission has started to upload the entry again during its removal', async () => {
+  test('when another submission starts to upload the same content while the entry is being removed', async () => {
     const store = saying('forgotten');
     const { storage } = store;
     const { rename } = storage;
@@ -213,7 +213,7 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying(KILLED))).toEqual(['source source b']);
   });
 
-  test('stops a prune when it appears during a removal; the entry gets its name back', async () => {
+  test('stops a prune when it appears during a removal, and the prune restores the entry', async () => {
     const store = saying('forgotten');
     const { rename } = store.storage;
     store.storage.rename = async (from, to) => {
@@ -226,7 +226,7 @@ describe('a job.json that cannot be read', () => {
     expect(cached()).toEqual([B]);
   });
 
-  test('in a history stops a prune only if the job may run and no other copy of its job.json is readable', async () => {
+  test('stops a prune, if it is in a history, only while the job may run and no other copy of its job.json is readable', async () => {
     leave('history/local_1_0001/job.json', '{', 300);
     await expect(pruned(saying('silent'))).rejects.toMatchObject(refusal('history/local_1_0001'));
     leave('jobs/local_1_0001/job.json', jobText(A, 300), 300);
@@ -237,14 +237,15 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying('silent'))).toEqual(['source source b']);
   });
 
-  test('stops a prune, and so does an incomplete list of histories', async () => {
+  test('is not the only reason to stop: an incomplete list of histories stops a prune too', async () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
-    const message = 'The newest histories may be missing. The files in use are therefore unknown, and nothing more was removed.';
+    const message =
+      'The newest histories may be missing. tony-ts therefore cannot know which files are in use, and has stopped removing files.';
     await expect(pruned(store)).rejects.toMatchObject({ code: 'JOB_UNREADABLE', message });
   });
 
-  test('a damaged recent history keeps the entries that its legible part names', async () => {
+  test('protects the entries that its legible part names, if the history is recent', async () => {
     leave('history/local_1_0001/job.json', jobText(B, 3).slice(0, -5), 3);
     leave('history/local_1_0001/final.json', '{}', 3);
     expect(await pruned(saying('forgotten'))).toEqual([]);
@@ -258,7 +259,7 @@ test('a prune removes interrupted uploads, copies and set-aside entries after a 
   leave(`cache/${B}/${temporary}`, 'par', 2);
   const aside = asideName('c'.repeat(64), NOW - 2 * DAY_MS);
   leave(`cache/${aside}/source/train.ts`, 'code', 400);
-  // Set aside a moment ago, though its files are old.
+  // A prune has just renamed this entry, although its files are old.
   const young = asideName('d'.repeat(64), NOW - 1000);
   leave(`cache/${young}/source/train.ts`, 'code', 400);
   const kept = leave(`cache/${'e'.repeat(64)}/${temporary}`, 'par', 0.5);

@@ -6,7 +6,7 @@ import type { HistoryStore } from '../records/history-store.ts';
 import { type CacheUse, CacheUses } from './cache-uses.ts';
 import { asideName, type CacheContent, type CachedFolder, cachedFolders, cacheOf, isUnfinished } from './cached-folders.ts';
 
-/** Unfinished entries older than this were interrupted (ms). */
+/** The age (ms) above which an unfinished entry counts as interrupted. */
 const UNFINISHED_MS = 86_400_000;
 
 /** A staged item in the cache. */
@@ -14,14 +14,14 @@ export interface CacheEntry {
   /** Hexadecimal sha256 of its content. */
   readonly hash: string;
   readonly uri: string;
-  /** Its roles in the jobs that use it. */
+  /** What the entry is for the jobs that use it. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** ms since the epoch. */
   readonly lastWritten: number;
   /** IDs of the jobs that use it and may still run. */
   readonly usedBy: readonly string[];
-  /** The newest job that used it, as far as the histories reach; null without one. */
+  /** The newest job that used it, according to the histories that still exist; null if there is none. */
   readonly lastUse: CacheUse | null;
 }
 
@@ -40,7 +40,7 @@ export interface CacheListOptions {
 const LIST_OPTIONS: OptionNames<CacheListOptions> = { now: true };
 
 export interface PruneCacheOptions {
-  /** Removes entries last written, or last used by a job submitted, longer ago than this (ms). */
+  /** Remove an entry if it was last written, and its last job was submitted, longer ago than this (ms). */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** ms since the epoch. */
@@ -53,7 +53,7 @@ export interface PrunedEntry {
   readonly entry: CacheEntry;
   /** Size of the entry. */
   readonly bytes: number;
-  /** Why the removal failed; empty after a removal (or for a dry run). */
+  /** Why the removal failed; empty after a successful removal or in a dry run. */
   readonly failure: string;
 }
 
@@ -70,12 +70,12 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes entries from the user's cache that have not been written or used recently and that no possibly running job uses; oldest first.
- * Also removes the remains of interrupted uploads. A damaged history of a finished job protects only the entries that are still readable in
- * it.
+ * Removes entries from the user's cache, oldest first, if they have not been written or used recently and no job that may still run uses
+ * them. Also removes the remains of interrupted uploads. A damaged history of a finished job protects only the entries that are still
+ * readable in it.
  *
- * @throws TonyError JOB_UNREADABLE, without further removals, when the job.json of a possibly running job is unreadable or there are too
- * many histories; HDFS_UNREACHABLE, ACCESS_DENIED
+ * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a job that may still run is unreadable, or if there are
+ * too many histories; HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function* pruneCache(store: HistoryStore, options: PruneCacheOptions): AsyncGenerator<PrunedEntry> {
   checkOptions('pruneCache', options, PRUNE_OPTIONS);
@@ -111,12 +111,13 @@ export function isDue(
 }
 
 /**
- * Removes a cache folder, safely against concurrent submissions. A submission writes its job.json, then checks that all referenced entries
- * exist. This function does the reverse: it renames the folder, then reads new job.json files. Storage orders these four steps, so either
- * the submission notices the missing folder, or this function finds the job and restores the folder's name. Modification times, which YARN
- * compares, do not change.
+ * Removes a cache folder; safe while jobs are being submitted. A submission writes its job.json, then checks that all referenced entries
+ * exist. This function renames the folder, then reads new job.json files. Whatever the order of these four steps, either the submission
+ * notices the missing folder, or this function finds the job and restores the folder's name. Modification times, which YARN compares, do
+ * not change.
  *
- * @returns an empty string after the removal, the reason if it failed, or null when another prune was faster or a new job uses the folder
+ * @returns an empty string after the removal, the reason if it failed, or null if another prune removed the folder first or a new job uses
+ * it
  */
 async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: CacheUses, now: number): Promise<string | null> {
   const { storage, root } = store;
@@ -155,7 +156,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   }
 }
 
-/** Restores the folder's name. If another submission has started to upload the same content, moves only the entries that it lacks. */
+/** Restores the folder's name. If another submission has started to upload the same content, moves only the missing entries. */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {
     return;
@@ -170,8 +171,8 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
   if (first === undefined) {
     return;
   }
-  throw new TonyError('JOB_UNREADABLE', `${first} The files in use are therefore unknown, and nothing more was removed.`, {
-    hint: 'Prune again when the job has ended. If it never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
+  throw new TonyError('JOB_UNREADABLE', `${first} tony-ts therefore cannot know which files are in use, and has stopped removing files.`, {
+    hint: 'Run the prune again when the job has ended. If the job never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
   });
 }
 

@@ -25,9 +25,9 @@ import { VERSION, versionCommand } from './commands/version.ts';
 import { checkWords } from './help/check-words.ts';
 import { type DescribedCommand, describeCommands } from './help/command-description.ts';
 
-const EXIT_CODES = `Exit codes: 0 done (of submit and attach: the job succeeded), 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached, 130 interrupted.
+const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded), 1 the job failed, 2 the request was invalid, 3 the cluster could not be reached, 130 interrupted.
 
-tony-ts explain CODE says more of an error; tony-ts completion makes your shell complete commands, jobs and tasks.`;
+tony-ts explain CODE explains an error. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
 
 /** Defines all commands; used for parsing and for describing them. */
 function define(yargs: Argv): Argv {
@@ -67,8 +67,8 @@ export function describeCommandLine(): DescribedCommand {
 }
 
 /**
- * Parses and runs one command; resolves when it is done. Usage errors are a TonyError USAGE with the closest match as a suggestion.
- * Commands import their dependencies when they run, which keeps `--help` fast.
+ * Parses and runs one command; resolves when the command has finished. Rejects usage errors with a TonyError USAGE that suggests the
+ * closest match. Commands import their dependencies when they run, which keeps `--help` fast.
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
   if (words[0] === 'completion' && words[1] === '--words') {
@@ -86,11 +86,11 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
-    // `checkWords` has reported usage errors already; errors of the commands pass through.
+    // `checkWords` has already reported usage errors; errors of the commands are rethrown.
     .fail((message, error) => {
       throw error ?? new TonyError('USAGE', message);
     });
-  // Prints the output of yargs itself: help and the version.
+  // Without this callback, yargs would print help and the version itself and exit the process.
   await parser.parseAsync(checked, {}, (_error, _found, shown) => {
     if (shown !== '') {
       process.stdout.write(`${ownOptionsFirst(shown)}\n`);
@@ -98,7 +98,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   });
 }
 
-/** Removes yargs' own entries: commands pass their arguments on as options of the library, which rejects unknown ones. */
+/** Removes the entries that yargs adds: commands pass their arguments to library functions, which reject unknown options. */
 function ownArguments(given: Record<string, unknown>): void {
   for (const name of ['_', '$0', 'debug', 'help', 'version']) {
     delete given[name];

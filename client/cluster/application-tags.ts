@@ -22,11 +22,11 @@ export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, c
   const tags = applicationTags(job);
   const most = configuration.number(MOST);
   const longest = configuration.number(LONGEST);
-  const settings = 'If the ResourceManager has another limit, set it in the yarn-site.xml of HADOOP_CONF_DIR too.';
+  const settings = 'If the ResourceManager has another limit, set the same limit in the yarn-site.xml of HADOOP_CONF_DIR.';
   const tooLong = tags.find((tag) => tag.length > longest);
   if (tooLong !== undefined) {
     const whose = job.tags.includes(tooLong) ? 'Tag' : 'The tag that records what the job requests,';
-    throw new TonyError('JOB_INVALID', `${whose} ${tooLong} has ${tooLong.length} characters; ${LONGEST} is ${longest}.`, {
+    throw new TonyError('JOB_INVALID', `${whose} ${tooLong} has ${tooLong.length} characters; the limit ${LONGEST} is ${longest}.`, {
       hint: `${job.tags.includes(tooLong) ? 'Shorten it under `tags` in job.yaml.' : 'Shorten the names of roles.'} ${settings}`,
     });
   }
@@ -37,7 +37,7 @@ export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, c
   const left = Math.max(0, most - own);
   throw new TonyError(
     'JOB_INVALID',
-    `The application would have ${tags.length} tags: ${tags.length - own} of the job and ${own} of tony-ts, which record what its roles request. ${MOST} is ${most}.`,
+    `The application would have ${tags.length} tags: ${tags.length - own} from job.yaml, and ${own} in which tony-ts records what the roles request. The limit ${MOST} is ${most}.`,
     { hint: `List ${left === 0 ? 'none' : left === 1 ? 'one' : `at most ${left}`} under \`tags\` in job.yaml. ${settings}` },
   );
 }

@@ -1,7 +1,8 @@
 import type { SiteConfig } from '../../conf/site.ts';
-import { HadoopConfiguration, hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
+import type { Login } from '../../hadoop/security/login.ts';
 import type { OptionNames } from '../../platform/check-options.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -9,7 +10,7 @@ import { placeUri } from '../files/place-uri.ts';
 import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
-  /** Address of the web server of a ResourceManager, whose own configuration is used; default: HADOOP_CONF_DIR. */
+  /** Web address of a ResourceManager whose configuration to use; default: the configuration in HADOOP_CONF_DIR. */
   readonly resourceManager?: string | undefined;
   /** URI of the staging root; default `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
@@ -18,12 +19,17 @@ export interface ClusterOptions {
 
 export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
 
-/** Interactive commands report an unreachable NameNode after this time. Later operations wait for a failover to complete. */
+/**
+ * How long the first HDFS request may take, so that interactive commands report an unreachable NameNode soon. Later requests wait until a
+ * failover is complete.
+ */
 const FIRST_ANSWER_MS = 4_000;
 
 export interface HadoopCluster {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
+  /** How this process proves its user to the cluster. */
+  readonly login: Login;
   readonly storage: Storage;
   /** URI of the staging root. */
   readonly root: string;
@@ -35,27 +41,26 @@ export interface HadoopCluster {
 }
 
 /**
- * Opens the cluster that HADOOP_CONF_DIR, or a ResourceManager, names. Only the latter needs a connection: to that ResourceManager.
+ * Opens the cluster that HADOOP_CONF_DIR describes, or that of the given ResourceManager. Connects only in the second case, to read the
+ * ResourceManager's configuration.
  *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, CLUSTER_SECURE
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
  */
 export async function openCluster({ resourceManager, staging, environment = process.env }: ClusterOptions): Promise<HadoopCluster> {
   const configuration =
     resourceManager === undefined
       ? await HadoopConfiguration.fromEnvironment(environment)
-      : await (await import('../../hadoop/configuration/remote-configuration.ts')).configurationOfResourceManager(resourceManager);
-  if (configuration.secure) {
-    throw new TonyError(
-      'CLUSTER_SECURE',
-      `The cluster ${configuration.resourceManagers[0]} requires Kerberos, which tony-ts does not support.`,
-    );
-  }
-  const user = hadoopUser(environment);
+      : await (await import('../../hadoop/configuration/remote-configuration.ts')).configurationOfResourceManager(
+          resourceManager,
+          environment,
+        );
+  const user = await clusterUser(configuration, environment);
+  const login = loginOf(configuration, user, environment);
   const home = joinUri(configuration.defaultFs, 'user', user);
   const storage = createStorage({ hadoop: configuration, user, firstPatienceMs: FIRST_ANSWER_MS });
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;
   const readSite = (): Promise<SiteConfig> =>
     loadSite({ folders: siteFolders(environment, resourceManager !== undefined), storage, defaultFs: configuration.defaultFs });
-  return { configuration, user, storage, root, home, site: () => (site ??= readSite()), close: () => storage.close() };
+  return { configuration, user, login, storage, root, home, site: () => (site ??= readSite()), close: () => storage.close() };
 }

@@ -3,7 +3,7 @@ import { MasterSilence, silenceText } from './master-silence.ts';
 
 const unanswered = () => Promise.reject(new Error('no answer within 2000 ms'));
 
-test('counts from the first unanswered request until the next answer', async () => {
+test('measures the silence from the first unanswered request until the next answer', async () => {
   let now = 1_000;
   const silence = new MasterSilence(() => now);
   expect(await silence.ask(async () => 'RUNNING')).toBe('RUNNING');

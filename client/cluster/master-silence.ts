@@ -3,7 +3,7 @@ export const MASTER_ANSWER_MS = 2_000;
 /** Interval between requests to a silent ApplicationMaster (ms): the ResourceManager's proxy occupies a thread for each request. */
 const ASK_AGAIN_MS = 5_000;
 
-/** Tracks how long an ApplicationMaster has not answered, and limits how often it is queried meanwhile. */
+/** Tracks how long an ApplicationMaster has not answered, and limits how often it receives requests during that time. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -18,7 +18,10 @@ export class MasterSilence {
     return this.#since === null ? null : Math.round(this.#now() - this.#since);
   }
 
-  /** Sends the request and returns the answer; null for a rejected request, or, without sending, shortly after an unanswered one. */
+  /**
+   * Sends the request and returns the answer, or null if the request fails. Returns null without sending shortly after an unanswered
+   * request.
+   */
   async ask<T>(question: () => Promise<T>): Promise<T | null> {
     const askedAt = this.#now();
     if (askedAt < this.#askAt) {
@@ -35,7 +38,7 @@ export class MasterSilence {
     }
   }
 
-  /** Ends the silence: the ApplicationMaster has answered, or none runs. */
+  /** Ends the silence, because the ApplicationMaster has answered or is not running. */
   end(): void {
     this.#since = null;
     this.#askAt = Number.NEGATIVE_INFINITY;

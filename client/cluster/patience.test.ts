@@ -2,16 +2,16 @@ import { expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
 import { Patience, patiently } from './patience.ts';
 
-const AWAY = new TonyError('RM_UNREACHABLE', 'It is away.');
+const AWAY = new TonyError('RM_UNREACHABLE', 'No ResourceManager answers.');
 
-test('tolerates an outage of a cluster that has answered before, and reports it once', () => {
+test('tolerates and reports once an outage of a cluster that has answered before', () => {
   let now = 0;
   const patience = new Patience(1000, () => now);
   expect(patience.answered()).toBeNull();
-  expect(patience.missed(AWAY)).toBe('It is away. The job goes on; trying again.');
+  expect(patience.missed(AWAY)).toBe('No ResourceManager answers. The job continues to run. Retrying.');
   now = 900;
   expect(patience.missed(AWAY)).toBeNull();
-  expect(patience.answered()).toBe('The cluster answers again.');
+  expect(patience.answered()).toBe('The cluster is reachable again.');
   expect(patience.answered()).toBeNull();
   // Each outage produces a new notice.
   expect(patience.missed(AWAY)).not.toBeNull();
@@ -19,7 +19,7 @@ test('tolerates an outage of a cluster that has answered before, and reports it 
   expect(() => patience.missed(AWAY)).toThrow(AWAY);
 });
 
-test('throws at the first error of a cluster that never answered, and for every other error', () => {
+test('throws the first connection error of a cluster that has never answered, and any other error', () => {
   const patience = new Patience();
   expect(() => patience.missed(AWAY)).toThrow(AWAY);
   patience.answered();

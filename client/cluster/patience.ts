@@ -2,7 +2,7 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 
-/** How long followers of a job tolerate an unreachable cluster by default; the job does not depend on them. */
+/** How long a command that follows a job tolerates an unreachable cluster by default (ms). The job itself keeps running. */
 export const PATIENCE_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
@@ -18,16 +18,16 @@ export class Patience {
     this.#clock = clock;
   }
 
-  /** Records an answer. Returns the notice that the cluster is back; null if it was not away. */
+  /** Records an answer. Returns the notice that the cluster is reachable again; null if it was reachable before. */
   answered(): string | null {
     const back = this.#awaySince !== null;
     this.#answered = true;
     this.#awaySince = null;
-    return back ? 'The cluster answers again.' : null;
+    return back ? 'The cluster is reachable again.' : null;
   }
 
   /**
-   * Records a failed request. Returns the notice that the cluster is unreachable; null if already reported.
+   * Records a failed request. Returns the notice that the cluster is unreachable; null if the outage has already been reported.
    * @throws `error` itself when it is not a connection error, when the cluster has never answered, or when the outage exceeds the limit.
    */
   missed(error: unknown): string | null {
@@ -37,7 +37,7 @@ export class Patience {
     const now = this.#clock();
     if (this.#awaySince === null) {
       this.#awaySince = now;
-      return `${messageOf(error)} The job goes on; trying again.`;
+      return `${messageOf(error)} The job continues to run. Retrying.`;
     }
     if (now - this.#awaySince > this.#limitMs) {
       throw error;
@@ -68,7 +68,7 @@ export async function patiently<T>(
   }
 }
 
-/** Whether the error says that the cluster is unreachable, which may be temporary. */
+/** Whether the error reports that the cluster is unreachable, which may be temporary. */
 export function isAway(error: unknown): boolean {
   return error instanceof TonyError && error.exitCode === 3;
 }

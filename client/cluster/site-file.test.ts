@@ -47,7 +47,7 @@ test('loadSite returns the defaults without a site file', async () => {
   expect(await loadSite({ folders: [], storage: holding({}), defaultFs: 'file:///' })).toEqual(DEFAULT_SITE);
 });
 
-test('mistakes and read errors state the path of the site file', async () => {
+test('error messages name the site file', async () => {
   put(own, 'histori: {}');
   const loading = loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn' });
   await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  histori: is not a known key; did you mean \`history\`?`);
@@ -57,7 +57,7 @@ test('mistakes and read errors state the path of the site file', async () => {
   });
 });
 
-test('siteFolders ignores the Hadoop folder for a cluster given by its address', () => {
+test('siteFolders ignores HADOOP_CONF_DIR if the cluster is given by its address', () => {
   const environment = { TONY_CONF_DIR: '/t', HADOOP_CONF_DIR: '/h' };
   expect(siteFolders(environment, false)).toEqual(['/t', '/h']);
   expect(siteFolders(environment, true)).toEqual(['/t']);

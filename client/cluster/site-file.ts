@@ -33,8 +33,8 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
 }
 
 /**
- * The local folders to search for a site file. A cluster that was named explicitly ignores Hadoop's own folder, which describes another
- * one.
+ * The local folders to search for a site file. For a cluster that was named explicitly (`named`), omits Hadoop's configuration folder,
+ * which describes another cluster.
  */
 export function siteFolders(environment: NodeJS.ProcessEnv, named: boolean): string[] {
   const { TONY_CONF_DIR, HADOOP_CONF_DIR, HADOOP_HOME } = environment;

@@ -2,10 +2,10 @@ import type { SiteConfig } from '../../conf/site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**
- * The site configuration for `loadJob(path, { site })` of the cluster on which a job is to run; null for local jobs (`local: true`), which
- * have none.
+ * Returns the site configuration of a cluster, to pass to `loadJob(path, { site })`; null for local jobs (`local: true`), to which no site
+ * file applies.
  *
- * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE, RM_UNREACHABLE, HDFS_UNREACHABLE
+ * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */
 export async function siteFor(options: ClusterOptions & { readonly local?: boolean } = {}): Promise<SiteConfig | null> {
   if (options.local === true) {

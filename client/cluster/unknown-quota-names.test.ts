@@ -12,9 +12,9 @@ test('reports resource types that the ResourceManager does not know, with a sugg
   expect(
     lines("{users: {'*': {job: {yarn.io/fgpa: 3}, roles: {ps: {task: {nec.com/ve: 1}}}}}, roles: {worker: {total: {quantum: 1}}}}"),
   ).toEqual([
-    'quotas.roles.worker.total.quantum limits nothing: the cluster has no resource type quantum; it has memory, vcores, yarn.io/fpga, nec.com/VE',
-    'quotas.users.*.job.yarn.io/fgpa limits nothing: the cluster has no resource type yarn.io/fgpa; did you mean yarn.io/fpga?',
-    'quotas.users.*.roles.ps.task.nec.com/ve limits nothing: the cluster has no resource type nec.com/ve; did you mean nec.com/VE?',
+    'quotas.roles.worker.total.quantum has no effect: the cluster has no resource type quantum; it has memory, vcores, yarn.io/fpga, nec.com/VE',
+    'quotas.users.*.job.yarn.io/fgpa has no effect: the cluster has no resource type yarn.io/fgpa; did you mean yarn.io/fpga?',
+    'quotas.users.*.roles.ps.task.nec.com/ve has no effect: the cluster has no resource type nec.com/ve; did you mean nec.com/VE?',
   ]);
 });
 
@@ -26,8 +26,8 @@ test('reports queues that the ResourceManager does not know', () => {
   const quotas =
     "{users: {'*': {queues: [default, reserch]}}, queues: {'*': {instances: 1}, root: {instances: 9}, resarch: {instances: 1}}}";
   expect(lines(quotas)).toEqual([
-    'quotas.queues.resarch limits nothing: the cluster has no queue resarch; did you mean research?',
-    'quotas.users.*.queues.1 limits nothing: the cluster has no queue reserch; did you mean research?',
+    'quotas.queues.resarch has no effect: the cluster has no queue resarch; did you mean research?',
+    'quotas.users.*.queues.1 has no effect: the cluster has no queue reserch; did you mean research?',
   ]);
 });
 

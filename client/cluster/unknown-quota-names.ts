@@ -3,7 +3,7 @@ import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { suggest } from '../../platform/suggest.ts';
 
-/** A name in the site file that the ResourceManager does not know, so that its limit has no effect. */
+/** A name in the site file that the ResourceManager does not know; a limit with this name has no effect. */
 export interface UnknownName {
   /** e.g. `quotas.users.*.job.yarn.io/fgpa` */
   readonly path: string;
@@ -18,16 +18,16 @@ export interface KnownNames {
   readonly queues: readonly string[];
 }
 
-/** tony-ts's own keys are valid even where no node has such a resource, for example GPUs. */
+/** The keys that tony-ts defines. They are valid even if no node has the resource, for example GPUs. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // An unused application ID costs nothing, and its answer names every resource type under any scheduler.
+  // Requests an application ID only for the list of resource types in the answer, which every scheduler reports. An unused ID has no cost.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }
 
-/** Resource types and queues that the site file names and the cluster lacks. */
+/** Returns the resource types and queues that the site file names but the cluster does not have. */
 export function unknownNames(quotas: Quotas, known: KnownNames): UnknownName[] {
   const resources = amountPaths(quotas)
     .filter(({ resource }) => !OWN_KEYS.has(resource) && !known.resources.includes(resource))
@@ -39,7 +39,7 @@ export function unknownNames(quotas: Quotas, known: KnownNames): UnknownName[] {
 }
 
 export function unknownNameLines(unknown: readonly UnknownName[]): string[] {
-  return unknown.map(({ path, message }) => `${path} limits nothing: ${message}`);
+  return unknown.map(({ path, message }) => `${path} has no effect: ${message}`);
 }
 
 function queuePaths(quotas: Quotas): { readonly path: string; readonly queue: string }[] {

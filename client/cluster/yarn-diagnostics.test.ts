@@ -16,7 +16,7 @@ test.each([
   expect(resultOf({ id: ID, state, finalStatus, diagnostics: 'x' }).state).toBe(result);
 });
 
-test('diagnostics of the ApplicationMaster stay unchanged, without the note about recovery', () => {
+test("diagnostics that the ApplicationMaster wrote stay unchanged, except that YARN's note about recovery is removed", () => {
   expect(explain('worker:1 exited with code 3.\nboom\n', 'FINISHED')).toBe('worker:1 exited with code 3.\nboom');
   expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).diagnostics).toBe('');
   const diagnostics = 'Attempt recovered after RM restart stopped early at step 12: loss did not improve for 3 evaluations\n';
@@ -31,7 +31,7 @@ test('diagnostics name an unknown queue', () => {
   expect(unknownQueue('all is well')).toBeUndefined();
 });
 
-test('a failed start of the ApplicationMaster gives exit code, output and the command for its logs', () => {
+test('a failed start of the ApplicationMaster is reported with the exit code, the output and the command that shows its logs', () => {
   const text = `Application ${ID} failed 2 times due to AM Container for appattempt_1795225023264_0003_000002 exited with  exitCode: 127
 Failing this attempt.Diagnostics: [2026-11-20 10:00:00.000]Exception from container-launch.
 Container id: container_1795225023264_0003_02_000001
@@ -46,7 +46,7 @@ Last 4096 bytes of stderr :
 For more detailed output, check the application tracking page: http://localhost:8088/cluster/app/${ID} Then click on links to logs of each attempt.
 . Failing the application.`;
   expect(explain(text)).toBe(
-    `The ApplicationMaster could not run (exit code 127: a program was not found on the node):
+    `The ApplicationMaster failed to run (exit code 127: a program was not found on the node):
 /bin/bash: line 1: runtime/bin/node: No such file or directory
 See tony-ts logs ${ID} master.`,
   );
@@ -58,22 +58,22 @@ Diagnostics: [2026-11-22 10:00:00.000]File does not exist: hdfs://nn:8020/user/a
 java.io.FileNotFoundException: File does not exist: hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json
 \tat org.apache.hadoop.hdfs.DistributedFileSystem$29.doCall(DistributedFileSystem.java:1757)`;
   expect(explain(text)).toContain(
-    `hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json was removed while the job needed it. Keep programs that clean HDFS away from the staging folder, and submit the job again.`,
+    `hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json was removed while the job needed it. Exclude the staging folder from programs that clean HDFS, and submit the job again.`,
   );
 });
 
-test('diagnostics distinguish exceeded memory, failed localisation and a silent ApplicationMaster', () => {
+test('diagnostics distinguish exceeded memory, failed localisation and missing heartbeats', () => {
   const failed = (rest: string): string =>
     explain(`Application ${ID} failed 2 times due to AM Container for appattempt_1_0003_000002 ${rest}`);
   expect(failed('exited with  exitCode: -104\nFailing this attempt.')).toContain('raise master.memory');
   expect(failed('exited with  exitCode: -1000\nDiagnostics: Resource hdfs://nn/x changed on src filesystem (expected 1, was 2)')).toMatch(
-    /files could not be fetched\):\n.*changed on src filesystem/,
+    /could not copy its files to the node\):\n.*changed on src filesystem/,
   );
   expect(
     explain(
       `Application ${ID} failed 2 times due to ApplicationMaster for attempt appattempt_1_0003_000002 timed out. Failing the application.`,
     ),
-  ).toMatch(/^The ApplicationMaster fell silent/);
+  ).toMatch(/^The ApplicationMaster stopped sending heartbeats/);
 });
 
 test('diagnostics drop Java stack traces, and keep the end of a long text', () => {
@@ -81,7 +81,7 @@ test('diagnostics drop Java stack traces, and keep the end of a long text', () =
   const long = explain(`start${'x'.repeat(10_000)}end`);
   expect(long.length).toBeLessThanOrEqual(4001);
   expect(long.endsWith('end')).toBe(true);
-  expect(explain('')).toMatch(/says nothing/);
+  expect(explain('')).toMatch(/does not report why/);
 });
 
 test("waitingReason returns YARN's reason without the table of details", () => {

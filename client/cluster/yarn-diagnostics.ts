@@ -11,13 +11,16 @@ export interface EndedApplication {
 
 const DIAGNOSTICS_MAXIMUM = 4000;
 
-/** Derives the job's result. YARN's final status is authoritative; its diagnostics are replaced where they do not help the user. */
+/** Derives the job's result. YARN's final status is authoritative. YARN's diagnostics are replaced where a user cannot act on them. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
   return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
 }
 
-/** The ApplicationMaster's own sentence; YARN may put others before it, for example that the application was recovered. */
+/**
+ * Returns the sentence in which the ApplicationMaster reports an early end. YARN may put other sentences before it, for example that the
+ * application was recovered.
+ */
 function earlyEnd({ diagnostics }: EndedApplication): string {
   return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
 }
@@ -29,7 +32,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** The name of the missing queue, if the ResourceManager rejected the application for it. */
+/** The name of the missing queue, if the ResourceManager rejected the application because of it. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -44,28 +47,31 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
     return `${firstSentence(text)} Ask for access to the queue, or name another one in job.yaml.`;
   }
   if (/queue .*(stopped|draining)|is STOPPED/i.test(text) && state === 'FAILED') {
-    return `${firstSentence(text)} Name another queue in job.yaml, or have this one started.`;
+    return `${firstSentence(text)} Name another queue in job.yaml, or ask the admin of the cluster to start this queue.`;
   }
   if (/^Application application_\S+ failed \d+ times/m.test(text)) {
     return masterFailed(id, text);
   }
-  return shorten(text) || `YARN says nothing about why the application is ${state}.`;
+  return shorten(text) || `YARN does not report why the application is ${state}.`;
 }
 
-/** The ApplicationMaster itself failed in both attempts: the relevant lines are buried in YARN's own. */
+/** Explains why the attempts of the ApplicationMaster failed. Extracts the relevant lines from YARN's long report. */
 function masterFailed(id: string, text: string): string {
   const logs = `See tony-ts logs ${id} master.`;
   const timedOut = /timed out/i.test(text) && /ApplicationMaster for attempt \S+ timed out/i.test(text);
   if (timedOut) {
-    return `The ApplicationMaster fell silent and YARN gave it up. ${logs}`;
+    return `The ApplicationMaster stopped sending heartbeats, so YARN ended it. ${logs}`;
   }
   const exit = /exited with\s+exitCode:\s*(-?\d+)/.exec(text)?.[1];
   const cause = shorten([...writtenToStderr(text), ...localisation(text)].join('\n'));
   const how = exit === undefined ? '' : ` (exit code ${exit}${meaning(exit)})`;
-  return `The ApplicationMaster could not run${how}${cause === '' ? '. ' : `:\n${cause}\n`}${logs}`;
+  return `The ApplicationMaster failed to run${how}${cause === '' ? '. ' : `:\n${cause}\n`}${logs}`;
 }
 
-/** The NodeManager quotes the ends of error files, each after a header line and up to an empty line, sometimes the same file twice. */
+/**
+ * Returns the parts of error files that the NodeManager quotes. Each quote begins after a header line and ends at an empty line; the same
+ * file may be quoted twice.
+ */
 function writtenToStderr(text: string): string[] {
   const quotes: string[][] = [];
   let quote: string[] | null = null;
@@ -87,12 +93,12 @@ function meaning(exit: string): string {
     case '127':
       return ': a program was not found on the node';
     case '137':
-      return ': killed, often for want of memory';
+      return ': killed, often for lack of memory';
     case '-103':
     case '-104':
-      return ': more memory than its container has; raise master.memory in job.yaml';
+      return ': it used more memory than its container has; raise master.memory in job.yaml';
     case '-1000':
-      return ': its files could not be fetched';
+      return ': YARN could not copy its files to the node';
     default:
       return '';
   }
@@ -134,7 +140,7 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * The label of the nodes from which an application waits for its ApplicationMaster's container; empty for nodes without a label. Null when
+ * The label of the nodes on which an application waits for its ApplicationMaster's container; empty for nodes without a label. Null when
  * the application waits for something else, or the scheduler does not report the label (only the Capacity Scheduler does).
  */
 export function awaitedPartition(diagnostics: string): string | null {

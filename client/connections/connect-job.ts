@@ -30,7 +30,7 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
   return new YarnJob(applicationId, await openCluster(options));
 }
 
-/** Tells from the ID whether the job runs locally or on the cluster. @throws TonyError USAGE for an invalid ID */
+/** Returns whether an ID belongs to a local job or to a job on a cluster. @throws TonyError USAGE for an invalid ID */
 export function checkId(applicationId: string): 'local' | 'cluster' {
   if (isLocalId(applicationId)) {
     return 'local';

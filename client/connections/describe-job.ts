@@ -13,12 +13,12 @@ import { type LostNode, lostNodes } from './lost-nodes.ts';
 /** A full description of a waiting, running or finished job. */
 export interface JobDescription {
   readonly applicationId: string;
-  /** The first failure of a task; null without one. The job may have recovered from it. */
+  /** The first failure of a task; null if no task has failed. The job may have recovered from it. */
   readonly failure: FirstFailure | null;
   readonly name: string;
   readonly user: string;
   readonly queue: string;
-  /** The state that the job reports; before the job reports one, YARN's state. */
+  /** The state that the job reports, or YARN's state until then. */
   readonly state: string;
   /** Why the job waits, or how it ended. */
   readonly message: string;
@@ -64,7 +64,7 @@ export interface DescribedCheckpoints {
   readonly newest: number;
   /** Steps with a stored checkpoint, oldest first; null if they cannot be listed. */
   readonly kept: readonly number[] | null;
-  /** The checkpoint that the evaluator rated best; null without one. */
+  /** The checkpoint that the evaluator rated best; null if there is none. */
   readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
 }
 
@@ -127,7 +127,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
   };
 }
 
-/** Null for a job.json that an older version wrote. */
+/** Returns null for a job.json that an older version of tony-ts wrote. */
 function frozenOf(configuration: unknown): FrozenJob | null {
   try {
     return configuration === null ? null : parseFrozenJob(JSON.stringify(configuration));
@@ -166,7 +166,7 @@ async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobSt
   };
 }
 
-/** Null for a folder that belongs to another user or that this storage cannot reach. */
+/** Returns null if the folder belongs to another user or this storage cannot reach it. */
 async function unlessRefused<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;

@@ -79,7 +79,7 @@ const life = [
   }),
 ];
 
-test('followJob follows a job to its end, yields each change once, and returns a report', async () => {
+test('followJob yields each change of a job once, until the job ends, and returns a report', async () => {
   const { looks, report } = await follow(life);
   expect(looks.flatMap((look) => look.events.map((event) => event.type))).toEqual([
     'state',
@@ -108,8 +108,8 @@ test('followJob waits during an outage of the cluster, and reports the outage on
   const { looks, report } = await follow([seen(), unreachable, unreachable, unreachable, ...life]);
   const notices = looks.flatMap((look) => look.events.flatMap((event) => (event.type === 'notice' ? [event.message] : [])));
   expect(notices).toEqual([
-    'No ResourceManager could be reached. The job goes on; trying again.',
-    'The cluster answers again.',
+    'No ResourceManager could be reached. The job continues to run. Retrying.',
+    'The cluster is reachable again.',
     'skipped a checkpoint',
   ]);
   expect(report.state).toBe('SUCCEEDED');
@@ -180,7 +180,7 @@ test.each([
   });
 });
 
-test('text output prints changes only, metrics at intervals, and the accuracy at the end', async () => {
+test('text output shows changes only, metrics at intervals, and the accuracy at the end', async () => {
   const { looks, report } = await follow(life);
   let text = '';
   const output = new TextOutput(
@@ -274,7 +274,7 @@ function show(screen: readonly string[], piece: string): string[] {
   return lines;
 }
 
-test('status prints the cause of a failure last', () => {
+test('the output of status ends with the cause of a failure', () => {
   const observation = seen({
     phase: 'FAILED',
     status: status({ state: 'FAILED', message: 'long' }),
@@ -302,7 +302,7 @@ test.each([20, 40, 60, 80, 200])('an upload bar fits %d columns', (columns) => {
   expect(uploadBar('runtime', 81e6, 180e6, 1500, columns).length).toBeLessThan(columns);
 });
 
-test('an upload bar shows the rate and the remaining time', () => {
+test('an upload bar states the rate and the remaining time', () => {
   expect(uploadBar('runtime', 81e6, 180e6, 1500, 100)).toBe(
     'runtime  [##############----------------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left',
   );

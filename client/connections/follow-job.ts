@@ -18,7 +18,7 @@ export interface JobReport {
   readonly generations: number;
   /** 0 if the job committed no checkpoint. */
   readonly checkpointStep: number;
-  /** Null if the ApplicationMaster never ran. */
+  /** URI of the checkpoint folder; null if the ApplicationMaster never ran. */
   readonly checkpointDir: string | null;
   readonly summaryDir: string | null;
 }
@@ -32,9 +32,9 @@ export interface Look {
 export interface FollowOptions {
   /** Interval between observations in ms; default 250. */
   readonly intervalMs?: number;
-  /** How long the cluster may be unreachable (ms) before following fails; default ten minutes. The job does not depend on its follower. */
+  /** How long the cluster may be unreachable (ms) before following fails; default ten minutes. The job itself continues to run. */
   readonly patienceMs?: number;
-  /** Stops following (the job continues); the generator then throws the signal's reason. */
+  /** Stops following the job, which continues to run; the generator then throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
@@ -82,7 +82,7 @@ function eventsBetween(before: Observation | null, after: Observation): JobEvent
   if (before !== null && before.phase === after.phase && before.waiting === after.waiting) {
     return [];
   }
-  // YARN's first states last only milliseconds and carry no information.
+  // Skips YARN's first states, which last only milliseconds and carry no information.
   if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) {
     return [];
   }

@@ -10,7 +10,10 @@ export interface Observation {
   readonly waiting: string;
   /** The ApplicationMaster's latest status; null before its first status. */
   readonly status: JobStatus | null;
-  /** How long the ApplicationMaster has not answered (ms); `status` is stale for that time. Null while it answers, or while none runs. */
+  /**
+   * How long the ApplicationMaster has not answered (ms), which is also the age of `status`. Null while it answers, or while no
+   * ApplicationMaster runs.
+   */
   readonly masterSilentMs: number | null;
   /** The job's result; null until it ends. */
   readonly result: JobResult | null;
@@ -21,21 +24,18 @@ export interface LogSource {
   /** `worker:0`, or `master`. */
   readonly task: string;
   readonly containerId: string;
-  /**
-   * Reads a piece of a log file; null if the file does not exist (yet). `tail`: reads the last `tail` bytes instead of reading from
-   * `offset`.
-   */
+  /** Reads a piece of a log file; null if the file does not exist (yet). With `tail`, reads the last `tail` bytes. */
   read(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null>;
 }
 
-/** Why a job was killed: an explicit order, or a signal to the command that follows it. */
+/** Why a job was killed: by an explicit request (`order`), or because the command that followed it was interrupted. */
 export type KillReason = 'order' | 'interrupt';
 
 /** A submitted job, on YARN or on this machine. */
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;
-  /** Further sources of information about the job. */
+  /** Sources of further information about the job. */
   readonly records: JobRecords;
   /** URL of the job's pages, including an access token if the pages require one; null while nothing serves them. */
   pages(): Promise<string | null>;

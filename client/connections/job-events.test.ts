@@ -11,11 +11,11 @@ function types(before: JobStatus | null, after: JobStatus): string[] {
 }
 
 describe('changes() yields', () => {
-  test('the state and all tasks at first', () => {
+  test('the state and all tasks in the first observation', () => {
     expect(types(null, STATUS)).toEqual(['state', 'task']);
   });
 
-  test('only differences afterwards', () => {
+  test('only differences in later observations', () => {
     expect(changes(STATUS, { ...STATUS, tasks: [{ ...TASK, silentMs: 900 }] })).toEqual([]);
     expect(types(STATUS, { ...STATUS, step: 7, metrics: { loss: 0.1 }, checkpointStep: 5 })).toEqual(['checkpoint', 'metrics']);
     expect(types(STATUS, { ...STATUS, tasks: [{ ...TASK, state: 'lost' }] })).toEqual(['task']);
@@ -29,9 +29,9 @@ describe('changes() yields', () => {
   });
 
   test('each notice once, even when a new notice replaces an older one', () => {
-    const before = { ...STATUS, notices: ['a', 'storage is away', 'c'] };
-    expect(changes(before, { ...STATUS, notices: ['a', 'c', 'storage is back'] })).toEqual([
-      { type: 'notice', message: 'storage is back' },
+    const before = { ...STATUS, notices: ['a', 'storage is unreachable', 'c'] };
+    expect(changes(before, { ...STATUS, notices: ['a', 'c', 'storage is reachable'] })).toEqual([
+      { type: 'notice', message: 'storage is reachable' },
     ]);
   });
 

@@ -46,12 +46,12 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   return events;
 }
 
-/** Removes durations, so that a message whose count only advances, such as `waiting for 12 s`, does not count as changed. */
+/** Removes durations, so that a message does not count as changed when only its duration grows, as in `waiting for 12 s`. */
 function timeless(message: string): string {
   return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
-/** How many leading notices of `after` come from `before`. New notices are appended, and may have displaced older ones. */
+/** Returns how many leading notices of `after` are also in `before`. New notices are appended, and may have displaced the oldest ones. */
 function keptOf(before: readonly string[], after: readonly string[]): number {
   let at = 0;
   const kept = after.findIndex((message) => {

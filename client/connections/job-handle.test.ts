@@ -80,7 +80,7 @@ test('an abort ends result() immediately, even while the last log lines are pend
   await job.report();
   const stop = new AbortController();
   const result = job.result({ signal: stop.signal });
-  // The end of the job is known at once; from then on only the logs are pending.
+  // `result()` learns of the job's end in the first turn; after that, it waits only for the logs.
   await turn();
   stop.abort(new Error('enough'));
   await expect(result).rejects.toThrow('enough');
@@ -94,7 +94,7 @@ test('result() returns undefined without a value, null for null, and rejects a d
   await expect(new JobHandle(over(FINE, { output: '{"version' })).result()).rejects.toMatchObject({ code: 'JOB_FAILED' });
 });
 
-test('result() rejects a job whose function did not return', async () => {
+test("result() rejects if the job's function did not return", async () => {
   const called = new JobHandle(over(FINE), undefined, true);
   await expect(called.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
@@ -113,7 +113,7 @@ test('attachJob rejects a local job that does not exist', async () => {
   });
 });
 
-test('result() rejects for a failed job with its error line and the last lines of its task', async () => {
+test('result() rejects for a failed job, with the error line and the last output lines of the failed task', async () => {
   const lines = [
     'epoch 1',
     'file:///train.ts:3',

@@ -25,7 +25,7 @@ export class JobHandle<T = unknown> {
   readonly trackingUrl: string | null;
   readonly #connection: JobConnection;
   readonly #closing = new AbortController();
-  /** Settles after `onLog` has received the last line. */
+  /** Settles when `onLog` has received the last line of output. */
   readonly #told: Promise<void>;
 
   readonly #calls: boolean;
@@ -54,7 +54,7 @@ export class JobHandle<T = unknown> {
       if (this.#closing.signal.aborted) {
         return;
       }
-      // An error thrown by the caller's own function propagates to the caller.
+      // Rethrows an error of the caller's `onLog` function.
       if (!(error instanceof TonyError)) {
         throw error;
       }
@@ -75,7 +75,7 @@ export class JobHandle<T = unknown> {
     return this.#connection.pages();
   }
 
-  /** The programs' output, line by line, until the job ends; with `{ follow: false }` only the output so far. */
+  /** Returns the programs' output, line by line, until the job ends; with `{ follow: false }`, only the output so far. */
   logs(options: LogOptions = {}): AsyncGenerator<LogLine> {
     return jobLogs(this.#connection, { follow: true, ...options });
   }

@@ -6,7 +6,7 @@ import type { JobConnection, LogSource, Observation } from './job-connection.ts'
 import { jobLogs, type LogOptions } from './job-logs.ts';
 import { noRecords } from './job-records.fixture.ts';
 
-/** Growing files: a read at the end of a source returns the content for the next observation. */
+/** A log source with files that grow: each read at the end of a file adds the next piece of its content. */
 class Growing implements LogSource {
   readonly task: string;
   readonly containerId: string;
@@ -122,12 +122,12 @@ test('rejects an unknown task, with a suggestion', async () => {
   });
   await expect(lines([worker], { task: 'wroker' })).rejects.toMatchObject({
     message: expect.stringContaining('worker'),
-    hint: 'It has: worker:0.',
+    hint: 'Its tasks are: worker:0.',
   });
   await expect(lines([new Growing('worker:0', {})])).rejects.toMatchObject({ code: 'LOGS_UNAVAILABLE' });
 });
 
-const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager is away.');
+const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager does not answer.');
 
 /** A job that returns one element of `looks` per observation, or throws it if it is an error; the last element repeats. */
 function told(
@@ -171,7 +171,7 @@ test('follow survives outages during observations and reads, and yields each lin
   let reads = 0;
   growing.read = async (file, from) => {
     if (++reads === 5) {
-      throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+      throw new TonyError('HDFS_UNREACHABLE', 'HDFS does not answer.');
     }
     return calm(file, from);
   };
@@ -186,8 +186,8 @@ test('follow survives outages during observations and reads, and yields each lin
   );
   const { texts, notices } = await followed(connection);
   expect(texts.toSorted()).toEqual(['a', 'b', 'c', 'd']);
-  expect(notices).toContain('The ResourceManager is away. The job goes on; trying again.');
-  expect(notices.filter((notice) => notice === 'The cluster answers again.').length).toBeGreaterThan(0);
+  expect(notices).toContain('The ResourceManager does not answer. The job continues to run. Retrying.');
+  expect(notices.filter((notice) => notice === 'The cluster is reachable again.').length).toBeGreaterThan(0);
   await expect(followed(told([AWAY], () => [growing]))).rejects.toThrow(AWAY);
   await expect(
     followed(
@@ -227,7 +227,7 @@ test('follow continues with the new container of a restarted task, and reports t
     { tail: 5 },
   );
   expect(texts).toEqual(['before', 'after']);
-  expect(notices).toEqual(['worker:0 has restarted in another container.']);
+  expect(notices).toEqual(['worker:0 was restarted in another container.']);
 });
 
 test('an unreadable log does not hide the others; follow retries it while the job runs', async () => {
@@ -249,7 +249,7 @@ test('an unreadable log does not hide the others; follow retries it while the jo
   const passing = Object.assign(new Growing('worker:0', { stdout: 'x\n' }), {
     read: async (file: string, from: { readonly offset: number } | { readonly tail: number }) => {
       if (!healed) {
-        throw new TonyError('LOGS_UNAVAILABLE', 'The node is gone.');
+        throw new TonyError('LOGS_UNAVAILABLE', 'The node does not answer.');
       }
       return new Growing('worker:0', { stdout: 'x\n' }).read(file, from);
     },
@@ -261,7 +261,7 @@ test('an unreadable log does not hide the others; follow retries it while the jo
     }),
   );
   expect(late).toEqual(['x']);
-  expect(notices).toEqual(['The node is gone. Trying again.']);
+  expect(notices).toEqual(['The node does not answer. Retrying.']);
 });
 
 test('an abort ends follow immediately, even during a request', async () => {

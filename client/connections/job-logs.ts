@@ -26,7 +26,7 @@ export interface LogOptions {
   readonly signal?: AbortSignal;
   /** Receives notices as sentences: why the job waits, that the cluster is unreachable, that a task was restarted. */
   readonly onNotice?: (notice: string) => void;
-  /** Receives the selected tasks, including tasks that have yet to start, whenever the selection changes. */
+  /** Receives the names of the selected tasks whenever the selection changes, including tasks that have not started yet. */
   readonly onTasks?: (tasks: readonly string[]) => void;
 }
 
@@ -48,13 +48,15 @@ const READS_AT_ONCE = 16;
 const LIST_EVERY_MS = 5_000;
 /** The refresh interval before the ApplicationMaster reports tasks. */
 const LIST_EARLY_EVERY_MS = 1_000;
-/** Minimum interval between waiting notices of one state: the reason may change with every container that starts. */
+/**
+ * Minimum interval (ms) between two waiting notices while the state stays the same, because the reason may change with every container that
+ * starts.
+ */
 const WAIT_EVERY_MS = 10_000;
 
 /**
- * The output of a job's programs: live from the nodes, after the end from YARN's log aggregation; one container after another, oldest
- * first. When following, the lines of all tasks arrive as they are written, including lines of jobs that have yet to start and of
- * replacement containers.
+ * Yields the output of a job's programs: from the nodes while the job runs, then from YARN's aggregated logs; one container after another,
+ * oldest first. With `follow`, yields the lines of all tasks as they are written, including those of containers that start later.
  *
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE when the cluster does not
  * answer at first, or is later unreachable for longer than `patienceMs`.
@@ -74,7 +76,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
   for (let first = true; ; ) {
     signal?.throwIfAborted();
     try {
-      // Observe before reading: a job that has ended writes nothing more, so the following read is complete.
+      // Observes before reading: if the job has ended, it writes nothing more, and the following read is complete.
       const observation = await untilAborted(connection.observe(), signal);
       const over = !follow || observation.result !== null;
       const all = await untilAborted(seen.at(observation, over), signal);
@@ -99,13 +101,13 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
       first = false;
       const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
       const failures = yield* read(reading, over, signal);
-      // A container with a successor has ended, and this pass read its logs to the end.
+      // A container that was replaced has ended, and this pass has read its logs to the end.
       for (const reader of reading) {
         if (!restarts.isNewest(reader.source)) {
           retired.add(reader);
         }
       }
-      // Only a completed read proves that the logs' storage is reachable; observing the job does not.
+      // Only a completed read proves that the storage of the logs is reachable; a successful observation does not.
       const back = patience.answered();
       if (back !== null) {
         onNotice(back);
@@ -114,9 +116,9 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         if (over) {
           throw error;
         }
-        // The node may be shutting down; its logs are on HDFS later.
+        // The node may be shutting down. Its logs will be on HDFS later, so retry.
         if (!unreadable.has(whose)) {
-          onNotice(`${messageOf(error)} Trying again.`);
+          onNotice(`${messageOf(error)} Retrying.`);
         }
         unreadable.add(whose);
       }
@@ -137,11 +139,11 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
 }
 
 function filesOf(source: LogSource, files: readonly string[] | undefined): readonly string[] {
-  // The master runs no user program; its own log is the only output.
+  // The ApplicationMaster runs no user program; its own log is its only output.
   return source.task === 'master' ? ['tony.log', 'stderr'] : (files ?? ['stdout', 'stderr']);
 }
 
-/** The job's containers so far. Cached, because listing them twice a second would burden the cluster. */
+/** Caches the list of the job's containers, because listing them with every observation would burden the cluster. */
 class Containers {
   readonly #connection: JobConnection;
   #sources: readonly LogSource[] = [];
@@ -196,7 +198,7 @@ class Waiting {
   }
 }
 
-/** Reports once that the ApplicationMaster does not answer, and once that it answers again. */
+/** Reports each silence of the ApplicationMaster once, and its end once. */
 class Silence {
   readonly #onNotice: (notice: string) => void;
   #silent = false;
@@ -214,7 +216,7 @@ class Silence {
     if (masterSilentMs !== null) {
       this.#onNotice(silenceText(masterSilentMs));
     } else if (result === null) {
-      this.#onNotice('The ApplicationMaster answers again.');
+      this.#onNotice('The ApplicationMaster is answering again.');
     }
   }
 }
@@ -229,13 +231,13 @@ class Restarts {
     this.#onNotice = onNotice;
   }
 
-  /** @param sources for each task, oldest first. */
+  /** @param sources the containers of all tasks; those of the same task oldest first. */
   tell(sources: readonly LogSource[], first: boolean): void {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
-      // A container that is listed late may be older than the known ones.
+      // Ignores known containers: a container that is listed late may be older than the newest one.
       if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
-        this.#onNotice(`${task} has restarted in ${containerId}.`);
+        this.#onNotice(`${task} was restarted in ${containerId}.`);
       }
     }
     for (const { containerId } of sources) {
@@ -255,8 +257,8 @@ interface Failure {
 }
 
 /**
- * Yields everything that the files hold by now: when following, from several files in order of arrival; at the end, one file after another.
- * Returns the files that could not be read while others could.
+ * Yields everything that the files contain so far. While following, reads several files concurrently and yields lines as they arrive; after
+ * the job's end, reads one file after another. Returns the files that could not be read.
  */
 async function* read(
   readers: readonly LogReader[],
@@ -288,7 +290,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // Reads in progress elsewhere must still be consumed: their readers have already advanced past that data.
+      // Other reads in progress must still be consumed, because their readers have already advanced past that data.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {
@@ -302,7 +304,7 @@ async function* read(
   return failures;
 }
 
-/** Never rejects: resolves to a function that returns the work's value or throws its error. */
+/** Never rejects. Resolves to a function that returns the value of `work` or throws its error. */
 async function settled<T>(work: Promise<T>): Promise<() => T> {
   try {
     const value = await work;
@@ -325,7 +327,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   const programs = [...new Set([...planned, ...sources.map((source) => source.task).filter((name) => name !== 'master')])];
   if (task === undefined) {
     const ofPrograms = sources.filter((source) => source.task !== 'master');
-    // The master's log is the only output of a job whose programs never ran.
+    // If no program ever ran, the ApplicationMaster's log is the only output of the job.
     return ofPrograms.length > 0 || mayCome ? { tasks: programs, sources: ofPrograms } : { tasks: ['master'], sources };
   }
   const wanted = (name: string): boolean => name === task || name.split(':')[0] === task;
@@ -339,11 +341,11 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
   throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
-    hint: programs.length === 0 ? 'No container has started yet.' : `It has: ${programs.join(', ')}.`,
+    hint: programs.length === 0 ? 'No container has started yet.' : `Its tasks are: ${programs.join(', ')}.`,
   });
 }
 
-/** Whether the task is an optional one that may start when the cluster has room. */
+/** Whether the task is optional, so that it may start later when the cluster has room. */
 function isElastic(task: string, { status }: Observation): boolean {
   const [role, index] = task.split(':');
   return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);
@@ -352,7 +354,7 @@ function isElastic(task: string, { status }: Observation): boolean {
 function nothing(applicationId: string, task: string | undefined, { result }: Observation): TonyError {
   const hint =
     result === null
-      ? 'With -f, the command waits for the logs.'
-      : `YARN aggregates logs some seconds after the end of a job. Try again then. \`tony-ts status ${applicationId}\` shows how the job ended.`;
+      ? 'Add -f to wait for the logs.'
+      : `YARN aggregates logs some seconds after a job ends. Try again in a moment. \`tony-ts status ${applicationId}\` shows how the job ended.`;
   return new TonyError('LOGS_UNAVAILABLE', `${task ?? applicationId} has no logs yet.`, { hint });
 }

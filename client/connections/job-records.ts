@@ -24,9 +24,9 @@ export interface JobRecords {
   staged(): string;
   /** The ApplicationMaster's answer to `GET /tony/api/<resource>`; null if it does not answer or refuses the request. */
   ask(resource: string): Promise<unknown>;
-  /** Null for a local job. */
+  /** YARN's information about the job; null for a local job. */
   yarn(): Promise<YarnFacts | null>;
-  /** Location of the aggregated container logs; for a local job, available from the start. */
+  /** Where the container logs are: on HDFS once YARN has aggregated them, or in the folder of a local job; null if unknown. */
   logs(): Promise<string | null>;
 }
 
@@ -52,7 +52,7 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
 /** The frozen job.json with likely secrets redacted; null if it is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
   const said = await records.ask('configuration');
-  // The ApplicationMaster redacts its answer already, but it may run another version.
+  // The ApplicationMaster also redacts its answer, but an older version may not.
   if (isRecord(said)) {
     return redacted(said);
   }

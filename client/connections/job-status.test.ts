@@ -5,7 +5,7 @@ import { checkedStatus } from './job-status.ts';
 const status = jobStatus();
 const withTask = (change: object) => ({ ...status, tasks: status.tasks.map((task, at) => (at === 0 ? { ...task, ...change } : task)) });
 
-test('checkedStatus accepts a complete status of the same application', () => {
+test('checkedStatus accepts only a complete status of the requested application', () => {
   expect(checkedStatus(status, status.applicationId)).toEqual(status);
   expect(checkedStatus(status, 'application_1_9999')).toBeNull();
 });
@@ -13,7 +13,7 @@ test('checkedStatus accepts a complete status of the same application', () => {
 test.each([
   ['x$(touch it)', { role: 'x$(touch it)' }],
   ['an escape sequence', { role: '\x1b[2J' }],
-  ['a text instead of a number', { index: '0; ls' }],
+  ['text instead of a number', { index: '0; ls' }],
   ['no role', { role: undefined }],
 ])('checkedStatus rejects a task named by %s, because names reach terminals and shells', (_, change) => {
   expect(checkedStatus(withTask(change), status.applicationId)).toBeNull();

@@ -3,10 +3,10 @@ import type { TaskState } from '../../conf/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** YARN acknowledges a kill at once and ends the containers afterwards. */
+/** How long the job may take to end (ms): YARN acknowledges a kill request immediately, and ends the containers afterwards. */
 const PATIENCE_MS = 30_000;
 
-/** What killing a job would end. */
+/** What would be lost if a job were killed. */
 export interface KillImpact {
   readonly applicationId: string;
   /** Empty before the ApplicationMaster's first status. */
@@ -22,7 +22,7 @@ export interface KillImpact {
   /** How long the job has run (ms); null if it is not running. */
   readonly ranMs: number | null;
   readonly step: number;
-  /** The newest step with a stored checkpoint; 0 without one. */
+  /** The newest step with a stored checkpoint; 0 if there is none. */
   readonly checkpointStep: number;
   /** Steps since that checkpoint, which would have to be repeated. */
   readonly stepsLost: number;
@@ -58,7 +58,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
     if (performance.now() > deadline) {
       throw new TonyError(
         'KILL_FAILED',
-        `${connection.applicationId} has not ended within ${PATIENCE_MS / 1000} s after it was told to end.`,
+        `${connection.applicationId} has not ended within ${PATIENCE_MS / 1000} s after the kill request.`,
       );
     }
     await delay(100);
@@ -67,7 +67,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
 
 const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['launching', 'registered', 'running']);
 
-/** Computes what killing the job now would end. */
+/** Computes which tasks and how much progress would be lost if the job were killed now. */
 export function killImpact(applicationId: string, { phase, status, result }: Observation, now: number): KillImpact {
   const living = result === null ? (status?.tasks ?? []).filter(({ state }) => HOLDS_CONTAINER.has(state)) : [];
   const roles = [...new Set(living.map(({ role }) => role))].map((role) => {

@@ -21,9 +21,9 @@ describe('lastWords', () => {
   test('quotes the messages of structured log lines, and plain lines unchanged', () => {
     const log = logOf((logger) => {
       logger.info('the gang is complete');
-      logger.error({ err: new Error('the port is taken') }, 'the pages could not begin');
+      logger.error({ err: new Error('the port is in use') }, 'the pages could not start');
     });
-    expect(lastWords(log, '/disk')).toBe('its last output:\nthe gang is complete\nthe pages could not begin: the port is taken');
+    expect(lastWords(log, '/disk')).toBe('its last output:\nthe gang is complete\nthe pages could not start: the port is in use');
     expect(lastWords('Segmentation fault\n', '/disk')).toBe('its last output:\nSegmentation fault');
     expect(lastWords('', '/disk')).toBe('');
   });

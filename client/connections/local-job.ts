@@ -17,11 +17,11 @@ import { checkedStatus, parseJobStatus } from './job-status.ts';
 import { lastWords } from './last-words.ts';
 
 const ANSWER_MS = 5_000;
-/** A killed job ends its programs first. */
+/** How long a killed job may take to end (ms): its ApplicationMaster ends the programs first. */
 const KILL_MS = 30_000;
 /** Maximum time between the creation of the job's folder and the start of its ApplicationMaster. */
 const START_MS = 1_000;
-/** Maximum time for the next attempt to start on a busy machine, while its starter is alive. */
+/** Maximum time for the next attempt to start on a busy machine, while the process that starts it is alive. */
 const RESTART_MS = 10_000;
 /** Maximum startup time of an ApplicationMaster. */
 const LISTENING_MS = 10_000;
@@ -50,7 +50,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // The ApplicationMaster read this file at its start; it is no longer needed.
+      // The ApplicationMaster read this file when it started and no longer needs it.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
@@ -87,14 +87,14 @@ export class LocalJob implements JobConnection {
       const pid = await this.#masterPid();
       const waited = performance.now() - started;
       if (waited > KILL_MS) {
-        throw new TonyError('KILL_FAILED', `${this.applicationId} was told to end but is still running.`, {
-          hint: `Kill process ${pid} yourself.`,
+        throw new TonyError('KILL_FAILED', `${this.applicationId} did not end within ${KILL_MS / 1000} s after the kill request.`, {
+          hint: `Kill its ApplicationMaster, process ${pid}, by hand.`,
         });
       }
       // A newly started ApplicationMaster has no signal handler yet: a signal would kill it, and another attempt would continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== told && listens) {
-        // An ApplicationMaster that has exited in the meantime gets no signal; the next observation returns its result.
+        // If the ApplicationMaster has exited in the meantime, the next observation returns its result.
         if (isThere(pid)) {
           process.kill(pid, by === 'interrupt' ? 'SIGINT' : 'SIGTERM');
         }
@@ -190,7 +190,7 @@ export class LocalJob implements JobConnection {
     return (await this.#isMaster(pid)) ? (pid ?? null) : null;
   }
 
-  /** Whether the process is still this job's ApplicationMaster: the operating system reuses process IDs. */
+  /** Whether the process is this job's ApplicationMaster. The operating system may have reused the process ID. */
   async #isMaster(pid: number | undefined): Promise<boolean> {
     if (!isThere(pid)) {
       return false;
@@ -200,7 +200,7 @@ export class LocalJob implements JobConnection {
       const variables = environment.split('\0');
       return this.#masters.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`));
     }
-    // Without /proc, a process that answers with the job's token is the ApplicationMaster.
+    // On systems without /proc, checks that the ApplicationMaster answers with the job's token.
     return (await this.#status()) !== null;
   }
 
@@ -214,10 +214,10 @@ export class LocalJob implements JobConnection {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }
 
-  /** False when no ApplicationMaster appears within its maximum startup time. */
+  /** Whether an ApplicationMaster runs; waits up to the maximum startup time for one to appear. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Both IDs come from one read: between two reads the starter may have exited after starting the ApplicationMaster.
+      // Reads both IDs at once: between two reads, the starting process could start the ApplicationMaster and exit.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;
@@ -260,7 +260,7 @@ function isThere(pid: number | undefined): pid is number {
   }
 }
 
-/** Checks for a full disk, because a full disk also prevents the log line that would report it. */
+/** Whether the folder's disk is full. A full disk also prevents the log line that would report it. */
 async function isFull(folder: string): Promise<boolean> {
   try {
     const { bavail, bsize } = await statfs(folder);

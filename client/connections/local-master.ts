@@ -22,8 +22,8 @@ export interface LocalMaster {
 }
 
 /**
- * Starts the ApplicationMaster of a local job in the environment that a NodeManager would provide. If it is killed while this process
- * follows the job, another attempt continues from its stored state.
+ * Starts the ApplicationMaster of a local job in the environment that a NodeManager would provide. If the ApplicationMaster is killed while
+ * this process runs, this process starts another attempt, which continues from the job's stored state.
  */
 export async function startMaster(master: LocalMaster): Promise<void> {
   const { paths } = master;
@@ -50,7 +50,7 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     const words = [...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`];
     const child = spawn(node, detach ? words : [...words, '--end-with-stdin'], {
       cwd: work,
-      // Its own session: Ctrl-C in this terminal must reach the client only.
+      // Starts a new session, so that Ctrl-C in this terminal reaches only the client.
       detached: true,
       stdio: [detach ? 'ignore' : 'pipe', log.fd, errors.fd],
       env: masterEnvironment(master, { containerId, credentials, logs }),
@@ -61,10 +61,10 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     // Registered before the first await, because the process may exit at once.
     child.once('exit', (_code, signal) => {
       const next = async () => (signal === null || isLast ? tellPids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
-      // If the start or the write fails, observers of the job notice that no ApplicationMaster runs.
+      // Ignores a failed start or write: observers of the job notice that no ApplicationMaster runs.
       told.then(next).catch(() => undefined);
     });
-    // The pipe breaks when the ApplicationMaster exits; the exit event reports that.
+    // Ignores the broken pipe after the ApplicationMaster exits; the exit event reports the exit.
     child.stdin?.on('error', () => undefined);
     if (detach) {
       child.unref();
@@ -87,11 +87,11 @@ function masterEnvironment(
   { environment, user }: LocalMaster,
   container: { containerId: string; credentials: string; logs: string },
 ): NodeJS.ProcessEnv {
-  // NODE_OPTIONS of the client must not affect the job.
+  // The client's NODE_OPTIONS must not affect the job.
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,
-    // Makes `node` in a job's command resolve at least to the Node.js of this process.
+    // Appends the folder of this process's Node.js, so that the command `node` works in jobs even if the PATH has no Node.js.
     PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
     USER: user,
     CONTAINER_ID: container.containerId,
@@ -106,5 +106,5 @@ async function started(master: ChildProcess): Promise<void> {
     return;
   }
   const error = await new Promise<Error>((resolve) => master.once('error', resolve));
-  throw new TonyError('INTERNAL', `The ApplicationMaster cannot be started: ${messageOf(error)}.`, { cause: error });
+  throw new TonyError('INTERNAL', `Cannot start the ApplicationMaster: ${messageOf(error)}.`, { cause: error });
 }

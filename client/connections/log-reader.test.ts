@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { LogSource } from './job-connection.ts';
 import { LogReader } from './log-reader.ts';
 
-/** The last lines that the reader returns for a file read in pieces of `pieceBytes`. */
+/** Returns the last lines of a file as the reader finds them when it reads pieces of `pieceBytes`. */
 async function tailOf(text: string, tail: number, pieceBytes: number): Promise<string[]> {
   const file = Buffer.from(text);
   const source: LogSource = {
@@ -28,7 +28,7 @@ async function tailOf(text: string, tail: number, pieceBytes: number): Promise<s
 
 test('the reader returns the wanted number of complete last lines, wherever the fetched range starts', async () => {
   const line = fc.tuple(fc.constantFrom('a', 'é', '語', '🙂', ''), fc.integer({ min: 0, max: 4095 })).map(
-    // Each line including its newline fits into the bytes that the reader fetches per line.
+    // Each line, including its newline, fits into the number of bytes that the reader fetches per line.
     ([character, bytes]) => character.repeat(Math.floor(bytes / Math.max(1, Buffer.byteLength(character)))),
   );
   await fc.assert(
@@ -47,17 +47,20 @@ test('the reader returns the wanted number of complete last lines, wherever the 
   );
 });
 
-test('lines that fill the fetched range exactly are not treated as cut', async () => {
+test('lines that exactly fill the fetched range are not treated as truncated', async () => {
   const lines = ['a', 'b', 'c'].map((character) => character.repeat(4095));
   expect(await tailOf(lines.map((text) => `${text}\n`).join(''), 2, 1000)).toEqual(lines.slice(1));
 });
 
-test.each(['é', '語', '🙂'])('shows the end of a line that is too long, marked and in whole characters: %s', async (character) => {
-  for (const lead of ['', 'x', 'xx', 'xxx']) {
-    const [shown, ...others] = await tailOf(`before\n${lead}${character.repeat(10_000)}\n`, 1, 1000);
-    expect(others).toEqual([]);
-    expect(shown?.slice(0, 1)).toBe('…');
-    expect(new Set(shown?.slice(1))).toEqual(new Set([character]));
-    expect(Buffer.byteLength(shown ?? '')).toBeGreaterThan(4090);
-  }
-});
+test.each(['é', '語', '🙂'])(
+  'shows the end of a line that is too long, with a mark and without a broken character: %s',
+  async (character) => {
+    for (const lead of ['', 'x', 'xx', 'xxx']) {
+      const [shown, ...others] = await tailOf(`before\n${lead}${character.repeat(10_000)}\n`, 1, 1000);
+      expect(others).toEqual([]);
+      expect(shown?.slice(0, 1)).toBe('…');
+      expect(new Set(shown?.slice(1))).toEqual(new Set([character]));
+      expect(Buffer.byteLength(shown ?? '')).toBeGreaterThan(4090);
+    }
+  },
+);

@@ -6,11 +6,14 @@ export interface LogLine {
   readonly task: string;
   readonly containerId: string;
   readonly file: string;
-  /** Without its newline. */
+  /** The line without its newline. */
   readonly text: string;
 }
 
-/** A generous estimate per line: `tail` lines rarely exceed this multiple, so only that much of the file's end is fetched. */
+/**
+ * A generous estimate of the bytes per line. For `tail` lines, the reader fetches only `tail` times this many bytes from the end of the
+ * file.
+ */
 const BYTES_A_LINE = 4096;
 const LONGEST_LINE = 1 << 20;
 const NEWLINE = 0x0a;
@@ -30,7 +33,7 @@ export class LogReader {
   readonly #decoder = new TextDecoder();
   #end: number | null = null;
   #rest = '';
-  /** The newest `tail` lines so far; emitted, and set to null, once the reader has caught up. Null without `tail`. */
+  /** The newest `tail` lines so far. Null without `tail`, and after the reader has caught up and returned them. */
   #held: string[] | null;
 
   constructor(source: LogSource, file: string, tail: number | undefined) {
@@ -40,9 +43,9 @@ export class LogReader {
     this.#held = tail === undefined ? null : [];
   }
 
-  /** Returns the lines of the next piece; `caughtUp` if the file has no more for now. `over`: the file will not grow any more. */
+  /** Returns the lines of the next piece. `caughtUp`: the file has no more content for now. `over`: the file will not grow any more. */
   async next(over: boolean): Promise<{ readonly lines: readonly LogLine[]; readonly caughtUp: boolean }> {
-    // One extra byte tells whether the fetched bytes start at the beginning of a line.
+    // Fetches one extra byte, which shows whether the fetched bytes start at the beginning of a line.
     const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;
@@ -77,13 +80,13 @@ export class LogReader {
     if (bytes[0] === NEWLINE) {
       return bytes.subarray(1);
     }
-    // Emitted only if the piece has fewer lines than requested.
+    // This truncated line is used only if the piece has fewer complete lines than requested.
     this.#rest = LEFT_OUT;
     const first = bytes.subarray(0, LONGEST_CHARACTER).findIndex((byte) => (byte & 0xc0) !== 0x80);
     return bytes.subarray(Math.max(0, first));
   }
 
-  /** The unfinished last line counts once the file has stopped growing. */
+  /** Returns the newest lines. The unfinished last line counts only when the file has stopped growing. */
   #newest(lines: string[], over: boolean): string[] {
     const wanted = (this.#tail ?? 0) - (over && this.#rest !== '' ? 1 : 0);
     return wanted <= 0 ? [] : lines.slice(-wanted);

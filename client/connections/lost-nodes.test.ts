@@ -5,7 +5,7 @@ const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
 
 test("lostNodes finds the lost nodes in a job's events", () => {
   const lost = lostNodes([
-    { at, event: 'node-lost', node: 'node2:8041', detail: '1 task of the job was there' },
+    { at, event: 'node-lost', node: 'node2:8041', detail: 'it ran 1 task of the job' },
     { at, event: 'container-ended', node: 'node2:8041', detail: 'node-lost, exit status -100' },
     // A damaged entry without a node.
     { at, event: 'node-lost' },

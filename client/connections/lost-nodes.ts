@@ -12,12 +12,12 @@ export interface LostNode {
 /** Maximum number of losses that a line names; older ones are only counted. */
 const MOST_NAMED = 6;
 
-/** The nodes that a job lost, in order of loss; a node may appear more than once. */
+/** Returns the nodes that a job lost, in order of loss; a node may appear more than once. */
 export function lostNodes(entries: readonly HistoryEntry[]): LostNode[] {
   return entries.flatMap(({ at, event, node }) => (event === 'node-lost' && node !== undefined ? [{ node, at }] : []));
 }
 
-/** `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`; empty without losses. */
+/** Formats losses as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`; empty if no node was lost. */
 export function lostNodesText(lost: readonly LostNode[]): string {
   const named = lost.slice(-MOST_NAMED).map(({ node, at }) => `${node} at ${fullTime(at)}`);
   const more = lost.length - named.length;

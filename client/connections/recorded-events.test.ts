@@ -15,8 +15,8 @@ const ALL = [entry(1, 'master-registered'), entry(2, 'task-requested'), entry(3,
 const SUCCEEDED: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
 
 /**
- * A job whose ApplicationMaster reports one more event per observation, and that ends after the last one; then its history holds all
- * events.
+ * A job whose ApplicationMaster reports one more event with each observation. The job ends after the last event; from then on, its history
+ * contains all events.
  */
 async function job(told: number, { away = 0 } = {}): Promise<JobConnection> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
@@ -43,7 +43,7 @@ async function job(told: number, { away = 0 } = {}): Promise<JobConnection> {
     pages: async () => null,
     observe: async () => {
       if (looks === 1 && missing-- > 0) {
-        throw new TonyError('RM_UNREACHABLE', 'The ResourceManager is away.');
+        throw new TonyError('RM_UNREACHABLE', 'The ResourceManager does not answer.');
       }
       looks++;
       if (isOver()) {
@@ -83,10 +83,10 @@ test('follow survives and reports an outage of the cluster', async () => {
   const notices: string[] = [];
   const connection = await job(3, { away: 2 });
   expect(await events(connection, { follow: true, onNotice: (notice) => notices.push(notice) })).toEqual(NAMES);
-  expect(notices).toEqual(['The ResourceManager is away. The job goes on; trying again.', 'The cluster answers again.']);
+  expect(notices).toEqual(['The ResourceManager does not answer. The job continues to run. Retrying.', 'The cluster is reachable again.']);
 });
 
-test('follow waits for a history that is unreachable at the end of the job, and reports it once', async () => {
+test('follow waits if the history is unreachable when the job ends, and reports this once', async () => {
   const connection = await job(3);
   const { place } = connection.records;
   let missing = 5;
@@ -95,14 +95,14 @@ test('follow waits for a history that is unreachable at the end of the job, and 
     place: async () => {
       const found = await place();
       if (found !== null && missing-- > 0) {
-        throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+        throw new TonyError('HDFS_UNREACHABLE', 'HDFS does not answer.');
       }
       return found;
     },
   };
   const notices: string[] = [];
   expect(await events({ ...connection, records }, { follow: true, onNotice: (notice) => notices.push(notice) })).toEqual(NAMES);
-  expect(notices).toEqual(['HDFS is away. The job goes on; trying again.', 'The cluster answers again.']);
+  expect(notices).toEqual(['HDFS does not answer. The job continues to run. Retrying.', 'The cluster is reachable again.']);
 });
 
 test('yields only events of the requested types', async () => {
@@ -113,7 +113,7 @@ test('yields only events of the requested types', async () => {
 
 test('rejects a job whose events the user may not view', async () => {
   const connection = { ...(await job(0)), records: noRecords() };
-  await expect(events(connection)).rejects.toThrow('local_1_0001 has no events that you are allowed to see.');
+  await expect(events(connection)).rejects.toThrow('local_1_0001 has no events that you may view.');
 });
 
 test('behind() returns the entries after the last seen one, even if the history has gaps', () => {

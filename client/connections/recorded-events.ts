@@ -21,14 +21,14 @@ export interface EventOptions {
 
 const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
 
-/** How long a job that has just ended may take to write its last events. */
+/** How long to wait for the last events of a job that has just ended (ms). */
 const SETTLING_MS = 3_000;
 const SETTLING_EVERY_MS = 200;
-/** A job that ended longer ago than this writes no more events. */
+/** A job that ended longer ago than this (ms) writes no more events. */
 const LONG_OVER_MS = 30_000;
 
 /**
- * A job's events in order: from the ApplicationMaster while the job runs, from the history afterwards.
+ * Yields a job's events in order: from the ApplicationMaster while the job runs, from the history afterwards.
  *
  * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN when there are no readable events, or a connection error when the cluster is
  * unreachable.
@@ -53,7 +53,8 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
           yield entry;
         }
       }
-      // Only here: a successful observation does not prove that the history's storage is reachable.
+      // Reported only after a successful read, because a successful observation does not prove that the storage of the history is
+      // reachable.
       say(patience.answered());
       if (result !== null || !follow) {
         return;
@@ -68,19 +69,19 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   }
 }
 
-/** `task` matches every type that begins with `task-`. */
+/** Whether an entry has one of the types; `task` matches every type that begins with `task-`. */
 export function matches({ event }: HistoryEntry, types: readonly string[]): boolean {
   return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
 }
 
-/** The entries after `last`, the most recently reported entry. */
+/** Returns the entries after `last`, the entry that was reported most recently. */
 export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | null): readonly HistoryEntry[] {
   if (last === null) {
     return entries;
   }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
-  // A history that was unwritable for a while lacks some entries.
+  // `last` may be missing, because a history that was unwritable for a while lacks some entries.
   return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
 }
 
@@ -93,7 +94,7 @@ class EventReader {
     this.#connection = connection;
   }
 
-  /** The new events of a running job. @param patient Whether another observation will follow. */
+  /** Yields the new events of a running job. @param patient whether another observation will follow */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
     for (;;) {
       const page = await askEvents(this.#connection.records, this.#after);
@@ -111,7 +112,7 @@ class EventReader {
     }
   }
 
-  /** The remaining events of a finished job. */
+  /** Yields the remaining events of a finished job. */
   async *last(said: number | null): AsyncGenerator<HistoryEntry> {
     const finishedAt = said ?? (await this.#connection.records.yarn())?.finishedAt ?? null;
     const fresh = finishedAt === null || Date.now() - finishedAt < LONG_OVER_MS;
@@ -142,8 +143,8 @@ class EventReader {
     if (this.#last !== null) {
       return [];
     }
-    throw new TonyError('HISTORY_UNKNOWN', `${applicationId} has no events that you are allowed to see.`, {
-      hint: "A job that waits for its ApplicationMaster has no events yet. Events of another user's job are visible to the users in acls.view of that job.",
+    throw new TonyError('HISTORY_UNKNOWN', `${applicationId} has no events that you may view.`, {
+      hint: "A job has no events until its ApplicationMaster has started. Another user's job shows its events only to the users in its acls.view.",
     });
   }
 }

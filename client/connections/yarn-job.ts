@@ -24,11 +24,11 @@ import { tooLarge } from './job-output-file.ts';
 import type { JobRecords, YarnFacts } from './job-records.ts';
 import { checkedStatus } from './job-status.ts';
 
-/** While the ApplicationMaster answers, the ResourceManager is queried only at this interval. */
+/** The interval between requests to the ResourceManager while the ApplicationMaster answers (ms). */
 const APPLICATION_EVERY_MS = 2_000;
 /**
- * Log aggregation after a job's end: how long the nodes may take to begin (some clusters never do) and to finish, the polling interval, and
- * the age at which aggregation counts as complete.
+ * Log aggregation after a job's end (ms): how long to wait for the nodes to begin (some clusters never do) and to finish, the polling
+ * interval, and the time since the job's end after which aggregation counts as complete.
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
@@ -43,8 +43,8 @@ export class YarnJob implements JobConnection {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
   /**
-   * Queries the ApplicationMaster with a short timeout, so that a hanging ApplicationMaster is not mistaken for an unreachable
-   * ResourceManager.
+   * A client with a short timeout for requests to the ApplicationMaster, so that a hanging ApplicationMaster is not mistaken for an
+   * unreachable ResourceManager.
    */
   readonly #hasty: ResourceManager;
   readonly #silence = new MasterSilence();
@@ -54,11 +54,11 @@ export class YarnJob implements JobConnection {
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
   #tidied = false;
-  /** The ResourceManager no longer knows the application. */
+  /** Whether the ResourceManager no longer has a record of the application. */
   #forgotten = false;
   #history: string | null = null;
 
-  /** `close` also closes the cluster. */
+  /** @param cluster is closed by `close` */
   constructor(applicationId: string, cluster: HadoopCluster) {
     this.applicationId = applicationId;
     this.trackingUrl = `${cluster.configuration.resourceManagers[0]}/proxy/${applicationId}/`;
@@ -133,8 +133,8 @@ export class YarnJob implements JobConnection {
     if (user === own) {
       return error;
     }
-    return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} is not allowed to end it.`, {
-      hint: `Ask ${user}, an administrator of the queue ${queue}, or an administrator of the cluster to end it. acls.modify of a job lists users who may end it.`,
+    return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} is not allowed to kill it.`, {
+      hint: `Ask ${user}, an administrator of the queue ${queue}, or an administrator of the cluster to kill it. In job.yaml, acls.modify lists other users who may kill a job.`,
       cause: error,
     });
   }
@@ -188,7 +188,7 @@ export class YarnJob implements JobConnection {
 
   /**
    * Returns the application once its nodes have aggregated their logs to HDFS. Each node does so independently, and until the last one has
-   * finished, some tasks would appear to have no output. Gives up waiting after the usual duration.
+   * finished, some tasks would appear to have no output. Stops waiting after the times in COLLECTING_MS.
    */
   async #collected(): Promise<Application> {
     const begun = performance.now();
@@ -222,7 +222,7 @@ export class YarnJob implements JobConnection {
     return this.#application;
   }
 
-  /** Reads an application that the ResourceManager has forgotten from its history, which is kept longer. */
+  /** Reads the application from its history, which is kept longer than the ResourceManager's record of it. */
   async #remembered(): Promise<Application | null> {
     try {
       const store = await ClusterHistory.open(this.#cluster);
@@ -289,7 +289,7 @@ export class YarnJob implements JobConnection {
     }
   }
 
-  /** The stored final status; null if it does not exist, or is not readable for this user. It only supplements YARN's information. */
+  /** Returns the stored final status; null if it does not exist or this user may not read it. It only supplements YARN's information. */
   async #final(): Promise<JobStatus | null> {
     try {
       const folder = await this.#historyFolder();
@@ -315,7 +315,7 @@ export class YarnJob implements JobConnection {
     await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
   }
 
-  /** The stored events; empty in the cases in which `#final` is null. */
+  /** Returns the stored events; empty if there are none or this user may not read them. */
   async #readEvents(): Promise<readonly HistoryEntry[]> {
     const folder = await this.#historyFolder().catch(() => null);
     if (folder === null) {
@@ -331,7 +331,7 @@ export class YarnJob implements JobConnection {
     }
   }
 
-  /** Null if the history does not exist yet, or belongs to another user and is not readable. */
+  /** Returns null if the history does not exist yet, or belongs to another user and is not readable. */
   async #historyFolder(): Promise<string | null> {
     if (this.#history !== null || this.#application === null) {
       return this.#history;
@@ -368,7 +368,7 @@ export class YarnJob implements JobConnection {
   }
 }
 
-/** Treats an unreadable history as missing; rethrows when the storage is unreachable. */
+/** Treats an unreadable history as missing; rethrows the error if the storage is unreachable. */
 function unlessAway(error: unknown): null {
   if (error instanceof TonyError && error.exitCode !== 3) {
     return null;

@@ -37,7 +37,7 @@ test('skips checks that depend on a failed check, directly or indirectly', async
   ]);
 });
 
-test('reports an error of a check as a bad finding with its hint', async () => {
+test("reports a check that throws as a bad finding, with the error's hint", async () => {
   const look = async () => {
     throw new TonyError('RM_UNREACHABLE', 'nobody answers');
   };

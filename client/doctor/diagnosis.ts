@@ -6,7 +6,7 @@ export interface Finding {
   /** `bad`: jobs cannot run. `doubtful`: some jobs cannot. `unknown`: a check that this one depends on is bad. */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;
-  /** The next step for the user; empty if none is needed. */
+  /** What the user should do next; empty if nothing is needed. */
   readonly remedy: string;
 }
 
@@ -19,12 +19,12 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of checks that must not be bad before this one can run. */
+  /** Names of the checks that this check depends on: if one of them is bad, this check does not run. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }
 
-/** Runs the checks in order and yields each finding as soon as it is available. A check that throws yields a finding too. */
+/** Runs the checks in order and yields each finding as soon as it is available. If a check throws, yields a bad finding. */
 export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Finding, void> {
   const failed = new Set<string>();
   for (const { name, needs, look } of checks) {

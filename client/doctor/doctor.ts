@@ -6,6 +6,7 @@ import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts'
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
 import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
+import { type Login, sendAs } from '../../hadoop/security/login.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -18,15 +19,19 @@ import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
 import { homesVerdict } from './homes-verdict.ts';
+import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/** The tolerated clock skew. Tokens are valid for hours and leases for seconds, but a larger skew makes timestamps in logs misleading. */
+/**
+ * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
+ * but a larger skew makes timestamps in logs misleading.
+ */
 const SKEW_MS = 5_000;
-/** The memory for Node, TensorFlow and a small model. */
+/** The memory that Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;
 const CLOCK_TIMEOUT_MS = 5_000;
-/** The number of nodes to try: the nodes of a cluster usually have the same settings. */
+/** The maximum number of nodes to ask for their settings, which are usually the same on all nodes of a cluster. */
 const NODES_TO_ASK = 3;
 /** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
 const RUNTIME_MB = 700;
@@ -34,7 +39,7 @@ const RUNTIME_MB = 700;
 const HDFS_BYTES = 700e6;
 /** The number of files and folders of a first job: staging, history, and a few checkpoints and summaries. */
 const HDFS_NAMES = 100;
-/** The size of downloads, tree and archive. */
+/** The disk space for building the runtime: downloads, unpacked files and archive. */
 const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {
@@ -44,7 +49,7 @@ export interface DoctorOptions extends ClusterOptions {
 
 const DOCTOR_OPTIONS: OptionNames<DoctorOptions> = { ...CLUSTER_OPTIONS, queue: true };
 
-/** Checks everything that a job needs from a cluster, in order. A problem is reported as a finding and does not throw. */
+/** Checks everything that a job needs from a cluster, in order. Problems are reported as findings; the generator does not throw. */
 export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Finding, void> {
   checkOptions('doctor', options, DOCTOR_OPTIONS);
   const { checks, close } = clusterChecks(options);
@@ -60,7 +65,7 @@ interface Opened {
   readonly resourceManager: ResourceManager;
 }
 
-/** The checks of a cluster, in the order in which a job needs their subjects. */
+/** Returns the checks of a cluster, in the order in which a job depends on them. */
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
@@ -74,15 +79,16 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     const cluster = await openCluster(options);
     opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
     const from = options.resourceManager ?? environment.HADOOP_CONF_DIR ?? environment.HADOOP_HOME ?? '';
-    return good(`of ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
+    return good(`from ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
   };
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
+    { name: 'login', needs: ['configuration'], look: async () => loginVerdict(there().cluster) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
     { name: 'who am I', needs: ['NameNode'], look: async () => identity(there().cluster) },
-    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster.configuration.resourceManagers) },
+    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster) },
     { name: 'submission by REST', needs: ['ResourceManager'], look: async () => submission(there().resourceManager) },
     { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(there().cluster) },
     { name: 'queue', needs: ['ResourceManager'], look: async () => queue(there().resourceManager, wanted) },
@@ -110,7 +116,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
 
 function proxies(environment: NodeJS.ProcessEnv): Verdict {
   const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
-  return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')}: not used for the cluster`);
+  return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')} set, but not used for the cluster`);
 }
 
 async function version(resourceManager: ResourceManager): Promise<Verdict> {
@@ -140,23 +146,27 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   );
 }
 
-async function clocks(addresses: readonly string[]): Promise<Verdict> {
-  const skews = await Promise.all(addresses.map(skewOf));
+async function clocks({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login)));
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
   if (worst === undefined) {
     return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
   }
-  const text = `that of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
+  const text = `the clock of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
   return Math.abs(worst.ms) > SKEW_MS
     ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
-    : good(`agree within ${formatDuration(SKEW_MS)}`);
+    : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
 }
 
-/** Measures the clock skew by the Date header of a response, which has whole seconds; null if the header is missing. */
-async function skewOf(address: string): Promise<{ readonly address: string; readonly ms: number } | null> {
+/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
+async function skewOf(address: string, login: Login): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
-    const before = Date.now();
-    const response = await fetch(`${address}/ws/v1/cluster/info`, { signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
+    let before = 0;
+    const ask = (url: URL, headers: Readonly<Record<string, string>>): Promise<Response> => {
+      before = Date.now();
+      return fetch(url, { headers, signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
+    };
+    const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
     await response.body?.cancel();
     // Hadoop sends the header twice.
     const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.get('date') ?? '')?.[0] ?? '');
@@ -219,7 +229,7 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks access by the ResourceManager's own list of queues, which is available to all users only over RPC. */
+/** Checks access to the queue with the ResourceManager's list of queues, which is available to all users only over RPC. */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {
@@ -239,8 +249,12 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 
 type Settings = ReadonlyMap<string, string>;
 
-/** Judges the settings of the first daemon that shows them. `unknown` receives the failure of the last one, or `none` if there is none. */
+/**
+ * Returns the verdict on the settings of the first daemon that shows them. If none does, calls `unknown` with the last failure, or with
+ * `none` if there are no daemons.
+ */
 async function judgeSettings(
+  login: Login,
   addresses: readonly string[],
   none: string,
   judge: (settings: Settings, address: string) => Verdict,
@@ -249,7 +263,7 @@ async function judgeSettings(
   let failure = none;
   for (const address of addresses) {
     try {
-      return judge(new Map((await propertiesOfDaemon(new URL(address))).map(({ name, value }) => [name, value])), address);
+      return judge(new Map((await propertiesOfDaemon(new URL(address), { login })).map(({ name, value }) => [name, value])), address);
     } catch (error) {
       failure = `${address}: ${messageOf(error)}`;
     }
@@ -257,11 +271,14 @@ async function judgeSettings(
   return unknown(failure);
 }
 
-const NO_RESOURCE_MANAGER = 'no ResourceManager is known';
+const NO_RESOURCE_MANAGER = 'no ResourceManager is configured';
 
-async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
-    doubtful(`the ResourceManager does not show them (${failure})`, "Check its /conf page, or ask the cluster's admin."),
+async function clusterSettings({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
+    doubtful(
+      `the ResourceManager does not show its settings (${failure})`,
+      "Open the ResourceManager's page /conf in a browser, or ask the cluster's admin.",
+    ),
   );
 }
 
@@ -271,20 +288,20 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
   );
-  return judgeSettings(addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
+  return judgeSettings(cluster.login, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
-      `the nodes do not report them (${failure})`,
-      "To see them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
+      `the nodes do not report their settings (${failure})`,
+      "To check them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
     ),
   );
 }
 
 /** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
-async function lossOfMaster({ configuration }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
+async function lossOfMaster({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
-      `the ResourceManager does not report it (${failure})`,
-      'To see it, give this user access to the web page /conf. Jobs do not need it.',
+      `the ResourceManager does not report its intervals (${failure})`,
+      "To check them, give this user access to the ResourceManager's page /conf. Jobs do not need this access.",
     ),
   );
 }
@@ -325,13 +342,16 @@ async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
     if (told.length === 0) {
-      return doubtful('the NameNode does not say', 'hdfs dfs -df -h / and hdfs dfs -count -q -h say how much is free.');
+      return doubtful(
+        'the NameNode does not report the free space',
+        '`hdfs dfs -df -h /` and `hdfs dfs -count -q -h` show how much is free.',
+      );
     }
     if (ofNames !== null && ofNames < HDFS_NAMES) {
       return bad(told.join('; '), `${MAKE_ROOM}: a job writes up to ${HDFS_NAMES} files and folders.`);
     }
     return least < HDFS_BYTES
-      ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} with its copies.`)
+      ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} including replicas.`)
       : good(told.join('; '));
   } finally {
     hdfs.close();
@@ -366,7 +386,7 @@ async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict>
     await storage.write(file, bytes);
     const read = await storage.read(file);
     if (!bytes.equals(read)) {
-      return bad(`${root} returns other bytes than were written`, 'Run hdfs fsck on it.');
+      return bad(`a file in ${root} did not contain the bytes that were written`, 'Run hdfs fsck on this folder.');
     }
   } finally {
     await storage.remove(file);

@@ -9,11 +9,11 @@ const verdict = (users: readonly string[], homes: readonly string[]) => {
   return homesVerdict(storage, PARENT, users);
 };
 
-test('is good when every user in the site file has a home folder', async () => {
+test('is good if every user in the site file has a home folder', async () => {
   expect(await verdict(['*'], [])).toEqual({ state: 'good', text: 'the site file lists no users', remedy: '' });
   expect(await verdict(['*', 'alice', 'bob'], ['alice', 'bob'])).toMatchObject({
     state: 'good',
-    text: 'each of the 2 users in quotas.users of the site file has one',
+    text: 'all 2 users in quotas.users of the site file have home folders',
   });
 });
 
@@ -22,7 +22,7 @@ test('lists users without a home folder, with the commands that create it', asyn
     state: 'doubtful',
     text: 'users in quotas.users of the site file without a home folder: bob',
     remedy:
-      'Their jobs have no staging folder. As the admin of HDFS: hdfs dfs -mkdir hdfs://nn/user/bob && hdfs dfs -chown bob hdfs://nn/user/bob',
+      'Their jobs cannot create a staging folder. As the admin of HDFS, run hdfs dfs -mkdir hdfs://nn/user/bob && hdfs dfs -chown bob hdfs://nn/user/bob',
   });
   const many = Array.from({ length: 40 }, (_, at) => `u${at}`);
   expect((await verdict(many, ['u0'])).text).toBe(

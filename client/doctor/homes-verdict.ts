@@ -5,7 +5,7 @@ import { isUserName } from '../records/history-place.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 const AT_ONCE = 16;
-/** The maximum number of users to check, and to name in a finding. */
+/** The maximum numbers of users to check, and to name in a finding. */
 const MOST_USERS = 1_000;
 const MOST_NAMED = 5;
 
@@ -28,12 +28,12 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
   }
   const [first] = missing;
   if (first === undefined) {
-    return good(`each of the ${named.length} users in quotas.users of the site file has one`);
+    return good(`all ${named.length} users in quotas.users of the site file have home folders`);
   }
   const more = missing.length > MOST_NAMED ? ` and ${missing.length - MOST_NAMED} more` : '';
   const home = shellWord(joinUri(parent, first));
   return doubtful(
     `users in quotas.users of the site file without a home folder: ${missing.slice(0, MOST_NAMED).join(', ')}${more}`,
-    `Their jobs have no staging folder. As the admin of HDFS: hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
+    `Their jobs cannot create a staging folder. As the admin of HDFS, run hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
   );
 }

@@ -9,9 +9,9 @@ const DEFAULT_EXPIRY_MS = 600_000;
 const START_MS = 30_000;
 
 /**
- * Checks by the ResourceManager's settings whether a second ApplicationMaster can start before the executors' leases expire. YARN replaces
- * an ApplicationMaster on a lost node when the node or the ApplicationMaster has been silent for the expiry interval, and checks this at
- * every third of the interval.
+ * Checks whether, with the ResourceManager's settings, a second ApplicationMaster can start before the executors' leases expire. YARN
+ * replaces an ApplicationMaster on a lost node when no heartbeat of the node or of the ApplicationMaster has arrived for the expiry
+ * interval. It checks this three times per interval.
  */
 export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const [master, node] = [MASTER_EXPIRY, NODE_EXPIRY].map((name) => Number(settings.get(name) ?? DEFAULT_EXPIRY_MS)) as [number, number];

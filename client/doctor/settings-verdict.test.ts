@@ -7,14 +7,14 @@ const verdict = (changed: Readonly<Record<string, string>>) => settingsVerdict(n
 test('two attempts, log aggregation and enforced access lists are good', () => {
   expect(verdict({})).toEqual({
     state: 'good',
-    text: 'an ApplicationMaster has 2 attempts; logs are collected on HDFS; access lists are enforced',
+    text: 'an ApplicationMaster has 2 attempts; logs are aggregated on HDFS; access lists are enforced',
     remedy: '',
   });
 });
 
 test.each([
   ['yarn.resourcemanager.am.max-attempts', '1', /^an ApplicationMaster has 1 attempt; /],
-  ['yarn.log-aggregation-enable', 'false', /logs are not collected on HDFS/],
+  ['yarn.log-aggregation-enable', 'false', /logs are not aggregated on HDFS/],
   ['yarn.acl.enable', 'false', /access lists are off$/],
 ])('%s=%s is doubtful, and the remedy names the setting', (name, value, text) => {
   const found = verdict({ [name]: value });

@@ -11,7 +11,7 @@ export function settingsVerdict(settings: ReadonlyMap<string, string>): Verdict 
   const hasAcls = settings.get(ACLS) === 'true';
   const text = [
     `an ApplicationMaster has ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`,
-    `logs are ${collects ? '' : 'not '}collected on HDFS`,
+    `logs are ${collects ? '' : 'not '}aggregated on HDFS`,
     `access lists are ${hasAcls ? 'enforced' : 'off'}`,
   ].join('; ');
   const remedies = [

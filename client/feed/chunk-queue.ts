@@ -18,8 +18,8 @@ export interface Chunk {
 }
 
 /**
- * The records of one producer that no worker has acknowledged yet. A named producer may have run before: its queue numbers no chunk until
- * the job has reported the next number with `numberFrom`.
+ * The records of one producer that no worker has acknowledged yet. A named producer may continue an earlier process, so its chunks get
+ * numbers only after `numberFrom` has received the next number from the job.
  */
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
@@ -48,7 +48,10 @@ export class ChunkQueue {
     return this.#isNumbered ? this.#nextSequence - 1 : null;
   }
 
-  /** Adds a record of `toRecordBytes`. @returns whether the pending records fill a chunk, or just began one */
+  /**
+   * Adds a record that `toRecordBytes` returned. @returns `full` if the pending records fill a chunk, `begun` if this is the first pending
+   * record
+   */
   add(record: Uint8Array): 'full' | 'begun' | 'pending' {
     if (this.#recordBytes + record.length > CHUNK_BYTES) {
       this.cut();
@@ -61,7 +64,7 @@ export class ChunkQueue {
     return this.#records.length === 1 ? 'begun' : 'pending';
   }
 
-  /** Makes chunks of the pending records, if chunks have numbers. */
+  /** Moves the pending records into chunks. Does nothing until chunks have numbers. */
   cut(): void {
     if (!this.#isNumbered) {
       return;
@@ -76,7 +79,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // While chunks had no numbers, more records than one message holds may have accumulated.
+    // Before chunks had numbers, more records than one message can hold may have accumulated.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
@@ -90,7 +93,7 @@ export class ChunkQueue {
     this.#recordBytes = 0;
   }
 
-  /** Numbers the chunks from `sequence`. Later calls have no effect, because numbers never change. */
+  /** Numbers the chunks from `sequence`. Only the first call has an effect. */
   numberFrom(sequence: number): void {
     if (!this.#isNumbered) {
       this.#isNumbered = true;
@@ -110,12 +113,15 @@ export class ChunkQueue {
     return count;
   }
 
-  /** Yields the chunks from the sequence number `from` that fit into a window of `windowBytes`, which earlier chunks share. */
+  /**
+   * Yields the chunks with sequence numbers from `from` that fit into a window of `windowBytes`. Earlier unacknowledged chunks count
+   * towards the window.
+   */
   *within(windowBytes: number, from: number): Generator<Chunk> {
     let bytes = 0;
     for (const chunk of this.#chunks) {
       bytes += chunk.bytes;
-      // A single chunk may exceed the window, but not while the window is 0.
+      // A chunk that is larger than the window may be sent alone, unless the window is 0.
       if (bytes > windowBytes && (bytes > chunk.bytes || windowBytes === 0)) {
         return;
       }
@@ -130,7 +136,7 @@ export class ChunkQueue {
 export function toRecordBytes(record: FeedRecord): Uint8Array {
   const bytes = bytesOf(record);
   if (bytes.length > MAXIMUM_RECORD_BYTES) {
-    throw new TonyError('USAGE', `a record of ${bytes.length} bytes is too large for a feed; the limit is ${MAXIMUM_RECORD_BYTES} bytes.`);
+    throw new TonyError('USAGE', `A record of ${bytes.length} bytes is too large for a feed; the limit is ${MAXIMUM_RECORD_BYTES} bytes.`);
   }
   return bytes;
 }

@@ -9,7 +9,7 @@ import {
 } from '../../protos/feed-protocol.ts';
 import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
-/** The deadline from connecting to the first message. */
+/** The maximum time from connecting to the job's first message (ms). */
 const FIRST_MESSAGE_MS = 15_000;
 
 const FeedClient = makeClientConstructor(feedService(), 'Feed');
@@ -17,9 +17,9 @@ type Stream = ClientDuplexStream<ProducerMessage, FeedMessage>;
 
 export interface FeedConnectionEvents {
   readonly message: (message: FeedMessage) => void;
-  /** The send buffer has drained. */
+  /** Called when the send buffer has drained. */
   readonly room: () => void;
-  /** Called once. `isFinal`: reconnecting would not help. */
+  /** Called once, when the connection ends. `isFinal`: a new connection would fail, too. */
   readonly lost: (reason: string, isFinal: boolean) => void;
 }
 
@@ -57,11 +57,11 @@ export class FeedConnection {
       lose(error.details || error.message, isFinal);
     });
     this.#stream.on('drain', () => events.room());
-    this.#stream.on('end', () => lose('the job has closed the connection'));
+    this.#stream.on('end', () => lose('the job closed the connection'));
     this.#stream.write({ opening });
   }
 
-  /** The send buffer is full; `room` is called when it has drained. */
+  /** Whether the send buffer is full; `room` is called when it has drained. */
   get isFull(): boolean {
     return this.#stream.writableNeedDrain;
   }

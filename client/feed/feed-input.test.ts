@@ -26,7 +26,7 @@ describe('records from standard input', () => {
   const texts = fc.array(fc.string().map((text) => text.replaceAll('\n', ' ')));
   const cuts = fc.array(fc.nat(), { maxLength: 8 });
 
-  it('are lines, whatever the chunks of the input', async () => {
+  it('are lines, however the input is split into chunks', async () => {
     await fc.assert(
       fc.asyncProperty(texts, cuts, fc.boolean(), async (lines, at, isOpen) => {
         const text = isOpen ? lines.join('\n') : lines.map((line) => `${line}\n`).join('');
@@ -36,14 +36,14 @@ describe('records from standard input', () => {
     );
   });
 
-  it('are TFRecords; damaged, truncated and oversized input is rejected', async () => {
+  it('are TFRecords if the format is tfrecord; damaged, truncated and oversized input is rejected', async () => {
     await fc.assert(
       fc.asyncProperty(texts, cuts, async (lines, at) => {
         const bytes = Buffer.concat(lines.map((line) => encodeTfRecord(Buffer.from(line))));
         expect(await read(bytes, at, 'tfrecord')).toEqual(lines);
       }),
     );
-    await expect(read(Buffer.from('no TFRecord at all'), [], 'tfrecord')).rejects.toThrow(/no TFRecord file/);
+    await expect(read(Buffer.from('no TFRecord at all'), [], 'tfrecord')).rejects.toThrow(/not a TFRecord file/);
     await expect(read(encodeTfRecord(Buffer.from('abc')).subarray(0, 17), [], 'tfrecord')).rejects.toThrow(/ends within a record/);
     await expect(read(Buffer.alloc(17 * 1024 * 1024), [], 'lines')).rejects.toThrow(/more than/);
   });
@@ -55,5 +55,5 @@ it('describeProgress states the state and the counts of a feed', () => {
   expect(describeProgress({ ...progress, state: 'full' })).toBe(
     'the job accepts no more records at the moment: 5 records written, 3 received',
   );
-  expect(describeProgress({ ...progress, state: 'waiting', reason: 'nobody is there' })).toMatch(/^waiting: nobody is there \(/);
+  expect(describeProgress({ ...progress, state: 'waiting', reason: 'no task reads it' })).toMatch(/^waiting: no task reads it \(/);
 });

@@ -11,8 +11,8 @@ import { localRoot } from '../staging/local-folder.ts';
 /** Where a job publishes the address of its feeds. */
 export interface FeedPlace {
   /**
-   * Returns null while the job accepts no feed. Throws a TonyError: ACCESS_DENIED for another user's job, or the error of an unreachable
-   * cluster.
+   * Returns null while the job does not accept feeds. Throws a TonyError: ACCESS_DENIED for another user's job, or the error of an
+   * unreachable cluster.
    */
   read(): Promise<FeedAddress | null>;
   close(): void;

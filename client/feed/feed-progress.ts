@@ -28,7 +28,10 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
   };
 }
 
-/** The reason comes from the job, which may be another user's, so it is sanitised. */
+/**
+ * Describes the progress in one line. Removes control characters from the reason, which comes from the job and thus possibly from another
+ * user.
+ */
 export function describeProgress({ state, reason: said, written, taken, readers }: FeedProgress): string {
   const reason = harmless(said);
   const counts = `${written} records written, ${taken} received`;

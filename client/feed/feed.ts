@@ -10,9 +10,12 @@ import { FeedConnection } from './feed-connection.ts';
 import { type FeedPlace, openFeedPlace } from './feed-place.ts';
 
 export interface FeedProgress {
-  /** `waiting`: for the job to start and read a feed. `connected`: the job accepts records. `full`: the job's buffers are full. */
+  /**
+   * `waiting`: the job does not accept records yet, or is unreachable. `connected`: the job accepts records. `full`: the job's buffers are
+   * full. `over`: the feed has ended.
+   */
   readonly state: 'waiting' | 'connected' | 'full' | 'over';
-  /** Why the feed makes no progress, as a sentence; empty if it does. */
+  /** Why the feed makes no progress, as part of a sentence; empty if it does. */
   readonly reason: string;
   /** Numbers of records written, and acknowledged by workers of the job. */
   readonly written: number;
@@ -27,7 +30,7 @@ export interface FeedOptions extends ConnectOptions {
    * `end`, another process can continue or end the feed under the same name. Records that the dead process had not sent are lost.
    */
   readonly producer?: string;
-  /** Called at each change, at most a few times per second. */
+  /** Called when the progress changes, at most a few times per second. */
   readonly onProgress?: (progress: FeedProgress) => void;
   readonly signal?: AbortSignal;
 }
@@ -37,14 +40,14 @@ const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: t
 /** The buffer limit until the job has announced its window. */
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
-/** How often to check whether an unreachable job has ended. */
+/** Interval (ms) at which to check whether an unreachable job has ended. */
 const LOOK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
 
 /**
  * Writes records to a feed of a running job, which reads it with `fromFeed(name)`. While the job's buffers are full, `write` waits, without
- * a timeout. Each record is delivered to exactly one worker: it is resent over new connections and to a new ApplicationMaster until a
- * worker has taken it.
+ * a timeout. Each record is delivered to exactly one worker: the writer sends it again after a lost connection or a restart of the
+ * ApplicationMaster, until a worker has acknowledged it.
  *
  * @param name the feed's name in the job's program
  * @throws TonyError USAGE, APPLICATION_UNKNOWN; later, from `write` and `end`: FEED_ENDED when the job has ended, with its result,
@@ -58,14 +61,17 @@ export async function openFeed(applicationId: string, name: string, options: Fee
     ['producer', producer],
   ]) {
     if (!/^[\w.-]{1,100}$/.test(text as string)) {
-      throw new TonyError('USAGE', `"${text}" is not a valid name of a ${what}: use letters, digits, dots and dashes.`);
+      throw new TonyError(
+        'USAGE',
+        `"${text}" is not a valid name for a ${what}: use up to 100 letters, digits, dots, dashes and underscores.`,
+      );
     }
   }
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
     const { result } = await connection.observe();
     if (result !== null) {
-      throw new TonyError('FEED_ENDED', `${applicationId} has ended already: ${result.state}.`);
+      throw new TonyError('FEED_ENDED', `${applicationId} has already ended: ${result.state}.`);
     }
     return new FeedWriter(connection, await openFeedPlace(applicationId, options), name, producer, options);
   } catch (error) {
@@ -78,7 +84,7 @@ export class FeedWriter {
   readonly #job: JobConnection;
   readonly #place: FeedPlace;
   readonly #feed: string;
-  /** The producer's name, under which another process can continue. */
+  /** The producer's name; another process can continue the feed with it. */
   readonly producer: string;
   readonly #options: FeedOptions;
   readonly #closing = new AbortController();
@@ -92,7 +98,7 @@ export class FeedWriter {
   #sendFrom: number | null = null;
   #isOver = false;
   #failure: unknown = null;
-  #reason = 'the job has to be asked';
+  #reason = 'connecting to the job';
   #readers = 0;
   #written = 0;
   #taken = 0;
@@ -125,7 +131,7 @@ export class FeedWriter {
   async write(record: FeedRecord): Promise<void> {
     const bytes = toRecordBytes(record);
     if (this.#isEnded) {
-      throw new TonyError('USAGE', 'the feed has ended and accepts no more records.');
+      throw new TonyError('USAGE', 'The feed has ended and accepts no more records.');
     }
     this.#throwFailure();
     this.#written++;
@@ -142,7 +148,7 @@ export class FeedWriter {
     this.#throwFailure();
   }
 
-  /** Ends the feed for this producer. Resolves when workers have taken all records. */
+  /** Ends the feed for this producer. Resolves when workers have acknowledged all records. */
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#cut();
@@ -153,9 +159,12 @@ export class FeedWriter {
     this.#throwFailure();
   }
 
-  /** Closes without ending the feed: the job waits for a producer of the same name. Records that no worker has taken are not resent. */
+  /**
+   * Closes the connection without ending the feed; the job waits for another producer with the same name. Records that no worker has
+   * acknowledged are not sent again.
+   */
   async close(): Promise<void> {
-    this.#failure ??= new TonyError('USAGE', 'the feed was closed.');
+    this.#failure ??= new TonyError('USAGE', 'The feed was closed.');
     await this.#close();
   }
 
@@ -173,21 +182,21 @@ export class FeedWriter {
     this.#job.close();
   }
 
-  /** Connects and reconnects until all records are taken or the job has ended. */
+  /** Connects, and reconnects after a lost connection, until workers have acknowledged all records or the job has ended. */
   async #run(): Promise<void> {
     const { signal } = this.#closing;
     let lookedAt = Number.NEGATIVE_INFINITY;
     for (let failures = 1; !signal.aborted && !this.#isOver; failures++) {
       try {
         const address = await this.#place.read();
-        // The feed was closed while the address was read.
+        // `close` was called while the address was being read.
         if (signal.aborted) {
           break;
         }
         if (address !== null && (await this.#connect(address))) {
           failures = 1;
         } else if (address === null) {
-          this.#reason = 'the job does not read a feed yet';
+          this.#reason = 'the job does not accept feeds yet';
         }
         if (signal.aborted || this.#isOver) {
           break;
@@ -197,13 +206,10 @@ export class FeedWriter {
           lookedAt = performance.now();
           if (result !== null) {
             const why = result.diagnostics === '' ? '' : `: ${result.diagnostics}`;
-            throw new TonyError(
-              'FEED_ENDED',
-              `${this.#job.applicationId} ended (${result.state}) before it had received all records${why}`,
-            );
+            throw new TonyError('FEED_ENDED', `${this.#job.applicationId} ended (${result.state}) before it received all records${why}`);
           }
           if (status === null) {
-            this.#reason = 'the job waits for the cluster';
+            this.#reason = 'the job is waiting for containers';
           }
         }
       } catch (error) {
@@ -218,7 +224,7 @@ export class FeedWriter {
     }
   }
 
-  /** Uses one connection until it is lost. @returns whether the job has sent a message */
+  /** Opens a connection and resolves when it is lost. @returns whether the job has sent a message on it */
   #connect(address: FeedAddress): Promise<boolean> {
     const opening = { feed: this.#feed, producer: this.producer, first: this.#queue.first };
     return new Promise((resolve, reject) => {
@@ -236,7 +242,7 @@ export class FeedWriter {
           this.#connection = null;
           this.#reason = reason;
           if (isFinal) {
-            reject(new TonyError('FEED_REFUSED', `the job rejected this producer: ${reason}.`));
+            reject(new TonyError('FEED_REFUSED', `The job rejected this producer: ${reason}.`));
           } else {
             resolve(hasSpoken);
           }
@@ -269,7 +275,7 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** The sequence number of the feed's last chunk; null until it is known. */
+  /** The sequence number of this producer's last chunk; null until the feed is ended and the number is known. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }

@@ -20,7 +20,7 @@ test('intoFile resolves after the file is completely written', async () => {
   expect(await readFile(file, 'utf8')).toBe(`a${'b'.repeat(1 << 20)}`);
 });
 
-test('intoFile creates no file after it has rejected', async () => {
+test('intoFile does not create a file after it has rejected', async () => {
   const files = Array.from({ length: 200 }, (_, index) => join(folder, `file-${index}`));
   for (const file of files) {
     const writing = intoFile(file, 0o600, (stream) =>

@@ -2,8 +2,8 @@ import type { WriteStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /**
- * Opens a file for `write` to fill, and always closes it afterwards. Opening it first matters: `createWriteStream` may create its file even
- * after the `pipeline` into it has failed (Node 20), in a folder that is just being removed.
+ * Opens a file, calls `write` to fill it, and always closes it. Unlike `createWriteStream`, it never creates the file late: in Node 20, a
+ * stream may create its file after the `pipeline` into it has failed, in a folder that is already being removed.
  */
 export async function intoFile(file: string, mode: number, write: (stream: WriteStream) => Promise<void>): Promise<void> {
   const handle = await open(file, 'w', mode);

@@ -10,18 +10,18 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test('accepts a folder of this user that others may read, and a missing folder', async () => {
+test('accepts a folder of this user that others can read, and a missing folder', async () => {
   await chmod(folder, 0o755);
   await refuseForeignFolder(folder, 'TONY_LOCAL_DIR');
   await refuseForeignFolder(path.join(folder, 'missing'), 'TONY_LOCAL_DIR');
 });
 
-test.each([0o770, 0o707, 0o1777])('rejects a folder with mode %o, which others may write', async (mode) => {
+test.each([0o770, 0o707, 0o1777])('rejects a folder with mode %o, to which others can write', async (mode) => {
   await chmod(folder, mode);
   await expect(refuseForeignFolder(folder, 'TONY_LOCAL_DIR')).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
-    message: expect.stringContaining('can be written by other users'),
-    hint: `Run chmod go-w ${folder}, or name a folder of your own with TONY_LOCAL_DIR.`,
+    message: expect.stringContaining('is writable for other users'),
+    hint: `Run chmod go-w ${folder}, or set TONY_LOCAL_DIR to a folder of your own.`,
   });
 });
 
@@ -31,6 +31,6 @@ test.skipIf(process.getuid?.() !== 0)('rejects a folder of another user, but not
   await chown(folder, 4712, 4712);
   await expect(refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711)).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
-    hint: 'Choose a folder of your own with TONY_CACHE_DIR.',
+    hint: 'Set TONY_CACHE_DIR to a folder of your own.',
   });
 });

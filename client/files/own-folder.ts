@@ -6,8 +6,8 @@ const OTHERS_WRITE = 0o022;
 const ROOT = 0;
 
 /**
- * Rejects a program folder that another user could have created or could modify, because this process or a job would run its content.
- * Accepts a missing folder, and one that belongs to root.
+ * Rejects a folder with programs if another user owns it or can write to it, because this process or a job would run its content. Accepts a
+ * missing folder, and a folder of root.
  *
  * @param variable the environment variable that selects another folder, for the error message.
  * @throws TonyError FOLDER_UNSAFE
@@ -23,9 +23,9 @@ export async function refuseForeignFolder(folder: string, variable: string, user
   }
   const why = isForeign
     ? `belongs to another user (uid ${found.uid})`
-    : `can be written by other users (mode ${(found.mode & 0o777).toString(8)})`;
-  const remedy = isForeign ? '' : `Run chmod go-w ${folder}, or name`;
+    : `is writable for other users (mode ${(found.mode & 0o777).toString(8)})`;
+  const remedy = isForeign ? 'Set' : `Run chmod go-w ${folder}, or set`;
   throw new TonyError('FOLDER_UNSAFE', `The folder ${folder} ${why}, who could change the programs that your jobs run.`, {
-    hint: `${remedy === '' ? 'Choose' : remedy} a folder of your own with ${variable}.`,
+    hint: `${remedy} ${variable} to a folder of your own.`,
   });
 }

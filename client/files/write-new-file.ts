@@ -14,6 +14,6 @@ export async function writeNewFile(file: string, text: string, hint: string): Pr
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
       throw new TonyError('ALREADY_EXISTS', `${file} already exists.`, { hint });
     }
-    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${fileErrorOf(error)}.`, { cause: error });
+    throw new TonyError('STORAGE_REFUSED', `Cannot write ${file}: ${fileErrorOf(error)}.`, { cause: error });
   }
 }

@@ -17,7 +17,7 @@ export interface HistoryAccess {
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
 }
 
-/** Access for the user who started the server: the token of the printed URL grants everything that this user may read. */
+/** Access with the token in the printed URL, which grants everything that the user who started the server may read. */
 export class TokenAccess implements HistoryAccess {
   readonly #gate: Gate;
 
@@ -35,19 +35,19 @@ export class TokenAccess implements HistoryAccess {
 }
 
 const COOKIE = 'tony-history-user';
-/** Holds the value that the form's hidden field must repeat; other sites cannot read it. */
+/** The cookie with the value that the form's hidden field must repeat. Other sites cannot read it, so they cannot send the form. */
 const FORM_COOKIE = 'tony-history-form';
 const FORM_FIELD = 'sign-in';
 const FORM_SECRET = /^[\w-]{24}$/;
 const CHALLENGE = { 'WWW-Authenticate': 'PseudoAuth' };
 const LIFE_MS = 12 * 3_600_000;
-/** Matches system user names, with a length that fits into a header. */
+/** User names of an operating system, short enough for a header. */
 const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
  * Access for all users of a cluster without Kerberos, where users state their own names. Programs add `?user.name=` to each request, as for
- * Hadoop's own pages. In a browser, users sign in with the server's form and get a signed cookie; a link with `?user.name=` only prefills
- * the form, since an attacker could make a user follow such a link. Each job's view ACL determines what a user may see.
+ * Hadoop's own pages. In a browser, users sign in with the server's form and receive a signed cookie. A link with `?user.name=` only fills
+ * in the form, because an attacker could make a user follow such a link. Each job's view ACL determines which users may see it.
  */
 export class SimpleAccess implements HistoryAccess {
   readonly #key = randomBytes(32);
@@ -55,7 +55,7 @@ export class SimpleAccess implements HistoryAccess {
   readonly #hosts: readonly string[];
   readonly #now: () => number;
 
-  /** @param options.hosts further host names of the server, in lower case, besides this machine's own. */
+  /** @param options.hosts host names of the server in addition to this machine's names, in lower case */
   constructor(options: {
     readonly viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
     readonly hosts: readonly string[];
@@ -72,7 +72,7 @@ export class SimpleAccess implements HistoryAccess {
         request,
         response,
         403,
-        'This server does not go by that name: set history.url of tony-site.yaml to the address that people use.',
+        'This server does not accept requests for this host name. To allow it, set history.url in tony-site.yaml to the address that users open.',
       );
       return null;
     }
@@ -85,18 +85,18 @@ export class SimpleAccess implements HistoryAccess {
     }
     if (isName && this.#isOwnForm(request, query)) {
       response.setHeader('Set-Cookie', `${COOKIE}=${this.#signed(named)}; Path=/; HttpOnly; SameSite=Lax`);
-      answerText(request, response, 303, 'Go on under that name.', { Location: withoutName(target) });
+      answerText(request, response, 303, 'Signed in.', { Location: withoutName(target) });
       return null;
     }
     const user = this.#verified(cookieOf(request.headers.cookie ?? '', COOKIE));
     if (user !== null && (named === undefined || named === user)) {
       return { user };
     }
-    const sentence = named === undefined || isName ? 'Say who you are.' : 'That is no name of a user.';
+    const sentence = named === undefined || isName ? 'Enter your user name.' : 'This is not a valid user name.';
     if (wantsPage(request)) {
       this.#askWho(request, response, sentence, isName ? named : '');
     } else {
-      answerText(request, response, 401, `${sentence} Add ?user.name=YOU to the address.`, CHALLENGE);
+      answerText(request, response, 401, `${sentence} Programs add ?user.name=NAME to the URL.`, CHALLENGE);
     }
     return null;
   }
@@ -144,7 +144,7 @@ function wantsPage(request: IncomingMessage): boolean {
   return (request.headers.accept ?? '').includes('text/html');
 }
 
-/** Relative, as in web/access.ts. */
+/** Returns the target without the query's user name. The result is relative, as in web/access.ts. */
 function withoutName(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query

@@ -33,7 +33,7 @@ class WatchedStorage extends FileStorage {
   }
 }
 
-/** Histories in one folder per user. */
+/** A store with one folder of histories per user. */
 function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
   const storage = new WatchedStorage();
   return {
@@ -78,7 +78,7 @@ function end(user: string, number: number, more: Partial<JobStatus> = {}): void 
 
 const bytesOf = (user: string): number => opened.filter(({ name }) => name.startsWith(user)).reduce((sum, { bytes }) => sum + bytes, 0);
 
-test('a user with many large histories does not displace other users from a list', async () => {
+test("a user with many large histories does not push other users' jobs out of a list", async () => {
   const large = { 'job.json': JSON.stringify({ job: { name: 'x'.repeat(MiB) } }), 'events-1.jsonl': event('x', 1) };
   for (let number = 100; number < 200; number++) {
     leave('mallory', number, large);
@@ -90,19 +90,19 @@ test('a user with many large histories does not displace other users from a list
   const users = jobs.map(({ place }) => place.user);
   expect(users.filter((user) => user === 'alice')).toHaveLength(3);
   expect(users.filter((user) => user === 'mallory')).toHaveLength(3);
-  expect(message).toBe('Histories that are left out because reading them takes too long: 97 of mallory.');
+  expect(message).toBe('Some histories are omitted because reading them takes too long: 97 of mallory.');
   expect(bytesOf('mallory')).toBeLessThan(LIMITS.userBytes);
   expect(JSON.stringify(jobs).length).toBeLessThan(20_000);
 });
 
-test("large damaged final.json files count against their owner's share alone", async () => {
+test("large damaged final.json files count only against their owner's share", async () => {
   for (let number = 100; number < 120; number++) {
     leave('mallory', number, { 'final.json': `{${'x'.repeat(MiB)}` });
   }
   end('alice', 1);
   const index = new HistoryIndex(storeOf(), { limits: LIMITS });
   expect((await index.list({ user: null, limit: 50 })).jobs.map(({ place }) => place.user)).toEqual([...Array(3).fill('mallory'), 'alice']);
-  // The next list gets further, because the index has cached the outlines that it read before.
+  // The next list contains more jobs, because the index has cached the outlines that it read before.
   expect((await index.list({ user: null, limit: 50 })).jobs).toHaveLength(7);
 });
 
@@ -152,7 +152,7 @@ test('a list reads only files that have changed', async () => {
   expect(await names()).toEqual(['fine SUCCEEDED', 'c SUCCEEDED']);
 });
 
-test('a list keeps its time limit, whatever the caller may view', async () => {
+test('a list keeps its time limit, even if access checks are slow', async () => {
   let now = 0;
   beforeOpen = (uri) => {
     now += uri.includes('/mallory/') ? 1_000 : 10;
@@ -167,7 +167,7 @@ test('a list keeps its time limit, whatever the caller may view', async () => {
   const { jobs, message } = await index.list({ user: null, limit: 200 });
   expect(jobs.filter(({ place }) => place.user === 'alice')).toHaveLength(3);
   expect(message).toContain('84 of mallory.');
-  // Checking access to cached jobs takes time, too.
+  // Checking access takes time even for cached jobs.
   const mayView = async (): Promise<boolean> => {
     now += 3_000;
     return false;

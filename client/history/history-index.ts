@@ -11,22 +11,22 @@ import { ListBudget, type ListLimits } from './list-budget.ts';
 const AT_ONCE = 16;
 /** Maximum number of jobs with a cached outline. */
 const REMEMBERED = 2_000;
-/** Enough for some thousand jobs of usual size; a list omits jobs beyond these limits. */
+/** Sufficient for several thousand jobs of usual size. A list omits the jobs beyond these limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** Cost charged for listing a job's folder, whatever its content. */
+/** The number of bytes charged for listing a job's folder, regardless of its content. */
 const FOLDER_BYTES = 4 << 10;
 /** Timeout for the files of one job. */
 const JOB_MS = 10_000;
 const MOST_MESSAGES = 3;
 
 export interface HistoryQuery {
-  /** Null: all users. */
+  /** The owner of the jobs; null for all users. */
   readonly user: string | null;
   readonly state?: JobStatus['state'] | undefined;
   /** Part of the job's name; case-insensitive. */
   readonly name?: string | undefined;
   readonly limit: number;
-  /** Whether the requester may see the job; called only for matching jobs. */
+  /** Returns whether the requester may view the job; called only for jobs that match the other criteria. */
   readonly mayView?: ((place: JobPlace) => Promise<boolean>) | undefined;
 }
 
@@ -51,7 +51,7 @@ interface Known {
 
 interface Looked {
   readonly place: JobPlace;
-  /** Null when it was omitted, or cannot be read. */
+  /** Null if the job was omitted or cannot be read. */
   readonly found: Known['found'] | null;
   readonly bytes: number;
 }
@@ -173,8 +173,8 @@ export class HistoryIndex {
   }
 
   /**
-   * The file system has just answered, so an error here concerns this job's files, which their owner may have damaged; it must not fail the
-   * list.
+   * The file system has just answered, so an error concerns only the files of this job, which their owner may have damaged. Such an
+   * error must not fail the list.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {
@@ -190,7 +190,7 @@ export class HistoryIndex {
     if (mayView === undefined) {
       return true;
     }
-    // The access check reads files, too, and counts against the time budget.
+    // The access check also reads files, and counts against the time budget.
     if (budget.isOver(place.user)) {
       budget.leaveOut(place.user);
       return false;
@@ -221,7 +221,10 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
   return (state === undefined || status.state === state) && (name === undefined || status.name.toLowerCase().includes(name.toLowerCase()));
 }
 
-/** An unreadable job must not hide others; an unreachable storage fails the whole list. */
+/**
+ * Returns a message for a job or folder that cannot be read, so that it does not hide others. Rethrows the error of an unreachable storage,
+ * which fails the whole list.
+ */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) {
     throw error;

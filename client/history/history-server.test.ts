@@ -72,7 +72,7 @@ const everybody = (): SimpleAccess =>
     now: () => now,
   });
 
-/** Sends a request as a browser does when it opens a page, with `cookie` and the host name from the address bar. */
+/** Sends the request that a browser sends to open a page, with `cookie` and the host name from the address bar. */
 function browse(
   url: string,
   { cookie = '', host = '127.0.0.1' } = {},
@@ -107,7 +107,7 @@ test('token access serves every page with the token and rejects every other requ
   expect(entered.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Strict$/);
 });
 
-test('the list has the newest job first, applies its filters and rejects invalid ones', async () => {
+test('the list shows the newest job first, applies filters and rejects invalid filters', async () => {
   const { url } = await open(everybody());
   const list = async (query: string): Promise<HistoryList> =>
     (await (await fetch(`${url}tony/api/history?user.name=alice&${query}`)).json()) as HistoryList;
@@ -151,7 +151,7 @@ test('rejects invalid user names and forged or expired cookies', async () => {
   expect(await get(cookie)).toBe(401);
 });
 
-test('a server for several users reads summaries in the history folder only', async () => {
+test('a server for several users reads only summaries in the history folder', async () => {
   const { url, woken } = await open(everybody());
   const scalars = async (id: string): Promise<ScalarCharts> =>
     (await (await fetch(`${url}jobs/alice/${id}/tony/api/scalars?user.name=alice`)).json()) as ScalarCharts;
@@ -161,7 +161,7 @@ test('a server for several users reads summaries in the history folder only', as
   expect(woken).toEqual([]);
 });
 
-test('opening a job with summaries starts TensorBoard, or states why it cannot start', async () => {
+test('opening a job with summaries starts TensorBoard, or shows why it cannot start', async () => {
   const { url, woken } = await open(everybody());
   const job = `${url}jobs/alice/${FIRST}`;
   const tensorboard = async () => ((await (await fetch(`${job}/tony/api/job?user.name=alice`)).json()) as JobStatus).tensorboard;
@@ -191,7 +191,7 @@ test('a link fills in the sign-in form but cannot sign in as another user', asyn
   expect(linked.body).toContain('value="mallory"');
   expect(cookieIn(linked.headers)).toMatch(/^tony-history-form=/);
   expect((await browse(`${url}?user.name=alice`, { cookie })).status).toBe(200);
-  // Images and scripts of other sites send such requests: the server answers them and changes nothing.
+  // A page of another site can cause such requests, for example for images: the server answers them without signing anybody in.
   const program = await fetch(`${url}tony/api/history?user.name=mallory`, { headers: { cookie } });
   expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
 });

@@ -20,15 +20,15 @@ import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
 /** IDs of cluster jobs and local jobs. */
 const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
-/** Represents the user who started the server; real user names are never empty. */
+/** Stands for the user who started the server. Real user names are never empty. */
 const OWNER = '';
 const DEFAULT_JOBS = 200;
 const MOST_JOBS = 1_000;
-/** Limits for open jobs, each of which holds events and curves in memory: their number, and the total length of the source texts. */
+/** Limits for jobs that are kept in memory with their events and curves: their number, and the total length of their source texts. */
 const MOST_OPEN = 16;
 const MOST_OPEN_BYTES = 48 << 20;
 const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
-/** Concurrent viewers share one list. */
+/** How long viewers share one job list (ms). */
 const LIST_LIFE_MS = 2_000;
 const MOST_LISTS = 50;
 
@@ -38,7 +38,7 @@ export interface HistoryServerOptions {
   readonly tensorBoards: TensorBoardPool;
   /** See StoredJobView. */
   readonly anywhere: boolean;
-  /** Queries a running job; only for viewers who use their own rights. */
+  /** Queries a running job; given only if viewers use their own rights. */
   readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
   readonly log: Logger;
 }
@@ -80,7 +80,7 @@ export class HistoryServer implements JobPages {
       return this.#job(request, response, visitor, job);
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return answerText(request, response, 405, 'Only GET and HEAD are answered here.', { Allow: 'GET, HEAD' });
+      return answerText(request, response, 405, 'This server answers only GET and HEAD requests.', { Allow: 'GET, HEAD' });
     }
     const [path = '/', query = ''] = target.split('?', 2);
     if (path === '/') {
@@ -111,18 +111,18 @@ export class HistoryServer implements JobPages {
 
   async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
     const [, name = '', applicationId = '', rest, query = ''] = parts;
-    // The ID becomes part of a URL below, where a colon would turn it into another site's.
+    // The ID becomes part of a redirect URL, where a colon could make it the URL of another site.
     if (!APPLICATION_ID.test(applicationId)) {
-      return answerText(request, response, 404, 'That is no ID of an application.');
+      return answerText(request, response, 404, 'This is not an application ID.');
     }
     // The pages use relative links, which resolve correctly only below a trailing slash.
     if (rest === undefined) {
-      return answerText(request, response, 308, 'A slash is missing.', { Location: `./${applicationId}/${query}` });
+      return answerText(request, response, 308, 'The path of a job ends with a slash.', { Location: `./${applicationId}/${query}` });
     }
     const place = await this.#place(decoded(name), applicationId);
     const { access } = this.#options;
     if (place === null || !(await access.mayView(visitor, place))) {
-      // Without access to a job, a user must not learn whether it exists.
+      // The answer must not reveal whether a job that the user may not view exists.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -136,7 +136,7 @@ export class HistoryServer implements JobPages {
       await this.#wake(job, visitor.user ?? OWNER);
     }
     await job.site.handle(request, response, `${rest}${query}`);
-    // A job's size is known only after it has been read.
+    // Checks the limits again, because a job's size is known only after it has been read.
     this.#closeOthers(job);
   }
 
@@ -174,7 +174,7 @@ export class HistoryServer implements JobPages {
     const { store, anywhere, live, log } = this.#options;
     const view = new StoredJobView({ store, place, anywhere, log, live: live && (() => live(place)) });
     const tensorBoard = new PooledTensorBoard(this.#options.tensorBoards);
-    const site = new JobSite({ view: withTensorBoard(view, tensorBoard), tensorboard: tensorBoard, access: { kind: 'judged' }, log });
+    const site = new JobSite({ view: withTensorBoard(view, tensorBoard), tensorboard: tensorBoard, access: { kind: 'authorised' }, log });
     const job: OpenJob = { site, view, tensorBoard, usedAt: performance.now() };
     this.#open.set(place.folder, job);
     return job;
@@ -184,7 +184,7 @@ export class HistoryServer implements JobPages {
     try {
       const dir = await view.summaryDir();
       if (dir === null) {
-        return tensorBoard.refuse('The summaries are not with the history: tony-ts tensorboard shows them.');
+        return tensorBoard.refuse('The summaries are not in the history folder. To see them, run tony-ts tensorboard.');
       }
       if (!tensorBoard.isAwake && (await this.#options.store.storage.list(dir)).length === 0) {
         return tensorBoard.refuse('The job has written no summaries.');
@@ -252,7 +252,7 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** final.json describes the job's own TensorBoard; the pages show this server's instead. */
+/** final.json describes the job's own TensorBoard; the pages show the TensorBoard of this server instead. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
   let told: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {

@@ -3,7 +3,7 @@ import { ListBudget } from './list-budget.ts';
 
 const LIMITS = { userBytes: 100, userMs: 1_000, ms: 10_000 };
 
-test('each user has a share of bytes, and the budget refuses reads beyond it', () => {
+test("the budget refuses reads that exceed a user's share of bytes", () => {
   const budget = new ListBudget(LIMITS, () => 0);
   expect([budget.take('mallory', 60), budget.take('mallory', 60), budget.take('mallory', 1)]).toEqual([true, false, false]);
   expect([budget.take('alice', 99), budget.take('alice', 1)]).toEqual([true, true]);
@@ -11,7 +11,7 @@ test('each user has a share of bytes, and the budget refuses reads beyond it', (
   expect(budget.take('bob', 1)).toBe(false);
 });
 
-test("a read's time counts against its users in proportion to their bytes, and against the total", () => {
+test('the time of a read counts against its users in proportion to their bytes, and against the total', () => {
   let now = 0;
   const budget = new ListBudget(LIMITS, () => now);
   budget.spend(1_100, [
@@ -25,7 +25,7 @@ test("a read's time counts against its users in proportion to their bytes, and a
   expect(budget.take('bob', 1)).toBe(false);
 });
 
-test('the message counts omitted jobs by user, largest count first', () => {
+test('the message states the number of omitted jobs by user, largest number first', () => {
   const budget = new ListBudget(LIMITS, () => 0);
   expect(budget.message).toBe('');
   for (const [user, count] of [
@@ -40,6 +40,6 @@ test('the message counts omitted jobs by user, largest count first', () => {
     }
   }
   expect(budget.message).toBe(
-    'Histories that are left out because reading them takes too long: 5 of b, 3 of c, 2 of e, 2 of 2 other users.',
+    'Some histories are omitted because reading them takes too long: 5 of b, 3 of c, 2 of e, 2 of 2 other users.',
   );
 });

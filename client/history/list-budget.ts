@@ -33,7 +33,10 @@ export class ListBudget {
     this.#end = now() + limits.ms;
   }
 
-  /** Takes bytes from a user's share. After the first refusal the user gets no more, so that the list contains the user's newest jobs. */
+  /**
+   * Takes bytes from a user's share and returns whether enough were left. After the first refusal, all further requests for this user are
+   * refused, so that the list contains the user's newest jobs without gaps.
+   */
   take(user: string, bytes: number): boolean {
     const share = this.#of(user);
     if (share.bytes < bytes || this.isOver(user)) {
@@ -44,7 +47,7 @@ export class ListBudget {
     return true;
   }
 
-  /** Charges bytes whose need became known only while reading. */
+  /** Charges bytes that turned out to be needed while reading. */
   takeMore(user: string, bytes: number): void {
     this.#of(user).bytes -= bytes;
   }
@@ -53,7 +56,7 @@ export class ListBudget {
     return this.#of(user).ms <= 0 || this.#now() >= this.#end;
   }
 
-  /** Charges the time of a concurrent read of several users' histories, divided in proportion to the bytes. */
+  /** Charges the time of a concurrent read to the users whose histories were read, in proportion to their bytes. */
   spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
     const sum = read.reduce((total, { bytes }) => total + bytes, 0);
     for (const { user, bytes } of read) {
@@ -79,7 +82,7 @@ export class ListBudget {
     if (rest > 0) {
       named.push(`${rest} of ${others.length} other ${others.length === 1 ? 'user' : 'users'}`);
     }
-    return `Histories that are left out because reading them takes too long: ${named.join(', ')}.`;
+    return `Some histories are omitted because reading them takes too long: ${named.join(', ')}.`;
   }
 
   #of(user: string): Share {

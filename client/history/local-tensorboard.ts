@@ -2,7 +2,7 @@ import type { Logger } from '../../platform/log.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { RunningTensorBoard } from './tensorboard-pool.ts';
 
-/** Starts TensorBoards as local processes; the first start installs what they need. */
+/** Starts TensorBoard processes on this machine. The first start downloads TensorBoard if needed. */
 export function localTensorBoard(options: {
   readonly storage: Storage;
   /** See TensorBoardOptions. */

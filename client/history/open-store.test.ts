@@ -10,7 +10,10 @@ const KNOWN: ClusterAnswer = { name: 'mnist', queue: 'default', startedAt: 1, fi
 
 const place = (user: string): JobPlace => ({ applicationId: ID, user, folder: `hdfs://nn/history/${user}/${ID}` });
 
-/** A store with histories of one application in the folders of `users`; YARN attributes the application to `owner`, or has forgotten it. */
+/**
+ * A store with histories of one application in the folders of `users`. YARN reports `owner` as the application's user, or does not know the
+ * application.
+ */
 function storeOf(users: readonly string[], owner: string | null): HistoryStore {
   const storage = new FileStorage();
   return {
@@ -29,12 +32,12 @@ function storeOf(users: readonly string[], owner: string | null): HistoryStore {
   };
 }
 
-test('findPlace finds the history of the user to whom YARN attributes the application', async () => {
+test('findPlace finds the history of the user whom YARN reports for the application', async () => {
   expect(await findPlace(storeOf(['alice'], null), ID)).toEqual(place('alice'));
   expect(await findPlace(storeOf(['aaron', 'alice', 'mallory'], 'alice'), ID)).toEqual(place('alice'));
 });
 
-test('findPlace rejects several histories when YARN has forgotten the application, unless the user is given', async () => {
+test('findPlace rejects an ID with several histories if YARN does not know the application and no user is given', async () => {
   const store = storeOf(['aaron', 'alice'], null);
   await expect(findPlace(store, ID)).rejects.toMatchObject({
     code: 'HISTORY_UNKNOWN',

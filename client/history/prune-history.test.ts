@@ -63,14 +63,14 @@ test('a prune removes histories older than the limit, oldest first, and reports 
   expect([existsSync(old), existsSync(young)]).toEqual([false, true]);
 });
 
-test('recently written summaries keep a history', async () => {
+test('a prune keeps a history with recently written summaries', async () => {
   const folder = leave('local_1_0001', 95, ['final.json', 'summaries/train/events.1']);
   const recently = (NOW - DAY_MS) / 1000;
   utimesSync(join(folder, 'summaries', 'train', 'events.1'), recently, recently);
   expect(await prune(saying('forgotten'))).toEqual([]);
 });
 
-test('a prune removes a job without final.json only if the cluster reports that it does not run', async () => {
+test('a prune removes a job without final.json only if the cluster reports that the job does not run', async () => {
   const folder = leave('local_1_0001', 95, ['job.json']);
   const word = { name: '', queue: '', startedAt: 0, finishedAt: null };
   expect(await prune(saying('silent'))).toEqual([]);

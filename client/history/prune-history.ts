@@ -10,9 +10,9 @@ import { mayRun } from '../records/stored-status.ts';
 const AT_ONCE = 8;
 
 export interface PruneOptions {
-  /** Null: all users whose histories are writable. */
+  /** The owner of the histories; null for all users whose histories are writable. */
   readonly user: string | null;
-  /** Removes histories whose last write is older than this (ms). */
+  /** Remove histories whose last write is older than this (ms). */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** ms since the epoch. */
@@ -26,7 +26,7 @@ export interface Pruned {
   readonly bytes: number;
   /** ms since the epoch. */
   readonly lastWritten: number;
-  /** Why the removal failed; empty after a removal (or for a dry run). */
+  /** Why the removal failed; empty after a successful removal or in a dry run. */
   readonly failure: string;
 }
 
@@ -40,7 +40,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
     try {
       places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
-      // Another user's unreadable histories are not removable either.
+      // Skips a user whose histories are not readable: they are not removable either.
       if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
         continue;
       }
@@ -53,7 +53,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
         if (outcome.status === 'fulfilled') {
           looked.push(outcome.value);
         }
-        // Skip an unreadable history, such as another user's, like an unreadable folder.
+        // Skips an unreadable history, such as that of another user.
         else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) {
           throw outcome.reason;
         }
@@ -88,7 +88,7 @@ interface Measured {
   readonly place: JobPlace;
   readonly bytes: number;
   readonly lastWritten: number;
-  /** The job has written its final status. */
+  /** Whether the job has written its final status. */
   readonly ended: boolean;
 }
 

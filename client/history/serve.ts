@@ -21,9 +21,9 @@ import { localTensorBoard } from './local-tensorboard.ts';
 import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store.ts';
 import { TensorBoardPool } from './tensorboard-pool.ts';
 
-/** Disk limit of each TensorBoard of a server for all users, any of whom could otherwise fill the disk. */
+/** Disk limit (bytes) of each TensorBoard if the server is for all users, because any user could otherwise fill the disk. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
-/** Cache size for view ACLs: job.json never changes once written, but another user controls its size. */
+/** Cache size for view ACLs (characters). job.json never changes once written, but another user controls its size. */
 const REMEMBERED_CHARACTERS = 8 << 20;
 /** Overhead of a list entry, in characters. */
 const LIST_CHARACTERS = 32;
@@ -32,12 +32,13 @@ export interface ServeOptions extends ClusterOptions {
   readonly local: boolean;
   readonly localRoot?: string | undefined;
   /**
-   * `token`: for holders of the printed URL, with the rights of this process. `simple`: for all users, according to each job's view ACL.
+   * `token`: anyone with the printed URL has access, with the rights of this process. `simple`: all users have access, according to each
+   * job's view ACL.
    */
   readonly auth: 'token' | 'simple';
   /** Address to listen on. */
   readonly listen: string;
-  /** 0: any free port. */
+  /** The port to listen on; 0 selects a free port. */
   readonly port: number;
   readonly log: Logger;
   /** Receives progress messages while the first TensorBoard is prepared. */
@@ -63,7 +64,7 @@ export interface RunningHistoryServer {
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {
   const { auth, listen, port, log, local } = options;
   if (auth === 'simple' && local) {
-    throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove --local or --auth.' });
+    throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove either --local or --auth.' });
   }
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];
@@ -120,7 +121,7 @@ async function listening(options: { address: string; port: number; site: JobPage
   }
 }
 
-/** Each job's view ACL comes from its job.json; without a readable one, only the owner and administrators have access. */
+/** Each job's view ACL comes from its job.json. If that file is not readable, only the owner and administrators have access. */
 async function simpleAccess(
   options: ServeOptions,
   store: HistoryStore,
@@ -143,12 +144,12 @@ async function simpleAccess(
     }
     return jobViewers(configuration, { user: place.user, view });
   };
-  // The list of names holds IPv6 addresses without brackets.
+  // The list of host names contains IPv6 addresses without brackets.
   const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
   return new SimpleAccess({ viewers, hosts: [...hosts, ...named] });
 }
 
-/** The status that a running job reports; null if it does not answer. */
+/** Returns the status that a running job reports; null if it does not answer. */
 async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobStatus | null> {
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {

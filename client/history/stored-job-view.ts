@@ -11,16 +11,16 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
 import { storedStatus } from '../records/stored-status.ts';
 
-/** A job without a final status may still write; it is read again after this time. */
+/** How long the files of a job without a final status are cached (ms), because the job may still write. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
-/** Approximate memory of one task in a status: a short job.json may request very many tasks. */
+/** Approximate memory of one task in a status (bytes). Counted because a short job.json may request very many tasks. */
 const TASK_BYTES = 300;
 
 export interface StoredJobViewOptions {
   readonly store: HistoryStore;
   readonly place: JobPlace;
-  /** Queries the job itself while it runs; null if it does not answer. */
+  /** Queries the running job; resolves to null if it does not answer. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
    * Whether summary paths found in the job's files may point outside the job's own folder: true for viewers with their own rights, false
@@ -33,7 +33,7 @@ export interface StoredJobViewOptions {
 interface Loaded {
   readonly entries: readonly HistoryEntry[];
   readonly status: JobStatus;
-  /** The job has written its final status, possibly damaged: nothing changes any more. */
+  /** Whether the job has written its final status (possibly damaged), so that nothing changes any more. */
   readonly isFinal: boolean;
   readonly bytes: number;
   readonly at: number;
@@ -91,7 +91,10 @@ export class StoredJobView implements JobView {
     const dir = await this.summaryDir();
     if (dir === null) {
       const { summaryDir } = await this.status();
-      return { runs: [], message: `The summaries are not in the history but in ${summaryDir}. \`tony-ts tensorboard\` shows them.` };
+      return {
+        runs: [],
+        message: `The summaries are not in the history folder but in ${summaryDir}. To see them, run \`tony-ts tensorboard\`.`,
+      };
     }
     if (this.#scalars?.dir !== dir) {
       this.#scalars?.reader.close();
@@ -122,7 +125,7 @@ export class StoredJobView implements JobView {
     }
     const piece = await store.log(place, containerId, file, tail);
     if (piece === null) {
-      const why = status.finishedAt === null ? 'are collected when the job has ended' : 'are gone, or not collected yet';
+      const why = status.finishedAt === null ? 'become available when the job has ended' : 'were removed, or are not aggregated yet';
       throw new TonyError('LOGS_UNAVAILABLE', `${task} has no ${file}: its logs ${why}.`);
     }
     return { text: Buffer.from(piece.bytes).toString('utf8'), skipped: piece.end - piece.bytes.length };
@@ -148,7 +151,7 @@ export class StoredJobView implements JobView {
     return found?.containerId ?? null;
   }
 
-  /** Caches a final record; reloads others after a moment. */
+  /** Returns the job's record, from the cache if it is final or recent. */
   async #load(): Promise<Loaded> {
     const known = this.#loaded;
     if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) {

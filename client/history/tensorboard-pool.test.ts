@@ -46,7 +46,7 @@ test('the pool starts one TensorBoard per opened job', async () => {
   expect(target.connect?.()).toBeInstanceOf(PassThrough);
 });
 
-test('a TensorBoard without recent visits makes room; those in use do not', async () => {
+test('the pool replaces a TensorBoard without recent visits, but none that is in use', async () => {
   open();
   expect([pool.wake('a', 'a'), pool.wake('b', 'b')]).toEqual(['', '']);
   expect(pool.wake('c', 'c')).toContain('2 TensorBoards are in use');
@@ -56,7 +56,7 @@ test('a TensorBoard without recent visits makes room; those in use do not', asyn
   await expect.poll(() => living).toEqual(['a', 'c']);
 });
 
-test('close() waits for TensorBoards that are already ending', async () => {
+test('close() also waits for TensorBoards that are already stopping', async () => {
   open();
   pool.wake('a', 'a');
   await expect.poll(() => living).toEqual(['a']);
@@ -67,7 +67,7 @@ test('close() waits for TensorBoards that are already ending', async () => {
   expect(living).toEqual([]);
 });
 
-test('TensorBoards end when they are idle, and when the pool closes', async () => {
+test('TensorBoards stop when they are idle, and when the pool closes', async () => {
   open();
   pool.wake('a', 'a');
   pool.wake('b', 'b');
@@ -79,7 +79,7 @@ test('TensorBoards end when they are idle, and when the pool closes', async () =
   await expect.poll(() => living).toEqual(['b']);
   await pool.close();
   expect(living).toEqual([]);
-  expect(pool.wake('a', 'a')).toBe('The server is ending.');
+  expect(pool.wake('a', 'a')).toBe('The server is shutting down.');
 });
 
 test('a TensorBoard that cannot start reports the reason and occupies no slot', async () => {
@@ -87,12 +87,12 @@ test('a TensorBoard that cannot start reports the reason and occupies no slot', 
   target.wake('bad', 'alice');
   await expect.poll(() => target.status()).toEqual({ state: 'unavailable', message: 'no Python' });
   expect(target.connect).toBeNull();
-  // A failed one occupies no slot.
+  // A failed TensorBoard does not occupy a slot.
   expect(pool.wake('a', 'a')).toBe('');
   await expect.poll(() => living).toEqual(['a']);
 });
 
-test('a TensorBoard in permanent use makes room after its minimum time, first one that the same user opened', async () => {
+test('the pool replaces a TensorBoard in permanent use after its minimum time, preferably one that the same user opened', async () => {
   open();
   pool.wake('a', 'mallory');
   pool.wake('b', 'bob');

@@ -5,12 +5,14 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
-/** Each uses some hundred megabytes of memory. */
+/** The maximum number of TensorBoards at the same time. Each needs several hundred megabytes of memory. */
 const MOST = 3;
-/** A TensorBoard ends after this time without viewers; if another one needs the slot, after the shorter time. */
+/** A TensorBoard without viewers stops after this time (ms), or after the shorter time if another one needs its slot. */
 const IDLE_MS = 10 * 60_000;
 const SPARE_MS = 60_000;
-/** After this time a TensorBoard in use may be replaced: an open page keeps polling it, so it might never become idle. */
+/**
+ * The time (ms) after which a TensorBoard may be replaced even while in use. An open page keeps polling it, so it might never become idle.
+ */
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
 
@@ -34,7 +36,7 @@ export interface TensorBoardPoolOptions {
 interface Slot {
   readonly running: Promise<RunningTensorBoard>;
   ready: RunningTensorBoard | null;
-  /** Why the start failed; empty otherwise. */
+  /** Why the start failed; empty if it has not failed. */
   failure: string;
   usedAt: number;
   readonly startedAt: number;
@@ -42,7 +44,7 @@ interface Slot {
   readonly visitor: string;
 }
 
-/** One TensorBoard per viewed job, with a limit on how many run at the same time. */
+/** Runs one TensorBoard per viewed job, and limits the number that run at the same time. */
 export class TensorBoardPool {
   readonly #options: TensorBoardPoolOptions;
   readonly #slots = new Map<string, Slot>();
@@ -63,11 +65,11 @@ export class TensorBoardPool {
    * Starts a TensorBoard for these summaries unless one runs, and records the access. Returns an empty string, or a sentence that says why
    * none can start.
    *
-   * @param visitor the viewer: of several TensorBoards past their turn, the visitor's own is replaced first.
+   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of the same visitor is replaced first
    */
   wake(summaryDir: string, visitor: string): string {
     if (this.#closed) {
-      return 'The server is ending.';
+      return 'The server is shutting down.';
     }
     const known = this.#slots.get(summaryDir);
     if (known !== undefined && known.failure === '') {
@@ -78,7 +80,7 @@ export class TensorBoardPool {
     if (running.length >= (this.#options.most ?? MOST)) {
       const spared = this.#expendable(running, visitor);
       if (spared === undefined) {
-        return `${running.length} TensorBoards are in use, which is as many as run at once here: try again in some minutes.`;
+        return `${running.length} TensorBoards are in use, and this server runs no more at the same time. Try again in a few minutes.`;
       }
       this.#end(spared);
     }
@@ -100,7 +102,8 @@ export class TensorBoardPool {
   }
 
   /**
-   * Selects the one to replace: an idle one, or the longest-running one past its turn, the visitor's own first; undefined if there is none.
+   * Selects the TensorBoard to replace: an idle one, or the one that has run longest beyond its minimum time, preferably of this visitor;
+   * undefined if there is none.
    */
   #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {
     const now = this.#now();
@@ -134,7 +137,7 @@ export class TensorBoardPool {
     };
   }
 
-  /** Ends TensorBoards without recent viewers. */
+  /** Stops TensorBoards without recent viewers. */
   endIdle(): void {
     for (const [summaryDir, { usedAt }] of this.#slots) {
       if (this.#now() - usedAt > IDLE_MS) {
@@ -149,7 +152,7 @@ export class TensorBoardPool {
     for (const summaryDir of this.#slots.keys()) {
       this.#end(summaryDir);
     }
-    // Includes those that were already ending.
+    // Includes TensorBoards that were already stopping.
     await Promise.all(this.#endings);
   }
 
@@ -185,7 +188,7 @@ export class PooledTensorBoard implements TensorBoardTarget {
     return this.#summaryDir !== null && this.#refusal === null;
   }
 
-  /** Marks TensorBoard as unavailable: there is nothing to show. */
+  /** Marks TensorBoard as unavailable, because there are no summaries that it may show. */
   refuse(message: string): void {
     this.#refusal = { state: 'unavailable', message };
   }

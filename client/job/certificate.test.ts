@@ -17,9 +17,12 @@ test('configurationOfNode reads the configuration of a node with a self-signed c
   );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  const refused = async () => {
+    throw new Error('a login was demanded');
+  };
   try {
     const { port } = server.address() as AddressInfo;
-    expect((await configurationOfNode({ host: '127.0.0.1', port }, {}, 5_000))?.defaultFs).toBe('hdfs://nn:9000');
+    expect((await configurationOfNode({ host: '127.0.0.1', port }, {}, 5_000, refused))?.defaultFs).toBe('hdfs://nn:9000');
   } finally {
     server.close();
   }

@@ -7,7 +7,7 @@ import { createPublicKey, type KeyObject, sign } from 'node:crypto';
  *   TBSCertificate SEQUENCE { [0] version, INTEGER serial, AlgorithmIdentifier, Name issuer, Validity, Name subject,
  *                             SubjectPublicKeyInfo, [3] Extensions }
  *
- * Node's crypto module signs and exports keys, but does not create certificates; this file adds only that.
+ * Node's crypto module can sign and export keys, but cannot create certificates.
  */
 
 const INTEGER = 0x02;
@@ -30,16 +30,16 @@ const EXTENDED_KEY_USAGE = oid('551d25');
 const SERVER_AUTH = oid('2b06010505070301');
 const CLIENT_AUTH = oid('2b06010505070302');
 const TRUE = Buffer.from('0101ff', 'hex');
-/** Bit 0 of KeyUsage, seven bits unused. */
+/** Bit 0 of KeyUsage; seven bits are unused. */
 const DIGITAL_SIGNATURE = Buffer.from('03020780', 'hex');
 
 export interface CertificateRequest {
-  /** Common name and DNS name. */
+  /** The common name and DNS name. */
   readonly name: string;
   readonly serial: Uint8Array;
   readonly notBefore: Date;
   readonly notAfter: Date;
-  /** P-256. */
+  /** A P-256 key. */
   readonly privateKey: KeyObject;
 }
 
@@ -88,14 +88,14 @@ function oid(hexadecimal: string): Buffer {
   return der(0x06, Buffer.from(hexadecimal, 'hex'));
 }
 
-/** DER integers have no redundant leading zeros, but one zero where the first bit would otherwise read as a sign. */
+/** DER integers have no redundant leading zeros, but one zero byte where the first bit would otherwise be read as a sign. */
 function unsigned(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0);
   const significant = first < 0 ? Buffer.from([0]) : Buffer.from(bytes.subarray(first));
   return (significant[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), significant]) : significant;
 }
 
-/** UTCTime has a two-digit year and ends with 2049. */
+/** UTCTime has a two-digit year and covers only years up to 2049. */
 function time(date: Date): Buffer {
   const text = `${date.toISOString().replace(/[-:T]|\.\d+/g, '')}`;
   return date.getUTCFullYear() < 2050 ? der(UTC_TIME, Buffer.from(text.slice(2))) : der(GENERALIZED_TIME, Buffer.from(text));

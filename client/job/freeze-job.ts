@@ -14,7 +14,7 @@ export interface FreezeOptions {
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
-  /** TensorBoard's packages; none when tony-ts adds no TensorBoard, or the job runs without it. */
+  /** TensorBoard's packages; null or omitted if tony-ts adds no TensorBoard to the job, or could not build it. */
   readonly tensorboard?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
   /** Base of locations without a scheme: `hdfs://host:8020/user/alice`, or a folder's file:// URI. */

@@ -37,7 +37,7 @@ async function handshake(server: { cert: string; key: string }, client: { cert: 
   }
 }
 
-test('both ends of a TLS 1.3 connection with client certificates accept it', async () => {
+test("both ends of a TLS 1.3 connection with client certificates accept a job's certificate", async () => {
   const job = pem(createJobSecrets(Date.now(), '{}'));
   expect(await handshake(job, job)).toBe('welcome');
 });
@@ -60,7 +60,7 @@ test('each job has its own secret and certificate, valid also for clocks that ar
   expect(JSON.stringify([...job])).not.toContain('BEGIN');
 });
 
-test('any serial number and name give a certificate that verifies itself', () => {
+test('a certificate with any serial number and name verifies its own signature', () => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-z]{1,60}$/), (serial, name) => {

@@ -4,14 +4,14 @@ import { Secret } from '../../platform/secret.ts';
 import { selfSignedCertificate } from './certificate.ts';
 
 const HOUR = 3_600_000;
-/** Both ends pin the certificate, which is discarded with its job; it only has to stay valid until the job ends. */
+/** The certificate only has to stay valid until its job ends. Both ends pin it. */
 const VALIDITY = 365 * 24 * HOUR;
-/** Accepts nodes whose clocks are behind the client's. */
+/** How far the clocks of nodes may be behind the client's clock (ms). */
 const CLOCK_SKEW = 24 * HOUR;
 
 /**
- * Creates the secrets with which a job's processes authenticate each other: a shared secret, and one key pair with its certificate. Keyed
- * by the names in CREDENTIALS; only the credentials of the ApplicationMaster's container carry them.
+ * Creates the secrets with which a job's processes authenticate each other: a shared secret, and a key pair with its certificate. The
+ * result is keyed by the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster only in its container's credentials.
  *
  * @param jobFile the text of job.json; its digest lets each attempt of the ApplicationMaster verify that it reads the submitted job.
  */

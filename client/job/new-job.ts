@@ -17,9 +17,9 @@ const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, qu
 /** The module that programs import. */
 const LIBRARY = 'tony-ts/training';
 
-/** A job file and a program that trains a small model on generated data, ready to run. */
+/** Returns a job file and a program that trains a small model on generated data, ready to run. */
 export function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
-  const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain: all keys
+  const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
 name: ${name}
 queue: ${queue}
 command: node train.ts
@@ -56,7 +56,7 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
 }
 
 /**
- * Writes the files of a new job into a folder, which is created if necessary. Existing files remain unchanged.
+ * Writes the files of a new job into a folder and creates the folder if necessary. Never changes existing files.
  *
  * @returns the names of the files.
  * @throws TonyError ALREADY_EXISTS, JOB_INVALID
@@ -68,7 +68,7 @@ export async function initJob(folder: string, job: NewJob): Promise<string[]> {
   await makeFolders(folder);
   const names = Object.keys(files);
   for (const name of names) {
-    await writeNewFile(path.join(folder, name), files[name] ?? '', 'Name another folder: tony-ts init FOLDER.');
+    await writeNewFile(path.join(folder, name), files[name] ?? '', 'Choose another folder: tony-ts init FOLDER.');
   }
   return names;
 }

@@ -25,7 +25,7 @@ async function identity(folder: string): Promise<{ hash: string; bytes: string }
   };
 }
 
-/** Unpacks as the NodeManager does, but keeps the archive's own modes regardless of the umask. */
+/** Unpacks as the NodeManager does, except that it applies the modes of the archive regardless of the umask. */
 async function unpack(folder: string): Promise<string> {
   const target = await mkdtemp(path.join(root, 'unpacked-'));
   const archive = await buffer(packFolder(await hashFolder(await listFolder(folder, 'source folder'))));
@@ -33,7 +33,7 @@ async function unpack(folder: string): Promise<string> {
   return target;
 }
 
-test('the same content gives the same hash and the same bytes, wherever and whenever it was written', async () => {
+test('the same content gives the same hash and the same bytes, in any folder and with any modification times', async () => {
   const first = path.join(root, 'first');
   await mkdir(path.join(first, 'sub'), { recursive: true });
   await writeFile(path.join(first, 'a.ts'), 'a');
@@ -85,7 +85,7 @@ test('packing and unpacking preserves any tree', async () => {
   );
 });
 
-test.each(['longer', 'shorter', 'other'])('packing fails for a file that became %s after it was hashed', async (how) => {
+test.each(['longer', 'shorter', 'other'])('packing fails if a file became %s after it was hashed', async (how) => {
   const folder = path.join(root, 'source');
   await mkdir(folder);
   await writeFile(path.join(folder, 'a'), '12345');

@@ -6,14 +6,14 @@ import { createGzip } from 'node:zlib';
 import { TonyError } from '../../platform/errors.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
-/** Change this whenever the same content would produce other bytes, so that the cache does not reuse an older archive. */
+/** Change this value whenever the same content would produce other bytes, so that the cache does not reuse an older archive. */
 const FORMAT = 'tony-archive-1';
-/** The same time for every entry: an archive's bytes depend only on names and contents. */
+/** The modification time of every entry, fixed so that an archive's bytes depend only on names and contents. */
 const MODIFIED = new Date('2000-01-01T00:00:00Z');
 const BLOCK = 512;
 const FILES_AT_ONCE = 16;
 
-/** A listing with content hashes: equal hashes mean equal trees (names, contents, executable bits, links). */
+/** A listing with a hash of the whole tree: equal hashes mean equal names, contents, executable bits and links. */
 export interface HashedFolder extends FolderListing {
   /** Hexadecimal sha256. */
   readonly hash: string;
@@ -45,7 +45,7 @@ export async function hashFile(file: string): Promise<string> {
       hash.update(chunk as Buffer);
     }
   } catch (error) {
-    throw new TonyError('SOURCE_UNREADABLE', `${file} cannot be read.`, { cause: error });
+    throw new TonyError('SOURCE_UNREADABLE', `Cannot read ${file}.`, { cause: error });
   }
   return hash.digest('hex');
 }
@@ -62,8 +62,8 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 }
 
 /**
- * Packs a folder as a tar.gz whose bytes depend only on its content: sorted entries, one owner, one time, two modes. A file that has
- * changed since it was hashed fails the stream; otherwise the archive would be cached permanently under the wrong hash.
+ * Packs a folder as a tar.gz whose bytes depend only on its content: sorted entries, one owner, one time, two modes. The stream fails if a
+ * file has changed since it was hashed; otherwise the cache would permanently keep the archive under the wrong hash.
  */
 export function packFolder(folder: HashedFolder): Readable {
   const gzip = createGzip();
@@ -107,7 +107,7 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
 async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let sent = 0;
-  // `end` is inclusive: reading one byte more than expected detects a file that grew.
+  // `end` is inclusive, so this reads up to one byte more than expected, which detects a file that has grown.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
     if (sent > size) {
@@ -118,7 +118,7 @@ async function* paddedContent(file: string, size: number, digest: string | undef
   }
   if (sent !== size || hash.digest('hex') !== digest) {
     throw new TonyError('SOURCE_UNREADABLE', `${file} changed while it was packed.`, {
-      hint: 'Submit again when no program writes to it.',
+      hint: 'Submit the job again when no program is writing to this file.',
     });
   }
   const rest = size % BLOCK;

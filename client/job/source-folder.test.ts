@@ -23,12 +23,12 @@ async function names(exclude: string[] = []): Promise<string[]> {
 }
 
 describe('listSource', () => {
-  test('lists everything but version control, in a fixed order, each folder before its contents', async () => {
+  test('lists everything except version control folders, in a fixed order, each folder before its contents', async () => {
     await write({ 'b.ts': 'b', 'a/x.ts': 'x', 'a-b.ts': '-', '.git/HEAD': 'ref', 'node_modules/m/index.js': 'm' });
     expect(await names()).toEqual(['a', 'a-b.ts', 'a/x.ts', 'b.ts', 'node_modules', 'node_modules/m', 'node_modules/m/index.js']);
   });
 
-  test('excludes what .tonyignore and `exclude` name, and includes what .tonyignore re-includes', async () => {
+  test('excludes the paths that .tonyignore and `exclude` name, except those that .tonyignore re-includes', async () => {
     await write({
       '.tonyignore': 'node_modules/\n*.log\n!keep.log\n!.git/\n',
       'x.log': '',
@@ -41,7 +41,7 @@ describe('listSource', () => {
     expect(await names(['/tmp'])).toEqual(['.git', '.git/HEAD', '.tonyignore', 'a.ts', 'keep.log']);
   });
 
-  test('excludes files with names of secrets, and reports them', async () => {
+  test('excludes files whose names suggest secrets, and reports them', async () => {
     await write({
       '.env': '',
       '.env.local': '',
@@ -66,7 +66,7 @@ describe('listSource', () => {
     ]);
   });
 
-  test('includes a secret that .tonyignore re-includes, and reports no file that the job excludes itself', async () => {
+  test('includes a secret that .tonyignore re-includes, and does not report files that .tonyignore or `exclude` excludes', async () => {
     await write({ '.tonyignore': '!.env\nkeys/\n', '.env': '', 'keys/id_rsa': '', '.npmrc': '', 'a.key': '' });
     const { entries, withheld } = await listSource(folder, ['*.key']);
     expect(entries.map((entry) => entry.path)).toEqual(['.env', '.tonyignore']);
@@ -115,7 +115,7 @@ describe('listSource', () => {
   });
 });
 
-test('listFolder lists everything, including version control', async () => {
+test('listFolder lists everything, including version control folders', async () => {
   await write({ '.git/HEAD': 'ref', a: '12345' });
   expect(await listFolder(folder, 'data folder')).toMatchObject({
     bytes: 8,

@@ -7,7 +7,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
-  /** `target` is relative to the link's own folder and stays inside. */
+  /** `target` is relative to the link's folder and lies within the shipped folder. */
   | { readonly type: 'link'; readonly path: string; readonly target: string };
 
 export interface FolderListing {
@@ -22,8 +22,8 @@ export interface FolderListing {
 }
 
 /**
- * Names under which tools store passwords, tokens and private keys. They are omitted unless a line such as `!.env` in .tonyignore includes
- * them. Exempt are installed packages, whose certificates are public.
+ * Names under which tools store passwords, tokens and private keys. Such files are omitted unless a line such as `!.env` in .tonyignore
+ * includes them. Installed packages are exempt, because their certificates are public.
  */
 const SECRETS = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template', '.envrc', '.npmrc', '.netrc', '_netrc', '.pypirc', '.pgpass'],
@@ -48,7 +48,7 @@ const SECRETS = [
   ...['!**/node_modules/**', '!**/site-packages/**'],
 ];
 
-/** Never needed in a container; a line such as `!.git/` in .tonyignore includes one. */
+/** Paths that a container does not need. A line such as `!.git/` in .tonyignore includes one of them. */
 const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
 const IGNORE_FILE = '.tonyignore';
 
@@ -79,7 +79,7 @@ export async function listFolder(folder: string, what: string): Promise<FolderLi
   return walk(await resolveFolder(folder, what), null);
 }
 
-/** Lists input data: a folder with all of its content, or a single file. Follows links to files, since only contents are staged. */
+/** Lists input data: a folder with all of its content, or a single file. Follows links to files, because only contents are staged. */
 export async function listData(place: string, name: string): Promise<FolderListing> {
   const found = await stat(place).catch(() => null);
   if (found?.isFile()) {
@@ -116,7 +116,9 @@ async function ignoreFile(root: string): Promise<string> {
 interface Rules {
   /** All rules. */
   readonly rules: Ignore;
-  /** Only the rules of the job and its folder: their omissions are intentional and not reported. */
+  /**
+   * Only the rules of the job and its folder. Files that these rules omit are not reported, because the user excluded them intentionally.
+   */
   readonly withoutSecrets: Ignore;
 }
 
@@ -178,18 +180,21 @@ async function fileBehind(link: string): Promise<{ size: number }> {
     return behind;
   }
   throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; in data folders, tony-ts follows only links to files.`, {
-    hint: 'Add the target folder to `data` in job.yaml as an entry of its own.',
+    hint: 'Add the target folder to `data` in job.yaml as a separate entry.',
   });
 }
 
-/** A link's target as it must be written in the archive. The link's parent folders are real folders, because the walk follows no links. */
+/**
+ * Returns a link's target as the archive must contain it. The link's parent folders are real folders, because the listing follows no links
+ * to folders.
+ */
 async function insideTarget(root: string, link: string): Promise<string> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);
-  // Also check the final target: a chain of links may leave the folder even though each single link looks harmless.
+  // Also checks the final target: a chain of links may leave the folder even if each single link stays inside.
   const real = await realpath(link).catch(() => aim);
   if (!isInside(root, aim) || !isInside(root, real)) {
-    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, outside of the uploaded folder ${root}.`, {
+    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {
       hint: `Replace it with a copy, or list it in ${IGNORE_FILE}.`,
     });
   }
@@ -206,5 +211,5 @@ function isMissing(error: unknown): boolean {
 }
 
 function unreadable(place: string, cause: unknown): TonyError {
-  return new TonyError('SOURCE_UNREADABLE', `${place} cannot be read: ${messageOf(cause)}.`, { cause });
+  return new TonyError('SOURCE_UNREADABLE', `Cannot read ${place}: ${messageOf(cause)}.`, { cause });
 }

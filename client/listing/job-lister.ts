@@ -11,7 +11,7 @@ import { waitingReason } from '../cluster/yarn-diagnostics.ts';
 import { checkedStatus } from '../connections/job-status.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 
-/** States of a listed job: YARN's states before it runs, the job's own states while it runs, then its result. */
+/** States of a listed job: YARN's states before it runs, the states that the job reports while it runs, then its result. */
 export const LISTED_STATES = [
   'SUBMITTED',
   'ACCEPTED',
@@ -27,20 +27,20 @@ export type ListedState = (typeof LISTED_STATES)[number];
 
 export interface ListOptions extends ClusterOptions {
   /**
-   * List local jobs instead of a cluster's; default false. They belong to the caller and always report their state: `user` and `ask` do not
-   * apply.
+   * List local jobs instead of a cluster's; default false. Local jobs belong to the caller and always report their state, so `user` and
+   * `ask` do not apply.
    */
   readonly local?: boolean | undefined;
   /** Folder of local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
   /** The owner of the jobs; null for all users; default: the caller. */
   readonly user?: string | null | undefined;
-  /** Include finished jobs that the ResourceManager still knows; default: only unfinished jobs. */
+  /** Include finished jobs that the ResourceManager still lists; default: only unfinished jobs. */
   readonly ended?: boolean | undefined;
   /** Only jobs whose name contains this; case-insensitive. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job of which some part waits. */
+  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits or has a task that waits. */
   readonly state?: ListedState | undefined;
   /** Maximum number of jobs, newest first. */
   readonly limit?: number | undefined;
@@ -49,7 +49,7 @@ export interface ListOptions extends ClusterOptions {
 }
 
 export interface JobSummary extends Application {
-  /** The state in one word. */
+  /** The job's state. */
   readonly phase: ListedState;
   /** Why the job, or a part of it, does not run; empty if everything runs or the reason is unknown. */
   readonly waiting: string;
@@ -71,12 +71,12 @@ export interface JobProgress {
   readonly tasks: number;
 }
 
-/** Maximum number of jobs to query; for others, the list shows YARN's state. */
+/** Maximum number of jobs to query; for the others, the list shows YARN's state. */
 const MOST_ASKED = 200;
-/** Concurrent queries, so that many hanging jobs delay the list no longer than one. */
+/** Number of concurrent queries. Many hanging jobs delay the list no longer than a single hanging job. */
 const ASKED_AT_ONCE = 50;
 
-/** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE */
+/** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_* */
 export async function openLister(options: ClusterOptions = {}): Promise<JobLister> {
   checkOptions('openLister', options, CLUSTER_OPTIONS);
   return new JobLister(await openCluster(options));
@@ -85,10 +85,10 @@ export async function openLister(options: ClusterOptions = {}): Promise<JobListe
 export class JobLister {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
-  /** Uses a short timeout, so that a hanging ApplicationMaster does not delay the list. */
+  /** A client with a short timeout, so that a hanging ApplicationMaster does not delay the list. */
   readonly #hasty: ResourceManager;
   #shortages: MasterShortages | null = null;
-  /** Keyed by application ID. */
+  /** Silences of ApplicationMasters by application ID. */
   #silences: ReadonlyMap<string, MasterSilence> = new Map();
 
   constructor(cluster: HadoopCluster) {
@@ -117,7 +117,7 @@ export class JobLister {
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
     const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
-    // Whether a running job is in that state is known only after its answer.
+    // A running job's state is known only after it has answered, so the limit is applied later.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
     const said = ask || isSaid(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
@@ -160,7 +160,7 @@ export class JobLister {
     return said;
   }
 
-  /** What ApplicationMasters wait for, by application ID. */
+  /** Returns what ApplicationMasters wait for, by application ID. */
   async #shortagesOf(applications: readonly Application[]): Promise<Map<string, string>> {
     const waiting = applications.filter(({ state }) => state === 'ACCEPTED').slice(0, MOST_ASKED);
     if (waiting.length === 0) {
@@ -230,7 +230,7 @@ export function matchesListing(
   );
 }
 
-/** The result is more informative than FINISHED. */
+/** Returns the result of a finished application, which is more informative than FINISHED. */
 function wordOf({ state, finalStatus }: Application): ListedState {
   switch (state) {
     case 'FINISHED':

@@ -18,16 +18,16 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 };
 
 /**
- * Lists the jobs of a cluster that its ResourceManager knows, or local jobs; newest first.
+ * Lists the jobs that a cluster's ResourceManager reports, or local jobs; newest first.
  *
  * @throws TonyError USAGE when the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
- * RM_UNREACHABLE, CLUSTER_SECURE
+ * RM_UNREACHABLE, KERBEROS_*
  */
 export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listJobs', options, LIST_OPTIONS);
   if (options.local === true) {
     if (options.user !== undefined) {
-      throw new TonyError('USAGE', 'listJobs accepts either local or user: local jobs are always your own.');
+      throw new TonyError('USAGE', 'listJobs accepts either local or user, because local jobs are always your own.');
     }
     const { LOCAL_LIST_OPTIONS, listLocalJobs } = await import('./local-jobs.ts');
     return listLocalJobs(pickOptions<LocalListOptions>(options, LOCAL_LIST_OPTIONS));

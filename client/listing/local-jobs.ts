@@ -55,13 +55,13 @@ export class LocalLister {
     if (isEndState(known.state)) {
       return summaryOf(applicationOf(known), null);
     }
-    // The history of an unfinished job has neither step nor metrics, so query the job.
+    // The history of an unfinished job contains neither its step nor its metrics, so query the job.
     const { status } = await new LocalJob(known.applicationId, this.#root).observe();
     return summaryOf(applicationOf(status ?? known), status ?? known);
   }
 }
 
-/** Local jobs, newest first. */
+/** Returns the local jobs, newest first. */
 export async function listLocalJobs(options: LocalListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listLocalJobs', options, LOCAL_LIST_OPTIONS);
   const lister = new LocalLister(options);

@@ -107,7 +107,7 @@ test('describes a running job in 80 columns', () => {
   ]);
 });
 
-test('the first failure comes first, with the last lines of its task', () => {
+test('a description begins with the first failure and the last lines of its task', () => {
   const failed = description({
     state: 'FAILED',
     failure: { ...failure, lines: ['\u001b[31mTypeError\u001b[39m: x', '\tat main'] },
@@ -139,19 +139,19 @@ test('a description lists lost nodes with times, and programs that may still run
     '  orphans      worker:1 may still run on node2:8041 for up to 24 s: YARN has',
     '               given up the container on it, and its executor is not reachable.',
   ]);
-  // The lost nodes remain listed; the orphaned containers have ended.
+  // After the job's end, lost nodes are still listed, but orphaned containers are not.
   const later = { ...lost, finishedAt: started + 2_000 };
   expect(descriptionLines(later, plain(80), started + 60_000).filter((line) => /lost nodes|orphans/.test(line))).toHaveLength(1);
 });
 
-test('the place of a failure is never cut, however narrow the terminal is', () => {
+test('the task and node of a failure are never truncated, even on a narrow terminal', () => {
   const place = 'file:///data/nodemanager2/local/usercache/alice/filecache/11/source.tar.gz/model/train.ts:5:45';
   const failed = description({ failure: { ...failure, lines: [`    at ${place}`] } });
   const lines = descriptionLines(failed, plain(80), started);
   expect(lines.slice(2, 5).map((line) => line.trim())).toEqual(['at', place.slice(0, 75), place.slice(75)]);
 });
 
-test("YARN's view of the application has its own section", () => {
+test("a section shows YARN's view of the application", () => {
   const yarn = description({
     yarn: {
       id: 'application_1795225023264_0001',
@@ -186,7 +186,7 @@ test("YARN's view of the application has its own section", () => {
     '  state        FINISHED, FAILED',
     '  tags         team-a',
     '  holds        6 GiB, 3 vcores',
-    '  logs         collected: SUCCEEDED',
+    '  logs         aggregated: SUCCEEDED',
     '  attempt 1    FINISHED container_1 on node1:8042',
     '  tracking     http://rm:8088/proxy/application_1795225023264_0001/',
     '  diagnostics  worker:1 failed',

@@ -15,12 +15,12 @@ import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_ST
 const LABEL = 13;
 const INDENT = '  ';
 const TEXT_LINES = 12;
-/** Long jobs have many checkpoints, containers and nodes: only the newest are listed. */
+/** The maximum numbers of checkpoints, containers and nodes to list. Only the newest are listed, because long jobs have many. */
 const STEPS_NAMED = 12;
 
 /**
- * Describes a job on one page, beginning with the first failure and its last lines. Lines fit the terminal, except URLs, which must not be
- * broken, and the configuration, which is YAML.
+ * Describes a job on one page, beginning with the first failure and its last lines. Lines fit the terminal, except for URLs and for the
+ * YAML of the configuration.
  */
 export function descriptionLines(job: JobDescription, terminal: Terminal, now: number): string[] {
   return [
@@ -36,7 +36,7 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
   ];
 }
 
-/** Without a failure of a task, a failed job's diagnostics tell why it failed. */
+/** If no task has failed, the section shows the job's diagnostics, which state why it failed. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   const hasFailed = result?.state === 'FAILED';
   if (failure === null && !hasFailed) {
@@ -44,7 +44,7 @@ function failureSection({ failure, result }: JobDescription, terminal: Terminal)
   }
   const [diagnosis = '', ...rest] = result?.diagnostics.trim().split('\n') ?? [];
   const [sentence, lines] = failure === null ? [diagnosis, rest] : [describeFirstFailure(failure), failure.lines];
-  const title = hasFailed ? 'first failure' : 'first failure, after which the job went on';
+  const title = hasFailed ? 'first failure' : 'first failure (the job continued)';
   return [terminal.paint('red', title), ...indented(failureLines(sentence, lines, roomOf(terminal))), ''];
 }
 
@@ -62,7 +62,7 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // The failure is shown above with all its lines.
+    // The section above already shows the failure.
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
@@ -87,7 +87,7 @@ function yarnSection({ yarn }: JobDescription, terminal: Terminal): string[] {
     ...fact('state', finalStatus === 'UNDEFINED' ? state : `${state}, ${finalStatus}`, terminal),
     ...fact('tags', tags.join(', '), terminal),
     ...fact('holds', holds.join(', '), terminal),
-    ...fact('logs', logAggregation === null || state === 'RUNNING' ? '' : `collected: ${logAggregation}`, terminal),
+    ...fact('logs', logAggregation === null || state === 'RUNNING' ? '' : `aggregated:  ${logAggregation}`, terminal),
     ...attempts.flatMap(({ number, state: phase, containerId, nodeHttp, diagnostics: why }) => [
       ...fact(
         `attempt ${number}`,
@@ -178,7 +178,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
   },
 ];
 
-/** The task table, with the failure below each failed task. */
+/** The task table, with a task's failure below its row. */
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
   if (tasks.length === 0) {
     return [];

@@ -3,7 +3,7 @@ import type { TonyError } from '../../platform/errors.ts';
 import { harmless, printable, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 
-/** Formats an error with its next step. The stack trace, meant for developers, appears only with --debug or for an internal error. */
+/** Formats an error with its next step. Includes the stack trace only with --debug or for an internal error. */
 export function describeError(error: TonyError, terminal: Terminal, debug: boolean): string {
   const say = (label: string, text: string): string[] => {
     const lines = harmless(text).split('\n');
@@ -19,6 +19,6 @@ export function describeError(error: TonyError, terminal: Terminal, debug: boole
   if (debug || error.code === 'INTERNAL') {
     lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
   }
-  // The message and the stack may quote another user's text.
+  // Removes control characters, because the message and the stack may quote another user's text.
   return `${printable(lines.join('\n'))}\n`;
 }

@@ -20,7 +20,7 @@ const failed: HistoryEntry = {
   failure: taskFailure({ lines: ['TypeError: x is not a function'] }),
 };
 
-test("an event line has time, task, event and facts, followed by the task's last lines", () => {
+test("an event line has time, task, type and details, followed by the task's last output lines", () => {
   expect(eventLines(failed, plain(200))).toEqual([
     '2026-11-21 14:03:44  worker:1      task-failed          its program exited with code 3 on node7.example.com:8041, container 2, generation 3',
     '    Last lines of its stderr:',
@@ -29,10 +29,10 @@ test("an event line has time, task, event and facts, followed by the task's last
   expect(eventLines({ at, event: 'master-registered' }, PIPE)).toEqual(['2026-11-21 14:03:44                master-registered']);
 });
 
-test('the line of a lost node names the node and no task', () => {
-  const lost = { at, event: 'node-lost', node: 'node7.example.com:8041', detail: '2 tasks of the job were there' };
+test('the line of a lost node names the node but no task', () => {
+  const lost = { at, event: 'node-lost', node: 'node7.example.com:8041', detail: 'it ran 2 tasks of the job' };
   expect(eventLines(lost, PIPE)).toEqual([
-    '2026-11-21 14:03:44                node-lost            2 tasks of the job were there on node7.example.com:8041',
+    '2026-11-21 14:03:44                node-lost            it ran 2 tasks of the job on node7.example.com:8041',
   ]);
 });
 
@@ -45,7 +45,7 @@ test('an event takes several lines on a narrow terminal, and one line in a pipe'
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
 });
 
-test("lines distinguish NodeManagers on one host, and omit the port of a local job's node", () => {
+test("lines distinguish several NodeManagers on a host by port, and omit the port of a local job's node", () => {
   expect(eventLines({ at, event: 'container-allocated', node: 'box:41001' }, PIPE)[0]).toMatch(/ on box:41001$/);
   expect(eventLines({ at, event: 'container-allocated', node: 'localhost:0' }, PIPE)[0]).toMatch(/ on localhost$/);
 });

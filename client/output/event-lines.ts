@@ -5,11 +5,11 @@ import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/ter
 import { padTo, widthOf } from '../terminal/text-width.ts';
 import { nodeWithPort, oneLine } from './job-table.ts';
 
-/** Narrower terminals have no room for dates. */
+/** Terminals with fewer columns show no dates. */
 const ROOM_FOR_DATES = 100;
 const TASK_WIDTH = 12;
 const EVENT_WIDTH = 19;
-/** The maximum number of continuation lines for the text of an event. */
+/** The maximum number of lines for the text of an event, after the first. */
 const MORE_LINES = 3;
 const INDENT = '    ';
 

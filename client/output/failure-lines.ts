@@ -1,7 +1,10 @@
 import { harmless, wrap } from '../terminal/terminal.ts';
 import { oneLine } from './job-table.ts';
 
-/** The maximum number of lines for a sentence or a line of a program; an error's location often comes at its end. */
+/**
+ * The maximum number of terminal lines for the sentence, and for each line of output. Lines of output may be long, and their ends often
+ * contain the location of an error.
+ */
 const MOST_LINES = 4;
 
 /** Formats a failure, `sentence`, and the last lines of its program, wrapped to `width` columns. */

@@ -21,7 +21,7 @@ class Detached extends Error {
   }
 }
 
-/** Shows a job until it is over or the user detaches. Returns the exit code of the process. */
+/** Shows the progress of a job until it ends or the user detaches. Returns the exit code for the process. */
 export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
   const { output, ask, input, mayDetach } = options;
   const away = new AbortController();
@@ -36,7 +36,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         away.abort(new Detached(by));
       } else {
         isInterrupted = by === 'signal';
-        output.say(`ending ${connection.applicationId}`);
+        output.say(`killing ${connection.applicationId}`);
         killing = killJob(connection, by === 'signal' ? 'interrupt' : 'order').catch((error: unknown) => away.abort(error));
       }
     },
@@ -52,7 +52,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
-      // Another attempt of the ApplicationMaster has another URL.
+      // Shows the URL again for each attempt of the ApplicationMaster, because it changes.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;

@@ -12,7 +12,7 @@ test('the details of an ended job start with its result', () => {
   expect(second).toBe('submitted by alice to queue default');
 });
 
-test('the details list lost nodes even if their events are older than the events shown', () => {
+test('the details list lost nodes even if the list of events is too short to include them', () => {
   const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
   const status = jobStatus({ state: 'SUCCEEDED', finishedAt: at + 90_000 });
   const later = Array.from({ length: 30 }, (_, index) => ({ at: at + index, event: 'task-requested', role: 'worker', index }));

@@ -10,7 +10,7 @@ import { failureLines } from './failure-lines.ts';
 import { jobStyle, nodeName, oneLine } from './job-table.ts';
 import { statusLines } from './status-lines.ts';
 
-/** The number of events shown, the newest ones. */
+/** The number of events to show; the newest are shown. */
 const EVENTS_SHOWN = 20;
 const LONGEST_USER = 12;
 const LOST_LINES = 3;
@@ -44,7 +44,7 @@ export function historyDetails(
     `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
     `history: ${oneLine(folder)}`,
   ];
-  // These nodes may have been lost before the events shown below.
+  // The losses may be older than the events shown below.
   const lost = lostNodesText(lostNodes(entries));
   if (lost !== '') {
     lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));
@@ -87,5 +87,5 @@ function took({ startedAt, finishedAt }: JobStatus): string {
 
 function startOf({ startedAt }: JobStatus): string {
   const time = fullTime(startedAt);
-  return time === '-' ? 'at a time unknown' : time;
+  return time === '-' ? 'at an unknown time' : time;
 }

@@ -19,11 +19,11 @@ export interface JobOutput {
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
-  /** The URL for browsers, if it became known only after the submit. */
+  /** The URL for browsers, if it becomes known only after the submit. */
   pages(url: string): void;
   look(look: Look): void;
   report(report: JobReport): void;
-  /** The user detaches from the running job; the output so far stays above this text. */
+  /** Called when the user detaches from the running job. The output so far stays above this text. */
   leave(text: string): void;
   /** A message to the user. */
   say(text: string): void;

@@ -80,7 +80,7 @@ describe('jobTable', () => {
     expect(lines.join('\n')).toContain('worker:77');
   });
 
-  test("no line exceeds the terminal's width, whatever texts the job contains", () => {
+  test("no line exceeds the terminal's width, for any texts in the job", () => {
     const text = fc.string({ maxLength: 60, unit: 'binary' });
     const metrics = fc.dictionary(text, fc.double(), { maxKeys: 4, noNullPrototype: true });
     const anyTask = fc.record({
@@ -112,12 +112,12 @@ describe('jobTable', () => {
 });
 
 describe('changes', () => {
-  test('the first status yields every event, an unchanged one yields none', () => {
+  test('the first status yields all events, and an unchanged status yields none', () => {
     expect(changes(null, status).map((event) => event.type)).toEqual(['state', 'task', 'task', 'checkpoint', 'metrics']);
     expect(changes(status, { ...status, tasks: status.tasks.map((some) => ({ ...some, silentMs: 9, step: 350 })) })).toEqual([]);
   });
 
-  test('a restart in the same state is a change', () => {
+  test('a restart yields an event even if the state is the same', () => {
     const again = { ...status, tasks: status.tasks.map((some) => ({ ...some, attempts: some.attempts + 1 })) };
     expect(changes(status, again)).toMatchObject([
       { type: 'task', index: 0, attempts: 2 },
@@ -141,7 +141,7 @@ describe('changes', () => {
     fc.assert(fc.property(lists, (notices) => changes({ ...status, notices }, { ...status, notices }).length === 0));
   });
 
-  test('a metric that becomes NaN appears once', () => {
+  test('a metric that stays NaN is not a change', () => {
     const broken = { ...status, metrics: { loss: Number.NaN } };
     expect(changes(status, broken)).toEqual([{ type: 'metrics', step: 340, metrics: { loss: Number.NaN } }]);
     expect(changes(broken, { ...broken })).toEqual([]);

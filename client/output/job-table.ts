@@ -25,7 +25,7 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
 const MESSAGE_LINES = 3;
-/** The maximum lines for each sentence about orphaned containers, and for all of them. */
+/** Maximum number of lines: for one sentence about orphaned containers (`each`), and for all such sentences together (`all`). */
 const ORPHAN_LINES = { each: 2, all: 4 };
 
 export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
@@ -39,7 +39,7 @@ export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   stopped: 'dim',
 };
 
-/** The job's line and one line per task, fitted to the terminal; leaves room for a prompt. */
+/** Formats a line for the job and one line per task, fitted to the terminal; leaves a free line for the prompt. */
 export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
   const head = jobLines(status, terminal, now, width);
@@ -50,7 +50,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-/** The job's progress, why it waits, and orphaned containers that may still run. */
+/** Formats the job's progress, why it waits, and orphaned containers that may still run. */
 export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}` : '',
@@ -90,7 +90,7 @@ export function jobStyle(state: JobStatus['state']): Style {
   }
 }
 
-/** Selects the tasks to show if the room is limited: failed and waiting tasks first. */
+/** Selects the tasks to show if there are more tasks than lines: failed and waiting tasks first. */
 function mostTelling(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
   return tasks.filter((task) => chosen.includes(task));
@@ -121,7 +121,7 @@ export function stateText(task: TaskStatus): string {
   return task.usage?.stopped === true ? 'suspended' : task.state;
 }
 
-/** The mean utilisation of the task's GPUs and their memory use. */
+/** Formats the mean utilisation of the task's GPUs and their memory use. */
 export function gpuText({ usage }: TaskStatus): string {
   const busy = usage && gpuUtilization(usage);
   if (usage === null || busy === null) {
@@ -141,7 +141,7 @@ export function metricsText(metrics: Readonly<Record<string, number>>): string {
     .join('  ');
 }
 
-/** Removes the profile of the training steps, which appears only at the end of a job, on its pages and in `--output json`. */
+/** Removes the profile of the training steps. Only the report at a job's end, its pages and `--output json` show the profile. */
 export function withoutProfile(metrics: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith('profile/')));
 }
@@ -155,7 +155,7 @@ export function hostOf(node: string | null): string {
   return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
 }
 
-/** The host of a node; with its port if several NodeManagers among the rows run on one host. */
+/** Returns the host of a node, with its port if the rows contain several NodeManagers on this host. */
 export function nodeName(node: string | null, rows: readonly { readonly node: string | null }[]): string {
   const host = hostOf(node);
   const isShared = node !== null && rows.some((row) => row.node !== node && row.node?.startsWith(host) && hostOf(row.node) === host);
@@ -163,8 +163,7 @@ export function nodeName(node: string | null, rows: readonly { readonly node: st
 }
 
 /**
- * A node whose neighbours are unknown: with its port, which distinguishes several NodeManagers on one host. Nodes of local jobs have port
- * 0, which is omitted.
+ * Returns a node's host with its port, which distinguishes several NodeManagers on one host. Omits port 0, which nodes of local jobs have.
  */
 export function nodeWithPort(node: string): string {
   return node.replace(/:0$/, '');

@@ -25,21 +25,21 @@ const TASKS = [
 ];
 const training = seen({ tasks: TASKS, step: 340, checkpointStep: 300 });
 
-test('before a kill: tasks per role and node, run time, and steps that would be lost', () => {
+test('before a kill, shows tasks per role and node, run time, and steps that would be lost', () => {
   expect(killImpactLines(killImpact(ID, training, 184_000), plain(80))).toEqual([
     `${ID}  mnist  RUNNING`,
     '  2 worker on node1, node2; 1 ps on node1',
-    '  it has run for 3 min 4 s',
+    '  the job has run for 3 min 4 s',
     '  newest checkpoint: step 300, 40 steps since would be lost',
   ]);
 });
 
-test('after a kill: the same facts in the past tense, or the result of a job that had already ended', () => {
+test('after a kill, shows the same facts in the past tense, or the result of a job that had already ended', () => {
   const impact = killImpact(ID, training, 500);
   expect(killedLines({ killed: true, impact, observation: training }, plain(80))).toEqual([
     `killed ${ID} (mnist, 3 of 4 tasks were running)`,
     '  2 worker on node1, node2; 1 ps on node1',
-    '  it had run for 500 ms',
+    '  the job had run for 500 ms',
     '  newest checkpoint: step 300, 40 steps since are lost',
   ]);
   const over: Observation = { ...training, result: { state: 'SUCCEEDED', diagnostics: '' } };
@@ -48,7 +48,7 @@ test('after a kill: the same facts in the past tense, or the result of a job tha
   expect(killedLines({ killed: false, impact: none, observation: over }, plain(80))).toEqual([`${ID} had already ended: SUCCEEDED`]);
 });
 
-test('states a missing checkpoint, and a job without containers', () => {
+test('states that there is no checkpoint, or that no task has a container', () => {
   expect(killImpactLines(killImpact(ID, seen({ step: 7 }), 0), plain(80)).at(-1)).toBe('  no checkpoint: all 7 steps would be lost');
   expect(killImpactLines(killImpact(ID, { ...seen(null), phase: 'ACCEPTED' }, 0), plain(80))).toEqual([
     `${ID}  ACCEPTED`,

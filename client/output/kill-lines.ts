@@ -12,14 +12,14 @@ interface Tense {
   readonly are: string;
 }
 
-/** Describes the tasks that a kill will end. */
+/** Describes what a kill would end and lose. */
 export function killImpactLines(impact: KillImpact, terminal: Terminal): string[] {
   const { applicationId, name, state } = impact;
   const head = [applicationId, oneLine(name), state].filter((part) => part !== '').join('  ');
   return [clip(head, Math.max(20, terminal.columns - 1)), ...factLines(impact, terminal, { has: 'has', are: 'would be' })];
 }
 
-/** Describes the tasks that a kill has ended. */
+/** Describes what a kill has ended and lost. */
 export function killedLines({ killed, impact, observation }: KillReport, terminal: Terminal): string[] {
   const { applicationId, name, running, tasks } = impact;
   const { result } = observation;
@@ -52,7 +52,7 @@ function rolesText({ roles }: KillImpact): string {
 }
 
 function timeText({ ranMs }: KillImpact, { has }: Tense): string {
-  return ranMs === null ? '' : `it ${has} run for ${formatDuration(ranMs < 1000 ? ranMs : 1000 * Math.round(ranMs / 1000))}`;
+  return ranMs === null ? '' : `the job ${has} run for ${formatDuration(ranMs < 1000 ? ranMs : 1000 * Math.round(ranMs / 1000))}`;
 }
 
 function stepsText({ step, checkpointStep, stepsLost }: KillImpact, { are }: Tense): string {

@@ -44,7 +44,7 @@ const accepted = application({
 const training = jobStatus({ step: 340, metrics: { loss: 0.5 }, tasks: [taskStatus(), taskStatus({ index: 1, state: 'requested' })] });
 const jobs: JobSummary[] = [summaryOf(accepted, null), summaryOf(application({ used: { 'memory-mb': 6144, 'yarn.io/gpu': 2 } }), training)];
 
-test('a list has one line per job with the reason for waiting below, and the most important columns in 80 columns', () => {
+test('a list has one line per job with the reason for waiting below; 80 columns suffice for the most important fields', () => {
   expect(jobListLines(jobs, plain(80), { withUsers: false, now: 64_000 })).toEqual([
     'JOB                             NAME   QUEUE   STATE          TOOK  TASKS  STEP',
     'application_1795225023264_0002  mnist  defau…  ACCEPTED  1 min 3 s      -     -',
@@ -70,7 +70,7 @@ test("the state that the job reports takes precedence over YARN's", () => {
   expect(summaryOf(application({ state: 'NEW_SAVING' }), null).phase).toBe('SUBMITTED');
 });
 
-test("a note below a job's line states that its ApplicationMaster does not answer", () => {
+test('a line below a job states that its ApplicationMaster does not answer', () => {
   const lines = jobListLines([summaryOf(application(), null, { masterSilentMs: 3_000 })], plain(80), { withUsers: false, now: 64_000 });
   expect(lines.at(-1)).toBe('    The ApplicationMaster has not answered for 3 s.');
 });

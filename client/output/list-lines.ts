@@ -9,7 +9,7 @@ const INDENT = '    ';
 const REASON_LINES = 2;
 const GPUS = 'yarn.io/gpu';
 
-/** One line per job, with the reason for its wait or a silent ApplicationMaster below; fitted to the terminal. */
+/** Formats one line per job, fitted to the terminal; below it, why the job waits, or that its ApplicationMaster does not answer. */
 export function jobListLines(
   jobs: readonly JobSummary[],
   terminal: Terminal,
@@ -74,7 +74,7 @@ function some(holds: (job: JobSummary) => boolean): (jobs: readonly JobSummary[]
 }
 
 function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
-  // Hidden if the job's view ACL denies access.
+  // YARN reports 0 if the job's view ACL denies access.
   return startedAt === 0 ? '-' : formatDuration(1000 * Math.round(Math.max(0, (finishedAt ?? now) - startedAt) / 1000));
 }
 

@@ -5,7 +5,7 @@ import { LiveOutput } from './live-output.ts';
 
 const TERMINAL = terminalOf({ isTTY: true, columns: 80 }, { NO_COLOR: '1' });
 
-test('after a detach the table stays above the last line and is not drawn again', () => {
+test('after a detach, the table stays above the last line and is not redrawn', () => {
   let written = '';
   const output = new LiveOutput(
     (text) => (written += text),

@@ -65,7 +65,7 @@ export class LiveOutput implements JobOutput {
 
   look(look: Look): void {
     this.#look = look;
-    // The table shows states and metrics; notices and failures are also printed above it, because the next frame would erase them.
+    // The table shows states and metrics. Notices and failures are printed above it, because the next frame would erase them.
     this.#draw(
       look.events
         .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))

@@ -9,14 +9,14 @@ const PLAIN = terminalOf({ isTTY: true, columns: 80 }, { NO_COLOR: '1' });
 
 const line = (task: string, text: string) => ({ task, text, containerId: 'c', file: 'stdout' });
 
-test("in a pipe, a line has the task's name, a bar and the unchanged text", () => {
+test("in a pipe, a line consists of the task's name, a bar and the unchanged text", () => {
   const lines = new LogLines({ prefixed: true });
   lines.expect(['worker:10']);
   expect(lines.line(line('worker:0', '\x1b[31mred'), PIPE)).toBe('worker:0 | \x1b[31mred\n');
   expect(new LogLines({ prefixed: false }).line(line('worker:0', 'alone'), PIPE)).toBe('alone\n');
 });
 
-test('on a terminal, lines are aligned, in the colour of their task, and without control sequences', () => {
+test('on a terminal, lines are aligned, have the colour of their task, and contain no control sequences of programs', () => {
   const lines = new LogLines({ prefixed: true });
   lines.expect(['ps:0', 'worker:10']);
   expect(lines.line(line('ps:0', 'a'), PLAIN)).toBe('ps:0      | a\n');
@@ -26,7 +26,7 @@ test('on a terminal, lines are aligned, in the colour of their task, and without
   expect(lines.line(line('ps:0', 'a'), COLOURED)).toMatch(/^\x1b\[3\dmps:0 {9}\|\x1b\[39m a\n$/);
 });
 
-test("on a terminal, a long line wraps beside the task's name; a line of a single task stays whole", () => {
+test("on a terminal, a long line wraps beside the task's name; without names, lines are not wrapped", () => {
   const lines = new LogLines({ prefixed: true });
   const narrow = terminalOf({ isTTY: true, columns: 30 }, { NO_COLOR: '1' });
   expect(lines.line(line('ps:0', 'one two three four\tfive six'), narrow)).toBe('ps:0 | one two three four\n     | five six\n');
@@ -43,7 +43,7 @@ test('a line of 1 MiB wraps at its spaces, and tabs expand as on a terminal', ()
   expect(lines.line(line('ps:0', 'a\tb\tc\t'), PLAIN)).toBe('ps:0 | a       b       c       \n');
 });
 
-test('a task always has the same colour, and never that of the next task', () => {
+test('a task always has the same colour, which differs from that of the next task', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{1,12}$/), fc.nat(10_000), (role, index) => {
       expect(colourOf(`${role}:${index}`)).toBe(colourOf(`${role}:${index}`));

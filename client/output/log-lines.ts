@@ -2,7 +2,7 @@ import type { LogLine } from '../connections/log-reader.ts';
 import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
 import { fold, widthOf } from '../terminal/text-width.ts';
 
-/** Without red, which marks errors. */
+/** The colours of tasks; red is reserved for errors. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
@@ -44,14 +44,14 @@ export class LogLines {
   }
 }
 
-/** A fixed colour for each task; neighbouring tasks of a role differ. */
+/** Returns the colour of a task, which is always the same; neighbouring tasks of a role have different colours. */
 export function colourOf(task: string): Style {
   const [role = '', index = '0'] = task.split(':');
   const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);
   return COLOURS[(sum + Number(index)) % COLOURS.length] ?? 'cyan';
 }
 
-/** The final text of the line on a terminal: of progress overwritten by carriage returns, only the last state. */
+/** Returns the line as a terminal would finally show it: after carriage returns, only the last text. */
 function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
   // Expands tabs, because the prefix would shift a terminal's tab stops.

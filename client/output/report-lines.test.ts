@@ -21,7 +21,7 @@ function report(metrics: Record<string, number>): JobReport {
   };
 }
 
-test('a failed attempt is one line; the report alone has the last lines of stderr', () => {
+test('a failed attempt takes one line; only the final report includes the last lines of stderr', () => {
   const failure = taskFailure({ node: 'n1:8041', lines: ['Error: boom', '    at train.ts:3'] });
   const event = {
     type: 'task',
@@ -37,7 +37,7 @@ test('a failed attempt is one line; the report alone has the last lines of stder
   expect(eventLine(event, PLAIN, [event])).toBe('worker:0 failed on n1: its program on n1:8041 exited with code 3');
 });
 
-test('an event names its node as the task table does, and with its port if the tasks are unknown', () => {
+test('an event names its node as in the task table, or with the port if the tasks are unknown', () => {
   const running = {
     type: 'task',
     role: 'worker',
@@ -57,7 +57,7 @@ test('an event names its node as the task table does, and with its port if the t
 
 const LOGS = 'logs: tony-ts logs application_1_0001';
 
-test('the time of a step is one line, largest part first', () => {
+test('the step time is reported in one line, largest part first', () => {
   const lines = reportLines(
     report({
       'train/acc': 0.9922,
@@ -74,7 +74,7 @@ test('the time of a step is one line, largest part first', () => {
     'application_1_0001 SUCCEEDED',
     LOGS,
     'train acc: 99.22 %',
-    'time of a step: 6.2 ms exchange, 3.6 ms compute; rank 1 was the slowest',
+    'step time: 6.2 ms exchange, 3.6 ms compute; rank 1 was the slowest',
   ]);
   expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', LOGS, 'train acc: 100.00 %']);
 });
@@ -94,7 +94,7 @@ test('the reason for early stopping follows directly below the state', () => {
 test.each([
   ['runtime', 81e6, 180e6, 1500, 80, 'runtime  [#########----------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left'],
   ['tensorboard', 1.5e9, 12e9, 90_000, 80, 'tensorboard  [#--------]   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
-  // The bar is dropped first, then the amounts; the remaining time stays.
+  // On narrow terminals the bar is omitted first, then the amounts; the remaining time is always shown.
   ['images-of-street-signs', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
   ['images-of-street-signs-in-rain', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs-in-rain   13 %  16.7 MB/s  10 min 30 s left'],
   ['runtime', 0, 180e6, 0, 80, 'runtime  [------------------------------]    0 %  0 B of 180.0 MB  0 B/s'],

@@ -17,7 +17,7 @@ export function stagingLine(event: StagingEvent, where: string): string | undefi
 }
 
 /**
- * `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`; on a narrow terminal the bar is dropped first, then the amounts.
+ * `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`; on a narrow terminal the bar is omitted first, then the amounts.
  */
 export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
   const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
@@ -52,7 +52,7 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
 /** A failed task that may restart is in the state `requested`. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
-/** @param rows the job's tasks, which decide whether node names need a port; undefined if they are unknown */
+/** @param rows the job's tasks, which determine whether node names need a port; undefined if unknown */
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {
     case 'state':
@@ -61,8 +61,8 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
       const node = event.node === null ? '' : rows === undefined ? nodeWithPort(event.node) : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      // A new attempt carries the failure of the previous one, which was reported when that attempt ended. The final report contains the
-      // last lines of stderr.
+      // Omits the failure in other states: a new attempt still has the failure of the previous attempt, which has already been reported.
+      // The last lines of stderr appear in the final report.
       const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${describeFailure(event.failure, event.role)}`;
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
@@ -106,7 +106,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** `time of a step: 3.6 ms compute, 6.2 ms exchange, ...; rank 0 was the slowest`, sorted by duration. */
+/** Formats the profile, sorted by duration: `step time: 6.2 ms exchange, 3.6 ms compute, ...; rank 0 was the slowest`. */
 function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   const phases = Object.entries(metrics).flatMap(([name, value]) => {
     const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];
@@ -117,5 +117,5 @@ function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   }
   const parts = phases.sort((a, b) => b.value - a.value).map(({ phase, value }) => `${value.toFixed(1)} ms ${phase}`);
   const slowest = metrics['profile/slowest rank'];
-  return [`time of a step: ${parts.join(', ')}${slowest === undefined ? '' : `; rank ${slowest} was the slowest`}`];
+  return [`step time: ${parts.join(', ')}${slowest === undefined ? '' : `; rank ${slowest} was the slowest`}`];
 }

@@ -14,7 +14,8 @@ export function statusLines(
 ): string[] {
   const lines: string[] = [];
   if (status !== null) {
-    // Shows all tasks regardless of the window's height, because the output is not redrawn. The result is stated once, below.
+    // Shows all tasks regardless of the window's height, because the output is not redrawn. Clears the message, because the result is shown
+    // below.
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) {
@@ -24,7 +25,7 @@ export function statusLines(
     lines.push(`${applicationId} ${phase}${waiting === '' ? '' : `: ${harmless(waiting)}`}`);
   }
   if (masterSilentMs !== null) {
-    const old = status === null ? '' : ' What is shown is its last answer.';
+    const old = status === null ? '' : ' The status below is its last answer.';
     lines.push(terminal.paint('yellow', `${silenceText(masterSilentMs)}${old}`));
   }
   if (result !== null) {

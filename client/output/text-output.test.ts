@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { terminalOf } from '../terminal/terminal.ts';
 import { TextOutput } from './text-output.ts';
 
-test('in a pipe, a long upload prints a line every ten seconds and one at its end', () => {
+test('in a pipe, a long upload prints a line every ten seconds, and a line at its end', () => {
   let now = 0;
   let written = '';
   const output = new TextOutput(

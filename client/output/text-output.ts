@@ -9,11 +9,11 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines.ts';
 
-/** The minimum interval between lines with metrics, to keep log files small. */
+/** The minimum interval (ms) between lines with metrics, to keep log files small. */
 const METRICS_EVERY_MS = 10_000;
-/** The minimum interval between lines with the reason for a wait, which may change with every new container. */
+/** The minimum interval (ms) between lines that state why a job waits, because the reason may change with every new container. */
 const WAIT_EVERY_MS = 10_000;
-/** The minimum interval between progress lines of an upload. */
+/** The minimum interval (ms) between progress lines of an upload. */
 const UPLOAD_EVERY_MS = 10_000;
 
 /** Prints a line of text for each change: for logs, pipes and CI. */
@@ -93,7 +93,7 @@ export class TextOutput implements JobOutput {
     const now = this.#clock();
     switch (event.type) {
       case 'state':
-        // The report states the result with its reason.
+        // Omits end states, because the report states the result with its reason.
         if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) {
           return false;
         }
@@ -107,7 +107,7 @@ export class TextOutput implements JobOutput {
         this.#metricsAt = now;
         return true;
       case 'task':
-        // The initial request of each task carries no information.
+        // Omits the initial request of each task, which carries no information.
         return event.state !== 'requested' || event.failure !== null;
       case 'checkpoint':
       case 'notice':

@@ -19,7 +19,7 @@ export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Pr
   }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
-    // Converted through JSON, so that both formats agree: undefined is omitted, dates become strings.
+    // Converts the value through JSON first, so that both formats agree: undefined is omitted, dates become strings.
     const document = new Document(JSON.parse(JSON.stringify(value)));
     // YAML supports escapes only in double quotes.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {

@@ -55,7 +55,7 @@ const APPLICATIONS = json(
 const REFUSED = json(JSON.stringify({ RemoteException: { exception: 'ForbiddenException', message: 'User alice may not' } }), 403);
 const INFO = json(JSON.stringify({ clusterInfo: { haState: 'ACTIVE' } }));
 
-/** The answers that a plan gets from a ResourceManager that serves these pages. */
+/** Returns the answers of a ResourceManager that serves these pages. */
 async function answers(pages: { nodes: Page; scheduler: Page; apps: Page }): Promise<Answers> {
   const server = createServer((request, response) => {
     const name = /^\/ws\/v1\/cluster\/(\w+)/.exec(request.url ?? '')?.[1];
@@ -73,7 +73,7 @@ async function answers(pages: { nodes: Page; scheduler: Page; apps: Page }): Pro
   return askCluster(job, cluster, resourceManager).answers(owner, site, job);
 }
 
-test('answers with nodes, the queue, and quota totals with too little left', async () => {
+test('returns nodes, the queue, and quota totals that the job would exceed', async () => {
   const { nodes, queue, shortages, notes } = await answers({ nodes: NODES, scheduler: json(SCHEDULER), apps: APPLICATIONS });
   expect(nodes).toEqual([
     { host: 'n1', usable: true, labels: [], total: { memory: 8192, vcores: 8 }, free: { memory: 4096, vcores: 4 } },
@@ -112,34 +112,34 @@ test('reads nodes in the formats of Hadoop 3.2 and 3.0', async () => {
   expect(nodes?.[2]?.total).toEqual({});
 });
 
-test('rejected requests become notes, and nothing fails', async () => {
+test('a rejected request adds a note instead of failing', async () => {
   const { nodes, queue, shortages, notes } = await answers({ nodes: REFUSED, scheduler: REFUSED, apps: REFUSED });
   expect([nodes, queue, shortages]).toEqual([null, null, null]);
   expect(notes).toEqual([
-    'It is not known which nodes have room: The ResourceManager rejected the request: User alice may not.',
-    'It is not known what queue gpu has left: The ResourceManager rejected the request: User alice may not.',
-    'It is not known what running jobs have of the totals of the site file: The ResourceManager rejected the request: User alice may not.',
+    'Cannot determine which nodes have free resources: The ResourceManager rejected the request: User alice may not.',
+    'Cannot determine what is free in queue gpu: The ResourceManager rejected the request: User alice may not.',
+    'Cannot determine how much of the quota totals is in use: The ResourceManager rejected the request: User alice may not.',
   ]);
 });
 
-test('malformed answers and an unlisted queue become notes', async () => {
+test('malformed answers and an unlisted queue add notes', async () => {
   const { notes } = await answers({ nodes: json('{"nodes":{"node":[{"id":1}]}}'), scheduler: json('{}'), apps: json('{"apps":null}') });
   expect(notes).toEqual([
-    expect.stringContaining('It is not known which nodes have room'),
+    expect.stringContaining('Cannot determine which nodes have free resources'),
     'The ResourceManager does not list the queue gpu.',
   ]);
 });
 
-test('a queue that the cluster does not have ends the submit before any upload', async () => {
+test('a queue that the cluster does not have fails the submit before any upload', async () => {
   const scheduler = readFileSync(new URL('../../hadoop/golden/capacity-scheduler.json', import.meta.url), 'utf8');
   await expect(answers({ nodes: NODES, scheduler: json(scheduler), apps: APPLICATIONS })).rejects.toMatchObject({
     code: 'JOB_INVALID',
     message: 'The cluster has no queue gpu.',
-    hint: expect.stringContaining('Its queues are default, a, b:'),
+    hint: expect.stringContaining('Its queues are default, a, b.'),
   });
 });
 
-test('an answer that does not arrive in time becomes a note', async () => {
+test('an answer that does not arrive in time adds a note', async () => {
   const hanging = {
     nodes: () => new Promise<never>(() => {}),
     queueRoom: async () => null,
@@ -148,5 +148,8 @@ test('an answer that does not arrive in time becomes a note', async () => {
   };
   const { shortages, notes } = await askCluster(job, cluster, hanging, 1).answers(owner, site, job);
   expect(shortages).toEqual([]);
-  expect(notes).toEqual(['It is not known which nodes have room: no answer in time.', 'The ResourceManager does not list the queue gpu.']);
+  expect(notes).toEqual([
+    'Cannot determine which nodes have free resources: no answer in time.',
+    'The ResourceManager does not list the queue gpu.',
+  ]);
 });

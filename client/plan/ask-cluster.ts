@@ -12,11 +12,14 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/** Information that only a plan needs, not a submission: it is collected within a short timeout, and a refused part shortens the plan. */
+/**
+ * Information about the cluster for a plan. A submission does not need it, so it is collected within a short timeout, and the plan omits
+ * parts that the cluster does not report.
+ */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
-  /** null: the running jobs are unknown. */
+  /** The totals that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
   /** What is unknown, and why. */
   readonly notes: readonly string[];
@@ -25,7 +28,7 @@ export interface Answers {
 /** Timeout (ms), counted from the moment at which everything else is ready. */
 const PATIENCE_MS = 2_000;
 
-/** Starts the requests; `answers` waits a short while for pending ones. It throws JOB_INVALID if the job's queue does not exist. */
+/** Starts the requests. `answers` waits a short while for pending requests, and throws JOB_INVALID if the job's queue does not exist. */
 export function askCluster(
   job: Job,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -42,9 +45,9 @@ export function askCluster(
         withTimeout(asked, end - performance.now(), () => ({ why: 'no answer in time' }));
       const [ofNodes, ofQueue, ofJobs] = await Promise.all([within(nodes), within(queue), within(running)]);
       const notes = [
-        ...unknown(ofNodes, 'which nodes have room'),
-        ...unknown(ofQueue, `what queue ${job.queue} has left`),
-        ...unknown(ofJobs, 'what running jobs have of the totals of the site file'),
+        ...unknown(ofNodes, 'which nodes have free resources'),
+        ...unknown(ofQueue, `what is free in queue ${job.queue}`),
+        ...unknown(ofJobs, 'how much of the quota totals is in use'),
       ];
       if ('value' in ofQueue && ofQueue.value === null) {
         const others = await within(outcome(resourceManager.queuesWithout(job.queue)));
@@ -65,7 +68,7 @@ export function askCluster(
 
 type Outcome<T> = { readonly value: T } | { readonly why: string };
 
-/** Never rejects, so it may be left unawaited. */
+/** Never rejects, so that callers need not await it. */
 function outcome<T>(asked: Promise<T>): Promise<Outcome<T>> {
   return asked.then(
     (value) => ({ value }),
@@ -74,7 +77,7 @@ function outcome<T>(asked: Promise<T>): Promise<Outcome<T>> {
 }
 
 function unknown(answer: Outcome<unknown>, what: string): string[] {
-  return 'why' in answer ? [`It is not known ${what}: ${answer.why.replace(/\.$/, '')}.`] : [];
+  return 'why' in answer ? [`Cannot determine ${what}: ${answer.why.replace(/\.$/, '')}.`] : [];
 }
 
 export function nodeRoom({ host, state, labels, total, available }: Node): NodeRoom {
@@ -90,7 +93,7 @@ export function nodeRoom({ host, state, labels, total, available }: Node): NodeR
 function unknownQueue(queue: string, others: readonly string[]): TonyError {
   const meant = suggest(queue, others);
   return new TonyError('JOB_INVALID', `The cluster has no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
-    hint: `Its queues are ${others.join(', ')}: change \`queue\` in job.yaml, or override it with --set queue=NAME.`,
+    hint: `Its queues are ${others.join(', ')}. Change \`queue\` in job.yaml, or override it with --set queue=NAME.`,
   });
 }
 

@@ -5,9 +5,9 @@ import { environmentNotes } from './environment-note.ts';
 const notes = (text: string) =>
   environmentNotes(parseJob(`name: a\ncommand: node a.ts\n${text}`, { file: 'job.yaml', folder: '/nowhere' }));
 
-test('notes name a PATH set by the job or a role, and no other variable', () => {
+test('notes name each place that sets PATH, and no other variable', () => {
   expect(notes('env: {PATH_TO: x}\nroles: {worker: {env: {A: b}}}')).toEqual([]);
   expect(notes('env: {PATH: /opt/bin}\nroles: {worker: {}, evaluator: {env: {PATH: /usr/bin}}}')).toEqual([
-    'env and roles.evaluator.env replaces PATH completely: commands such as node are found only in the folders that it lists.',
+    'env and roles.evaluator.env replaces the whole PATH: the shell finds commands such as node only in the folders that it lists.',
   ]);
 });

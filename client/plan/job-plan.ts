@@ -21,7 +21,7 @@ export interface JobPlan {
   readonly notes: readonly string[];
 }
 
-/** From the minimum with which the job runs to the maximum that it uses. */
+/** From the minimum that the job needs to the maximum that it uses. */
 export interface Span {
   readonly least: number;
   readonly most: number;
@@ -35,7 +35,7 @@ export interface PlannedContainers {
   /** Per container: memory (MiB), vcores, gpus, other resource types. */
   readonly resources: Room;
   readonly nodeLabel: string | null;
-  /** The job starts and runs without it. */
+  /** Whether the job can start and run without the role. */
   readonly optional: boolean;
   /** How many of the containers currently fit; null if unknown. */
   readonly fitNow: number | null;
@@ -46,10 +46,10 @@ export interface PlannedContainers {
 export interface Headroom {
   /** `root.research.gpu` */
   readonly queue: string;
-  /** The queue's maximum. */
+  /** The queue's maximum resources. */
   readonly maximum: Room;
   readonly used: Room;
-  /** What this user may still get within the limits of the queue, of the queues above it, and of the user. */
+  /** What this user may still request within the limits of the queue, of its parent queues, and of the user. */
   readonly free: Room;
 }
 
@@ -59,11 +59,11 @@ export type Verdict =
   /** The job starts after other jobs have ended, or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
-   * YARN would reject the job: its queue is stopped, or may not use such nodes. Or the ApplicationMaster would end it at once, because the
-   * site file says that jobs do not wait.
+   * YARN would reject the job, because its queue is stopped or may not use the requested nodes; or the ApplicationMaster would end it
+   * immediately, because a total is exceeded and the site file sets `over: fail`.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
-  /** No change in the cluster's load helps: the job's requests have to change. */
+  /** The job could not run even on an idle cluster; its requests have to change. */
   | { readonly type: 'never'; readonly reasons: readonly string[] }
   /** The ResourceManager does not report enough. */
   | { readonly type: 'unknown' };
@@ -73,6 +73,6 @@ export interface PlannedUpload {
   readonly name: string;
   /** Size in bytes on HDFS. */
   readonly bytes: number;
-  /** Bytes still to be uploaded; 0 if all of it is on HDFS already. */
+  /** Bytes still to be uploaded; 0 if everything is already on HDFS. */
   readonly missing: number;
 }

@@ -76,7 +76,7 @@ function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
   };
 }
 
-/** Explains sums that differ from the requests because of rounding. */
+/** Explains why the memory in the plan exceeds the requests: the ResourceManager rounds up. */
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
   const rounded = asks.flatMap(({ role, resources }) => {
     const given = roundedUp(resources, queue).memory ?? 0;

@@ -44,7 +44,7 @@ const shortage = (nodes: readonly NodeRoom[], queue: QueueRoom | null, knowsUser
   return ask && shortageOf(ask, nodes, queue, { user: 'alice', knowsUser });
 };
 
-test('the request of a waiting ApplicationMaster follows from its tags, and its node label from the diagnostics', () => {
+test("the request of a waiting ApplicationMaster is derived from the application's tags, its node label from the diagnostics", () => {
   expect(masterAskOf(waiting)).toMatchObject({ role: 'ApplicationMaster', resources: { memory: 1024, vcores: 1 }, nodeLabel: '' });
   const labelled = { ...waiting, diagnostics: ACTIVATED.replace('AM Partition = <DEFAULT_PARTITION>', 'AM Partition = a100') };
   expect(masterAskOf(labelled)?.nodeLabel).toBe('a100');
@@ -53,7 +53,7 @@ test('the request of a waiting ApplicationMaster follows from its tags, and its 
   expect(masterAskOf({ ...waiting, tags: ['tony-ts'] })).toBeNull();
 });
 
-test('the message names the missing resource, in the queue or on the nodes', () => {
+test('the message names the resource that is missing in the queue or on the nodes', () => {
   expect(shortage([EMPTY_NODE], queueOf({ memory: 8 * GIB, vcores: 16 }))).toBe(
     'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster requests 1 vcores',
   );
@@ -65,7 +65,7 @@ test('the message names the missing resource, in the queue or on the nodes', () 
   );
 });
 
-test('there is no message if there is room, or if the scheduler may not count the resource', () => {
+test('there is no message if enough is free, or if the scheduler may not count the resource', () => {
   expect(shortage([EMPTY_NODE], queueOf({}))).toBeNull();
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queueOf({ memory: 4 * GIB, vcores: 16 }, { countsAll: null }))).toBeNull();
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: -1 })], queueOf({ vcores: 17 }, { countsAll: false }))).toBeNull();
@@ -79,13 +79,13 @@ test('a reservation of the queue, possibly for this ApplicationMaster, suppresse
   );
 });
 
-test("the user's limit counts if the answer is about the application's user", () => {
+test("the user's limit counts only if the answer is about the application's user", () => {
   expect(shortage([EMPTY_NODE], queueOf({}), true)).toMatch(
-    /^alice may have at most .* in queue root\.gpu and has .*; the ApplicationMaster requests/,
+    /^alice is limited to .* in queue root\.gpu and has .*; the ApplicationMaster requests/,
   );
 });
 
-test('requests to the cluster start after a few seconds, and repeat at most every ten seconds', async () => {
+test('requests to the cluster start after a few seconds and are repeated at most every ten seconds', async () => {
   let now = 1_000_000;
   let asked = 0;
   const node = {
@@ -107,7 +107,7 @@ test('requests to the cluster start after a few seconds, and repeat at most ever
   };
   const shortages = new MasterShortages(resourceManager, 'alice', () => now);
   const sentence = expect.stringContaining('no node has 1 vcores free');
-  // The ResourceManager's clock is ahead.
+  // The ResourceManager's clock is ahead of this machine's clock.
   const application = { ...waiting, startedAt: now + 60_000, user: 'bob' };
   expect(await shortages.of(application)).toBeNull();
   expect(asked).toBe(0);

@@ -7,14 +7,14 @@ import { nodeRoom } from './ask-cluster.ts';
 import { type Ask, MASTER, type NodeRoom } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
-/** YARN usually starts an ApplicationMaster within this time (ms). */
+/** How long YARN usually needs to start an ApplicationMaster (ms). */
 const USUAL_WAIT_MS = 3_000;
 /** How long answers about nodes and queues are cached (ms). */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
  * Determines which resource an ApplicationMaster waits for from the free resources of nodes and queues: YARN's diagnostics report only that
- * it waits. Gives no answer when those figures leave room, or do not show what the scheduler counts.
+ * it waits. Returns null if enough is free, or if the figures do not show which resources the scheduler counts.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -30,7 +30,7 @@ export class MasterShortages {
     this.#now = now;
   }
 
-  /** The end of a sentence, without its full stop; null when nothing is certain, or the wait has only begun. Never rejects. */
+  /** Returns the end of a sentence, without its full stop; null if the reason is uncertain or the wait has just begun. Never rejects. */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
     if (ask === null || !this.#waitsLong(application)) {
@@ -47,14 +47,17 @@ export class MasterShortages {
     }
   }
 
-  /** Uses the earlier of both start times, because the clocks of two machines differ. */
+  /**
+   * Whether the application has waited longer than usual. Uses the earlier of its start time and the time at which this machine first saw
+   * it, because clocks differ.
+   */
   #waitsLong({ id, startedAt }: Application): boolean {
     const first = this.#seen.get(id) ?? this.#now();
     this.#seen.set(id, first);
     return this.#now() - Math.min(first, startedAt) >= USUAL_WAIT_MS;
   }
 
-  /** Caches failures too, so that a failed request is not repeated at once. */
+  /** Also caches failures, so that a failed request is not repeated immediately. */
   #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const known = this.#answers.get(key);
     if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) {
@@ -66,7 +69,7 @@ export class MasterShortages {
   }
 }
 
-/** The request for the ApplicationMaster; null when it does not wait for resources, or the application is not a tony-ts job. */
+/** Returns the request for the ApplicationMaster; null if it does not wait for resources or the application is not a tony-ts job. */
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
   const { memory, vcores } = demandOfTags(tags)?.master ?? {};
@@ -90,7 +93,8 @@ export function shortageOf(
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
   // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. A node
-  // may have reserved resources for this very container, which the queue counts as used; then only the nodes' figures are reliable.
+  // may have reserved resources for this ApplicationMaster's container, and the queue counts them as used. In that case, only the figures
+  // of the nodes are reliable.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;

@@ -6,10 +6,10 @@ export type Ask = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {
   readonly host: string;
-  /** False for unhealthy nodes, for example: YARN starts nothing on them now, but they may recover. */
+  /** Whether YARN currently starts containers on the node. False for an unhealthy node, for example, which may recover. */
   readonly usable: boolean;
   readonly labels: readonly string[];
-  /** The amount of an omitted resource type is unknown. */
+  /** The node's resources. The amount of an omitted type is unknown. */
   readonly total: Room;
   readonly free: Room;
 }
@@ -24,13 +24,13 @@ interface PlacementOptions {
   /** The label for requests without one. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** Remaining resources under every limit on the job in its queue, by label; see `budgetsOf`. */
+  /** What each limit on the job in its queue leaves free, by label; see `budgetsOf`. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
  * Simulates the placement of containers on nodes, largest first and best fit: required containers, then optional ones. Returns the number
- * of placed containers by role. YARN may place them differently, but never more than the nodes hold.
+ * of placed containers by role. YARN may place the containers differently, but cannot place more than the nodes hold.
  */
 export function placed(
   asks: readonly Ask[],
@@ -51,7 +51,7 @@ export function placed(
     }
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
-    // A node that has just received a container is even fuller, so it remains the best fit.
+    // After it has received a container, a node has less free space and thus remains the best fit.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
@@ -79,7 +79,7 @@ export function placed(
     if (ask.optional) {
       place(ask, ask.instances.least);
     }
-    // Tasks above the minimum are requested once the others have their containers.
+    // Tasks above the minimum are requested only when all tasks of the minimum have containers.
     if (counts.get(ask.role) === ask.instances.least) {
       place(ask, ask.instances.most - ask.instances.least);
     }
@@ -87,7 +87,7 @@ export function placed(
   return counts;
 }
 
-/** Remaining resources of the queue, of the queues above it, and of the user, by label; an omitted resource type is unlimited. */
+/** Returns the free resources of the queue, of its parent queues, and of the user, by label. An omitted resource type is unlimited. */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(
     Object.entries(queue.labels).map(([label, { levels, user }]) => {
@@ -97,7 +97,7 @@ export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   );
 }
 
-/** The user's remaining resources in the queue, under all limits that apply to it. */
+/** Returns what the user may still request in the queue, under all limits. */
 export function freeInQueue(queue: QueueRoom): Room {
   const free: Record<string, number> = {};
   for (const left of budgetsOf(queue).get(queue.defaultLabel) ?? []) {
@@ -117,7 +117,7 @@ export function isOf({ labels }: NodeRoom, label: string): boolean {
   return label === '' ? labels.every((each) => each === '') : labels.includes(label);
 }
 
-/** Whether one place has room for all of the resources. */
+/** Whether `room` has enough of all counted resources. */
 export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }

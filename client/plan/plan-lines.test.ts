@@ -58,7 +58,7 @@ const plan = planOf(
     over: 'wait',
   },
   parts,
-  ['It is not known what running jobs have of the totals of the site file: The ResourceManager rejected the request (HTTP 403): no.'],
+  ['Cannot determine how much of the quota totals is in use: The ResourceManager rejected the request (HTTP 403): no.'],
 );
 
 test('prints a plan in 80 columns', () => {
@@ -72,12 +72,12 @@ test('prints a plan in 80 columns', () => {
     'all             5..7  6.5..10.5 GiB    5..7  2..4             1',
     'queue root.research.gpu has left: 8 GiB of 16 GiB memory, 12 of 16 vcores, 1 of',
     '8 gpus',
-    'upload: 1.0 MB (source 12.3 kB, mnist 1.0 MB); on HDFS already: tony 1.5 MB,',
+    'upload: 1.0 MB (source 12.3 kB, mnist 1.0 MB); already on HDFS: tony 1.5 MB,',
     'mnist 10.0 MB',
     'The ResourceManager allocates memory in multiples of 1 GiB: evaluator gets 1',
     'GiB.',
-    'It is not known what running jobs have of the totals of the site file: The',
-    'ResourceManager rejected the request (HTTP 403): no.',
+    'Cannot determine how much of the quota totals is in use: The ResourceManager',
+    'rejected the request (HTTP 403): no.',
     'will wait because queue root.research.gpu has 1 gpus left of 8 gpus and the job',
     'requests 2 gpus',
   ]);
@@ -87,14 +87,14 @@ test('prints a plan in 80 columns', () => {
 test('prints each verdict with its reasons', () => {
   const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
   expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);
-  expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'whether it fits now is not known']);
-  expect(last({ type: 'waits', reasons: ['no node is in use', 'all ApplicationMasters have what they may have'] }).slice(1)).toEqual([
+  expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'cannot determine whether the job fits now']);
+  expect(last({ type: 'waits', reasons: ['no node is in use', 'all ApplicationMasters have reached their limit'] }).slice(1)).toEqual([
     'will wait because',
     '  no node is in use',
-    '  all ApplicationMasters have what they may have',
+    '  all ApplicationMasters have reached their limit',
   ]);
   expect(last({ type: 'refused', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
-    'will be refused because quotas.total.gpus is 4 gpus',
+    'will be rejected because quotas.total.gpus is 4 gpus',
   );
   const never = 'Each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus.';
   expect(
@@ -112,7 +112,7 @@ test('prints a plan for this machine', () => {
     '  2..4 worker             node train.ts --a-long-option with-a-value --another…',
     '     1 evaluator          node train.ts --a-long-option with-a-value --another…',
     '     1 tensorboard',
-    'copy: 12.3 kB (source 12.3 kB); in its place already: tony 1.5 MB',
+    'copy: 12.3 kB (source 12.3 kB); already copied: tony 1.5 MB',
     'Left out of the source: .env.',
   ]);
 });

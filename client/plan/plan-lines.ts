@@ -5,7 +5,7 @@ import { type Terminal, wrap } from '../terminal/terminal.ts';
 import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
-/** Safety limit; actual reasons are shorter. */
+/** The maximum number of lines for a reason; actual reasons are shorter. */
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 
@@ -44,7 +44,7 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   return [
     ...fittedTable([...rows, all], columns, terminal),
     ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}${roomText(headroom, types)}`, terminal)),
-    ...uploadLines(plan, 'upload', 'on HDFS already', terminal),
+    ...uploadLines(plan, 'upload', 'already on HDFS', terminal),
     ...noteLines(notes, terminal),
     ...verdictLines(plan.verdict, terminal),
   ];
@@ -63,7 +63,7 @@ function roomText({ free, maximum }: Headroom, types: readonly string[]): string
   return parts.length === 0 ? ': the ResourceManager does not report its limits' : ` has left: ${parts.join(', ')}`;
 }
 
-/** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); on HDFS already: runtime 180.2 MB` */
+/** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); already on HDFS: runtime 180.2 MB` */
 function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: string, terminal: Terminal): string[] {
   const missing = uploads.filter((part) => part.missing > 0);
   const present = uploads.filter((part) => part.missing < part.bytes);
@@ -87,11 +87,11 @@ function verdictLines(verdict: Verdict, terminal: Terminal): string[] {
     case 'waits':
       return because('yellow', 'will wait because', verdict.reasons, terminal);
     case 'refused':
-      return because('red', 'will be refused because', verdict.reasons, terminal);
+      return because('red', 'will be rejected because', verdict.reasons, terminal);
     case 'never':
       return because('red', 'can never run because', verdict.reasons, terminal);
     case 'unknown':
-      return [terminal.paint('dim', 'whether it fits now is not known')];
+      return [terminal.paint('dim', 'cannot determine whether the job fits now')];
   }
 }
 
@@ -115,7 +115,7 @@ function localLines(plan: JobPlan, terminal: Terminal): string[] {
       const head = `${INDENT}${spanText(instances, String).padStart(4)} ${role.padEnd(width)}`;
       return [command === null ? head.trimEnd() : `${head}  ${clipped(command, terminal.columns - 1 - head.length - 2)}`];
     }),
-    ...uploadLines(plan, 'copy', 'in its place already', terminal),
+    ...uploadLines(plan, 'copy', 'already copied', terminal),
     ...noteLines(plan.notes, terminal),
   ];
 }
@@ -141,11 +141,11 @@ function amountText(resource: string, span: Span | undefined): string {
     return '';
   }
   const text = spanText(span, resource === 'memory' ? formatMemory : String);
-  // `4..5 GiB` suffices.
+  // Shortens `4 GiB..5 GiB` to `4..5 GiB`.
   return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');
 }
 
-/** `4`, or `2..4`. */
+/** Formats a span as `4` or `2..4`. */
 function spanText({ least, most }: Span, text: (amount: number) => string): string {
   return least === most ? text(least) : `${text(least)}..${text(most)}`;
 }

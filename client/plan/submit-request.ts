@@ -2,6 +2,6 @@
 export interface SubmitRequest {
   readonly method: 'POST';
   readonly url: string;
-  /** Secrets are replaced by `***`. */
+  /** The request body, with secrets replaced by `***`. */
   readonly body: Readonly<Record<string, unknown>>;
 }

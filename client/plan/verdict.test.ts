@@ -53,7 +53,7 @@ const reasons = (asks: readonly Ask[], changes: Partial<ClusterRoom>) => {
 };
 
 describe('a job fits now', () => {
-  test('on an empty cluster, with the number of tasks of an elastic role that fit', () => {
+  test('on an empty cluster, and states how many tasks of an elastic role fit', () => {
     const { verdict, fitNow } = fitOf([master, workers(2, 1, { instances: { least: 2, most: 20 } })], room());
     expect(verdict).toEqual({ type: 'fits' });
     expect(fitNow).toEqual(
@@ -64,13 +64,13 @@ describe('a job fits now', () => {
     );
   });
 
-  test('without room for a role that it does not wait for', () => {
+  test('even if a role that it does not wait for does not fit', () => {
     const tensorboard = ask('tensorboard', 1, { memory: 100 * GIB }, { optional: true });
     const { verdict, fitNow } = fitOf([master, tensorboard], room());
     expect([verdict.type, fitNow?.get('tensorboard')]).toEqual(['fits', 0]);
   });
 
-  test('whatever vcores are free if the scheduler counts memory only', () => {
+  test('regardless of free vcores if the scheduler counts only memory', () => {
     const memoryOnly = { largest: { memory: 8 * GIB, vcores: 8 }, nodes: [node('a', { memory: 8 * GIB, vcores: -3 })] };
     const asks = [master, ask('worker', 2, { memory: GIB, vcores: 4 })];
     expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: false }) })).toEqual(['fits']);
@@ -78,7 +78,7 @@ describe('a job fits now', () => {
     expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: true }) })[0]).toBe('waits');
   });
 
-  test('is unknown if the ResourceManager gives no answer', () => {
+  test('the verdict is unknown if the ResourceManager does not answer', () => {
     expect(reasons([master], { nodes: null, queue: null })).toEqual(['unknown']);
     expect(reasons([master], { nodes: null })).toEqual(['unknown']);
     expect(reasons([master], { queue: null })).toEqual(['unknown']);
@@ -87,7 +87,7 @@ describe('a job fits now', () => {
 });
 
 describe('a job waits because', () => {
-  test('its queue is full, or one above it', () => {
+  test('its queue or a parent queue is full', () => {
     expect(reasons([master, workers(3, 1)], { queue: queueOf({ ...EMPTY, gpus: 7 }), nodes: null })).toEqual([
       'waits',
       'queue root.gpu has 1 gpus left of 8 gpus and the job requests 3 gpus',
@@ -105,7 +105,7 @@ describe('a job waits because', () => {
   test('it requests more than the maximum of its queue', () => {
     expect(reasons([master, workers(12, 1)], {})).toEqual([
       'waits',
-      'queue root.gpu may have at most 8 gpus and the job requests 12 gpus: the job runs only if the cluster grows',
+      'queue root.gpu is limited to 8 gpus and the job requests 12 gpus: the job can run only if the cluster grows',
     ]);
   });
 
@@ -114,21 +114,21 @@ describe('a job waits because', () => {
     const queue = queueOf(EMPTY, { labels: { '': { levels: [], user, masters: null } } });
     expect(reasons([master, workers(1, 1)], { queue })).toEqual([
       'waits',
-      'alice may have at most 2 gpus in queue root.gpu and has 2 gpus; the job requests 1 gpus',
+      'alice is limited to 2 gpus in queue root.gpu and has 2 gpus; the job requests 1 gpus',
     ]);
   });
 
-  test('the ApplicationMasters of the queue have reached their limit; the first one always fits', () => {
+  test('the ApplicationMasters of the queue have reached their limit (which does not apply to the first one)', () => {
     const masters = { maximum: { memory: 2 * GIB }, used: { memory: 2 * GIB } };
     const labels = { '': { levels: [], user: null, masters } };
     expect(reasons([master], { queue: queueOf(EMPTY, { labels }) })).toEqual([
       'waits',
-      'all ApplicationMasters of queue root.gpu together may have 2 GiB of memory and have 2 GiB of memory',
+      'the ApplicationMasters of queue root.gpu are together limited to 2 GiB of memory and have 2 GiB of memory',
     ]);
     expect(reasons([master], { queue: queueOf(EMPTY, { labels, runningApplications: 0 }) })).toEqual(['fits']);
   });
 
-  test('no node, or too few nodes, have enough free', () => {
+  test('no node, or not enough nodes, have enough free resources', () => {
     const nodes = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 1 }), node('b', { memory: 4 * GIB, vcores: 4, gpus: 1 })];
     expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the maximum is 1 gpus']);
     expect(reasons([master, workers(3, 1)], { nodes })).toEqual(['waits', 'the nodes have room for 2 of the 3 containers of worker now']);
@@ -146,18 +146,18 @@ describe('a job waits because', () => {
     expect(reasons(asks, { queue: queueOf(EMPTY, { labels }) })).toEqual(['waits', 'no node in use is labelled fast']);
   });
 
-  test('its queue has no share of the nodes with its label', () => {
+  test('its queue has no capacity on nodes with its label', () => {
     const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
     const nodes = [...(room().nodes ?? []), node('c', WHOLE, { labels: ['fast'] })];
     const { verdict, fitNow } = fitOf(asks, room({ nodes }));
-    expect(verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has no share of the nodes labelled fast'] });
+    expect(verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has no capacity on nodes labelled fast'] });
     expect(fitNow?.get('worker')).toBe(0);
   });
 
   test('the queue is full and a total of the site file is used up: all reasons are listed', () => {
     const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
     const queue = queueOf({ ...EMPTY, gpus: 7 });
-    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job requests 2 gpus';
+    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 holds 3 gpus, and this job requests 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
       'waits',
       'queue root.gpu has 1 gpus left of 8 gpus and the job requests 2 gpus',
@@ -173,8 +173,8 @@ describe('a job waits because', () => {
   });
 });
 
-describe('a job is refused because', () => {
-  test('its queue does not run', () => {
+describe('a job is rejected because', () => {
+  test('its queue is not running', () => {
     for (const state of ['STOPPED', 'DRAINING']) {
       expect(reasons([master], { queue: queueOf(EMPTY, { state }) })).toEqual(['refused', `queue root.gpu is ${state}`]);
     }
@@ -195,7 +195,7 @@ describe('a job is refused because', () => {
 });
 
 describe('a job can never run because', () => {
-  test('a container exceeds the largest one or has an unknown resource type; all reasons are listed', () => {
+  test('a container exceeds the largest container of the cluster or has an unknown resource type; all reasons are listed', () => {
     const asks = [
       ask(MASTER, 1, { memory: 20 * GIB, vcores: 1 }),
       ask('worker', 1, { memory: 90 * GIB, vcores: 1, gpus: 9, 'yarn.io/fpga': 1 }),
@@ -217,11 +217,11 @@ describe('a job can never run because', () => {
     const large = ask('worker', 1, { memory: 4 * GIB, vcores: 1, gpus: 1 });
     expect(reasons([large], { nodes })).toEqual([
       'never',
-      'Each task of role worker requests 4 GiB of memory, 1 vcores, 1 gpus; no node has all of it. Request less.',
+      'Each task of role worker requests 4 GiB of memory, 1 vcores, 1 gpus; no node has all of these. Request less.',
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [] })[0]).toBe('waits');
-    // Unknown resources prove nothing.
+    // A node whose resources are unknown may be large enough.
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: { memory: 8 * GIB, vcores: 8 } })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: {} })] })[0]).toBe('waits');
   });
@@ -242,7 +242,7 @@ describe('a job can never run because', () => {
     );
   });
 
-  test('its memory, rounded up to the allocation step, exceeds the largest container', () => {
+  test("its memory, rounded up to YARN's allocation step, exceeds the largest container", () => {
     const asks = [ask('worker', 1, { memory: 5000, vcores: 1 })];
     const largest = { memory: 6000, vcores: 8 };
     expect(reasons(asks, { largest })[0]).toBe('fits');
@@ -301,7 +301,7 @@ describe('placement', () => {
     );
   });
 
-  test('`fits` means that every required task has a place; `waits` always has a reason', () => {
+  test('`fits` means that every required task can be placed; `waits` always has a reason', () => {
     fc.assert(
       fc.property(asks, nodes, fc.record({ memory: fc.nat(60), vcores: fc.nat(30), gpus: fc.nat(10) }), (wanted, there, most) => {
         const levels = [{ path: 'root.q', maximum: most, used: {} }];
@@ -331,7 +331,7 @@ describe('placement', () => {
     expect(looks).toBeLessThan(3 * resourceTypes * (many.length + 10_000));
   });
 
-  test("the free room of a queue is bounded by its parent queues and by the user's limit", () => {
+  test("the free resources of a queue are bounded by its parent queues and by the user's limit", () => {
     const levels = [
       { path: 'root.q', maximum: { memory: 10, gpus: 4 }, used: { memory: 2 } },
       { path: 'root', maximum: { memory: 20, gpus: 8 }, used: { memory: 15, gpus: 9 } },

@@ -3,7 +3,7 @@ import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts
 import type { Verdict } from './job-plan.ts';
 import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 
-/** The cluster's resources as far as it reports them. */
+/** The cluster's resources, as far as the ResourceManager reports them. */
 export interface ClusterRoom {
   readonly user: string;
   /** The largest container, with every resource type of the cluster. */
@@ -12,7 +12,7 @@ export interface ClusterRoom {
   readonly nodes: readonly NodeRoom[] | null;
   /** null if unknown. */
   readonly queue: QueueRoom | null;
-  /** Totals of the site file with too little left; null if the running jobs are unknown. */
+  /** Totals of the site file that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
   /** What happens to a job that exceeds these totals. */
   readonly over: 'wait' | 'fail';
@@ -24,7 +24,7 @@ export interface Fit {
   readonly fitNow: ReadonlyMap<string, number> | null;
 }
 
-/** Whether a job could run now, later, or never; the reasons call `wanted` by the name `subject`. */
+/** Determines whether a job can run now, later or never. `subject` is the name of the job in the reasons. */
 export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
@@ -56,7 +56,7 @@ export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
   return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
 }
 
-/** With its default calculator the scheduler counts only memory; a cluster with GPUs must count all types. */
+/** The scheduler's default calculator counts only memory. A cluster with GPUs must have a calculator that counts all types. */
 function countedBy({ queue, largest }: ClusterRoom): Counted {
   const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
   return all ? () => true : (resource) => resource === 'memory';
@@ -83,12 +83,12 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
     return reasons;
   }
   const counted = countedBy(room);
-  // Nodes with a label may serve other requests too, so all nodes count for a request without one.
+  // For a request without a label, all nodes count, because nodes with a label may also serve such requests.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) {
     return [];
   }
-  return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of it. Request less.`];
+  return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
 }
 
 /** Why YARN would reject the job or one of its requests, regardless of free resources. */
@@ -106,7 +106,7 @@ function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
 }
 
 interface QueueReason {
-  /** The scarce resource type; null for another kind of reason. */
+  /** The resource type that is missing; null for other reasons. */
   readonly resource: string | null;
   readonly text: string;
 }
@@ -120,7 +120,7 @@ function queueReasons(
   for (const label of labelsOf(needed, queue)) {
     const room = queue.labels[label];
     if (room === undefined) {
-      reasons.push({ resource: null, text: `queue ${queue.path} has no share of the nodes labelled ${label}` });
+      reasons.push({ resource: null, text: `queue ${queue.path} has no capacity on nodes labelled ${label}` });
       continue;
     }
     const asks = needed.filter(({ nodeLabel }) => (nodeLabel ?? queue.defaultLabel) === label);
@@ -155,7 +155,7 @@ function levelReason(
     }
     const of = `${describeAmount(resource, most)}${labelled(label)}`;
     if (amount > most) {
-      return `queue ${path} may have at most ${of} and ${asks}: the job runs only if the cluster grows`;
+      return `queue ${path} is limited to ${of} and ${asks}: the job can run only if the cluster grows`;
     }
     const left = Math.max(0, most - (used[resource] ?? 0));
     if (amount > left) {
@@ -176,10 +176,10 @@ function userReason(
   if (most === undefined || used + amount <= most) {
     return null;
   }
-  return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
+  return `${user} is limited to ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
-/** The first ApplicationMaster of a queue may always run. */
+/** Whether the limit for ApplicationMasters is reached. The first ApplicationMaster of a queue may always run. */
 function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
   if (masters === null || runningApplications === 0) {
     return null;
@@ -189,7 +189,7 @@ function masterReason({ masters }: LabelRoom, { path, runningApplications }: Que
   if (used + (resources.memory ?? 0) <= most) {
     return null;
   }
-  return `all ApplicationMasters of queue ${path} together may have ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
+  return `the ApplicationMasters of queue ${path} are together limited to ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
 }
 
 function nodeReasons(

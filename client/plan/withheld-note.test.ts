@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { withheldNotes } from './withheld-note.ts';
 
-test('the note lists a few of the excluded files with names of secrets, and how to include one', () => {
+test('the note lists the first excluded files, and states how to include one', () => {
   expect(withheldNotes([])).toEqual([]);
   expect(withheldNotes(['.env', 'keys/id_rsa'])).toEqual([
-    'Excluded from the source because their names are names of secrets: .env, keys/id_rsa. A line !.env in .tonyignore includes .env.',
+    'Excluded from the source because their names suggest secrets: .env, keys/id_rsa. A line !.env in .tonyignore includes .env.',
   ]);
   expect(withheldNotes(['a.key', 'b.key', 'c.key', 'd.key', 'e.key', 'f.key', 'g.key'])[0]).toContain(
     'd.key, e.key and 2 more. A line !a.key',

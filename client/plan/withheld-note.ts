@@ -1,6 +1,6 @@
 const MOST_NAMED = 5;
 
-/** Notes about files that `listSource` omits because of their names; empty if it omits none. */
+/** Returns a note about the files that `listSource` omits because of their names; empty if it omits none. */
 export function withheldNotes(withheld: readonly string[]): string[] {
   const [first] = withheld;
   if (first === undefined) {
@@ -9,6 +9,6 @@ export function withheldNotes(withheld: readonly string[]): string[] {
   const named = withheld.slice(0, MOST_NAMED).join(', ');
   const more = withheld.length > MOST_NAMED ? ` and ${withheld.length - MOST_NAMED} more` : '';
   return [
-    `Excluded from the source because their names are names of secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`,
+    `Excluded from the source because their names suggest secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`,
   ];
 }

@@ -20,10 +20,10 @@ function refusal(call: () => void): string {
   return '';
 }
 
-test('rejects a job that lacks final values, listing all of them, and accepts it as loadJob settles it', () => {
+test('rejects a job that lacks final values, listing all of them, and accepts the job that loadJob returns', () => {
   const site = parseSite('final: {heartbeat: {interval: 3s}, queue: research, roles: {worker: {nodeLabel: a100}}}', '/etc/site.yaml');
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/' }), site))).toBe(
-    `FINAL_VALUES 2: The job does not have 3 final values of /etc/site.yaml:
+    `FINAL_VALUES 2: The job lacks 3 final values of /etc/site.yaml:
   queue: research (the job: default)
   heartbeat.interval: 3s (the job: 1s)
   roles.worker.nodeLabel: a100 (the job: t4)`,
@@ -31,7 +31,7 @@ test('rejects a job that lacks final values, listing all of them, and accepts it
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/', site }), site))).toBe('');
 });
 
-test('final values apply to the brought TensorBoard only through `tensorboard`, and to a role of that name fully', () => {
+test('final values for roles apply to a role named tensorboard, but not to the TensorBoard that `tensorboard: true` adds', () => {
   const site = parseSite(
     `final: {tensorboard: {memory: 3g}, env: {A: b}, roles: {'*': {resources: {memory: 4g, gpus: 1}, nodeLabel: a100, restart: {maxRestarts: 1}, env: {C: d}}}}`,
     'x',
@@ -56,15 +56,15 @@ test('final values apply to the brought TensorBoard only through `tensorboard`, 
 test('rejects a job that exceeds limits, listing all of them', () => {
   const site = parseSite('quotas: {roles: {worker: {instances: 2, job: {vcores: 1}}}}', '/etc/site.yaml');
   expect(refusal(() => refuseBeyondQuotas(parseJob(JOB, { file: 'x', folder: '/' }), ALICE, site))).toBe(
-    `QUOTA_EXCEEDED 2: The job is beyond 2 limits set in /etc/site.yaml:
-  quotas.roles.worker.instances: role worker requests 3 tasks; 2 are allowed
-    fits: instances: 2 in all
-  quotas.roles.worker.job.vcores: role worker requests 3 vcores in all; 1 vcores is allowed
+    `QUOTA_EXCEEDED 2: The job exceeds 2 limits set in /etc/site.yaml:
+  quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2
+    fits: instances: 2 in total
+  quotas.roles.worker.job.vcores: role worker requests 3 vcores in total, but the limit is 1 vcores
     fits: instances times vcores of at most 1 vcores`,
   );
 });
 
-test('the TensorBoard that a job brings counts in every check', () => {
+test('every check counts the TensorBoard that `tensorboard` adds to a job', () => {
   const site = parseSite('quotas: {users: {alice: {instances: 3}}, roles: {tensorboard: {task: {memory: 2g}}}}', 'x');
   const job = parseJob(`${JOB}tensorboard: {memory: 3g}\n`, { file: 'x', folder: '/' });
   const paths = ['quotas.roles.tensorboard.task.memory', 'quotas.users.alice.instances'];

@@ -8,7 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 
-/** The owner that the job would have on this cluster. Groups are looked up only if the site file names any. */
+/** The user and groups to which quotas attribute a job on this cluster. Looks up groups only if the site file names any. */
 export async function ownerOf(
   job: Pick<Job, 'queue'>,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -30,8 +30,8 @@ export function refuseNotFinal(job: Job, site: SiteConfig): void {
     return;
   }
   const values = changed.length === 1 ? 'a final value' : `${changed.length} final values`;
-  const lines = changed.map(({ path, was, is }) => `  ${path.join('.')}: ${is} (the job: ${was ?? 'nothing'})`);
-  throw new TonyError('FINAL_VALUES', [`The job does not have ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
+  const lines = changed.map(({ path, was, is }) => `  ${path.join('.')}: ${is} (the job: ${was ?? 'no value'})`);
+  throw new TonyError('FINAL_VALUES', [`The job lacks ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
 }
 
 /**
@@ -46,13 +46,13 @@ export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): vo
   }
 }
 
-/** Counts as the ApplicationMaster does: a TensorBoard that tony-ts adds is a task like any other. */
+/** Like the ApplicationMaster, counts the TensorBoard that tony-ts adds as a task. */
 export function violationsOfWhole(job: Job, owner: Owner, site: Pick<SiteConfig, 'quotas'>): Violation[] {
   return violationsOf(withTensorBoard(job), owner, site.quotas);
 }
 
 export function describeViolations(violations: readonly Violation[], from: string | null): string {
-  const heading = violations.length === 1 ? 'The job is beyond a limit' : `The job is beyond ${violations.length} limits`;
+  const heading = violations.length === 1 ? 'The job exceeds a limit' : `The job exceeds ${violations.length} limits`;
   const lines = violations.map(({ path, message, fits }) => `  ${path}: ${message}\n    fits: ${fits}`);
   return [`${heading}${from === null ? '' : ` set in ${from}`}:`, ...lines].join('\n');
 }

@@ -5,7 +5,7 @@ import { quotaLines } from './quota-lines.ts';
 
 const NARROW = terminalOf({ columns: 80 });
 
-test('limits form a table of subject, scope and amount, in readable units', () => {
+test('formats limits as a table of subject, scope and amount, in readable units', () => {
   const { quotas } = parseSite(
     `quotas:
   over: fail
@@ -15,7 +15,7 @@ test('limits form a table of subject, scope and amount, in readable units', () =
     'x',
   );
   expect(quotaLines(quotas, '/etc/x', NARROW)).toEqual([
-    'set in /etc/x; a job for which too little of a total is left fails at once',
+    'set in /etc/x; a job that would exceed a total fails at once',
     'WHO                          LIMIT             AT MOST',
     'role worker                  each task         64 GiB, 2 gpus',
     '                             one job           8 tasks',
@@ -39,7 +39,7 @@ test("long values wrap, and no line exceeds the terminal's width", () => {
   }
 });
 
-test('states that there are no limits', () => {
-  expect(quotaLines(DEFAULT_SITE.quotas, null, NARROW)).toEqual(['There is no site file, and there are no limits.']);
+test('says so when there are no limits', () => {
+  expect(quotaLines(DEFAULT_SITE.quotas, null, NARROW)).toEqual(['There is no site file, so there are no limits.']);
   expect(quotaLines(DEFAULT_SITE.quotas, '/etc/x', NARROW)).toEqual(['/etc/x sets no limits.']);
 });

@@ -15,14 +15,14 @@ const GAPS = 4;
 const LEAST_TEXT = 16;
 const MOST_LINES = 8;
 
-/** A table of all limits with their subject, resource and amount; one row for each kind of limit. */
+/** Formats all limits as a table of subject, kind of limit and amounts; one row for each kind of limit. */
 export function quotaLines(quotas: Quotas, from: string | null, terminal: Terminal): string[] {
   const rows = entriesOf(quotas).flatMap(({ who, limits }) => limitsOf(limits).map((limit) => ({ who, ...limit })));
   if (rows.length === 0) {
-    return [from === null ? 'There is no site file, and there are no limits.' : `${from} sets no limits.`];
+    return [from === null ? 'There is no site file, so there are no limits.' : `${from} sets no limits.`];
   }
   const waiting = quotas.over === 'wait' ? 'waits for other jobs to end' : 'fails at once';
-  const about = `set in ${from}; a job for which too little of a total is left ${waiting}`;
+  const about = `set in ${from}; a job that would exceed a total ${waiting}`;
   return [
     ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),
     ...fittedTable(folded(rows, terminal.columns - 1), COLUMNS, terminal),

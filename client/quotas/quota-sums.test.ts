@@ -31,7 +31,7 @@ function told(text: string, jobs: readonly CountedJob[]): string[] {
   );
 }
 
-test('each total has the usage of running jobs, by role, user, group and queue', () => {
+test('each total sums the resources of running jobs, by role, user, group and queue', () => {
   const text = `
 roles: {worker: {total: {gpus: 8}}}
 users: {alice: {total: {gpus: 4}}}
@@ -46,7 +46,7 @@ queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}`;
   ]);
 });
 
-test('"*" stands for each unlisted name with usage, and for itself without any', () => {
+test('"*" becomes one row for each unlisted name that uses resources, or a row "*" if none does', () => {
   const text = `users: {alice: {total: {gpus: 4}}, '*': {total: {gpus: 2}}}\nqueues: {'*': {roles: {'*': {total: {gpus: 3}}}}}`;
   expect(told(text, [job(1, 'carol', 2), job(2, 'bob', 1, { role: 'chief' })])).toEqual([
     'quotas.users.alice.total.gpus alice/- 0/4 [] []',
@@ -62,7 +62,7 @@ test('"*" stands for each unlisted name with usage, and for itself without any',
   ]);
 });
 
-test('a waiting job uses nothing, and counts as waiting where a total is short', () => {
+test('a waiting job uses nothing, and counts as waiting only for the totals that it would exceed', () => {
   const text = 'queues: {gpu: {total: {gpus: 4}}}\nusers: {bob: {total: {gpus: 8}}}';
   const jobs = [job(1, 'alice', 3), job(2, 'bob', 3, { has: 0 })];
   expect(told(text, jobs)).toEqual(['quotas.users.bob.total.gpus bob/- 0/8 [] []', 'quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] [j2]']);
@@ -74,7 +74,7 @@ test('a waiting job uses nothing, and counts as waiting where a total is short',
       shortages: [{ path: 'quotas.queues.gpu.total.gpus', resource: 'gpus', limit: 4, asked: 3, used: 3, holders: ['j1'] }],
     },
   ]);
-  // A job that was just admitted has no container yet either.
+  // A job that has just been admitted has no containers yet either.
   expect(told(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
 });
 
@@ -83,13 +83,13 @@ test('a job that has started takes precedence over an earlier one that has not',
   expect(told(text, [job(1, 'alice', 3, { has: 0 }), job(2, 'bob', 3)])).toEqual(['quotas.roles.worker.total.gpus -/worker 3/4 [j2] [j1]']);
 });
 
-test("resources beyond a job's tags count for every role and are reported", () => {
+test("resources that exceed a job's tags count for every role, and are reported", () => {
   const sums = quotaSums(quotas('roles: {worker: {total: {gpus: 8}}, ps: {total: {gpus: 8}}}'), [job(1, 'eve', 1, { has: 3 })]);
   expect(sums.totals.map(({ used }) => used)).toEqual([3, 2]);
-  expect(sums.untold).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
+  expect(sums.undeclared).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
 });
 
-test('admitted jobs that hold nothing beyond their tags stay within the total', () => {
+test('jobs that hold no more than their tags declare stay within the total', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.constantFrom('alice', 'bob', 'carol')), { maxLength: 12 }),
@@ -108,20 +108,20 @@ test('the table fits 80 columns and states why each job waits', () => {
   const sums = quotaSums(quotas(text), [job(1, 'alice', 3), job(2, 'bob', 3, { has: 0 }), job(3, 'eve', 1, { queue: 'q', has: 2 })]);
   const lines = quotaUsageLines({ from: 'hdfs://nn:8020/apps/tony-ts/site.yaml', over: 'wait', ...sums }, terminalOf({ columns: 80 }));
   expect(lines).toEqual([
-    'set in hdfs://nn:8020/apps/tony-ts/site.yaml; a job for which too little is',
-    'left waits',
+    'set in hdfs://nn:8020/apps/tony-ts/site.yaml; a job that would exceed a total',
+    'waits',
     'WHO                     OF       USED  LIMIT  FULL  JOBS  WAITING',
     'group research          memory  3 GiB  8 GiB  37 %     1        -',
     'group research          gpus        3     10  30 %     1        -',
     'queue gpu, role worker  gpus        3      4  75 %     1        1',
-    'j2 of bob waits: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, j1 has',
-    '  or asks for 3 gpus, and it for 3 gpus.',
-    'j3 of eve has 1 gpus, 1 GiB of memory more than its tags tell by role; that',
-    '  counts for every role.',
+    'j2 of bob waits: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus; the job',
+    '  requests 3 gpus, and j1 holds or requests 3 gpus.',
+    'j3 of eve holds 1 gpus, 1 GiB of memory more than its tags declare; the',
+    '  excess counts for every role.',
   ]);
 });
 
-test('the colour shows a total that is nearly or completely used', () => {
+test('nearly full totals are yellow, full ones red', () => {
   const sums = quotaSums(quotas('users: {alice: {total: {gpus: 10}}, bob: {total: {gpus: 10}}, carol: {total: {gpus: 10}}}'), [
     job(1, 'alice', 8),
     job(2, 'bob', 9),

@@ -3,7 +3,7 @@ import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin 
 
 /** An unfinished job, as counted in totals. */
 export interface CountedJob extends RunningJob {
-  /** It has containers other than its ApplicationMaster's. */
+  /** Whether it has containers besides its ApplicationMaster's. */
   readonly holds: boolean;
 }
 
@@ -11,7 +11,10 @@ export interface CountedJob extends RunningJob {
 export interface QuotaSum {
   /** Path of the limit, e.g. `quotas.users.*.total.gpus`. */
   readonly path: string;
-  /** The subject whose jobs are summed, at most one of the three; all null: all jobs. `*` stands for unlisted subjects that use nothing. */
+  /**
+   * The user, group or queue whose jobs are summed; at most one of the three is set, none for all jobs. `*` is any name that the site file
+   * does not list, in a row without use.
+   */
   readonly user: string | null;
   readonly group: string | null;
   readonly queue: string | null;
@@ -19,15 +22,15 @@ export interface QuotaSum {
   readonly role: string | null;
   readonly resource: string;
   readonly limit: number;
-  /** Resources that started and admissible jobs use or will use. */
+  /** Resources that started and admitted jobs use or will use. */
   readonly used: number;
   /** IDs of the jobs that use part of it. */
   readonly jobs: readonly string[];
-  /** IDs of the jobs that wait because too little is left. */
+  /** IDs of the jobs that wait because they would exceed the total. */
   readonly waiting: readonly string[];
 }
 
-/** A job that waits for other jobs to free a total. */
+/** A job that waits until other jobs release resources. */
 export interface WaitingJob {
   readonly applicationId: string;
   readonly user: string;
@@ -36,7 +39,7 @@ export interface WaitingJob {
 }
 
 /** A job that uses more than its tags declare; the excess counts for every role. */
-export interface UntoldJob {
+export interface UndeclaredUse {
   readonly applicationId: string;
   readonly user: string;
   readonly beyond: Amounts;
@@ -45,7 +48,7 @@ export interface UntoldJob {
 export interface QuotaSums {
   readonly totals: readonly QuotaSum[];
   readonly waiting: readonly WaitingJob[];
-  readonly untold: readonly UntoldJob[];
+  readonly undeclared: readonly UndeclaredUse[];
 }
 
 interface Scope {
@@ -60,7 +63,7 @@ const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
- * Computes the use of every total, by the rules by which ApplicationMasters admit their jobs.
+ * Computes the use of every total, by the rules that ApplicationMasters use to admit jobs.
  *
  * @param jobs in order of submission: of two jobs that together exceed a total, the later one waits, unless it has already started.
  */
@@ -106,7 +109,7 @@ export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSum
   return {
     totals: sums,
     waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ applicationId, user, queue, shortages })),
-    untold: jobs
+    undeclared: jobs
       .filter(({ beyond }) => Object.keys(beyond).length > 0)
       .map(({ applicationId, user, beyond }) => ({ applicationId, user, beyond })),
   };

@@ -5,33 +5,33 @@ import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.
 import type { QuotaSum } from './quota-sums.ts';
 import type { QuotaUsage } from './quota-usage.ts';
 
-/** Above this share of a limit, the next job will probably wait. */
+/** The share of a limit above which the next job will probably wait. */
 const NEARLY_FULL = 0.9;
 const INDENT = '  ';
 const MOST_LINES = 8;
 
-/** One row per total with its use; below the table, the waiting jobs and what they wait for. */
-export function quotaUsageLines({ from, over, totals, waiting, untold }: QuotaUsage, terminal: Terminal): string[] {
+/** Formats a table with one row per total and its use, then lists the waiting jobs with the total that each waits for. */
+export function quotaUsageLines({ from, over, totals, waiting, undeclared }: QuotaUsage, terminal: Terminal): string[] {
   if (totals.length === 0) {
-    return [from === null ? 'There is no site file, and there are no totals.' : `${from} sets no such totals.`];
+    return [from === null ? 'There is no site file, so there are no totals.' : `${from} sets no matching totals.`];
   }
   const notes = [
     ...waiting.map(({ applicationId, user, shortages }) => {
       const each = shortages.map(({ path, resource, limit, used, asked, holders }) => {
         const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-        return `${path} is ${describeAmount(resource, limit)}, ${others} ${holders.length === 1 ? 'has or asks' : 'have or ask'} for ${describeAmount(resource, used)}, and it for ${describeAmount(resource, asked)}`;
+        return `${path} is ${describeAmount(resource, limit)}; the job requests ${describeAmount(resource, asked)}, and ${others} ${holders.length === 1 ? 'holds or requests' : 'hold or request'} ${describeAmount(resource, used)}`;
       });
       return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
     }),
-    ...untold.map(({ applicationId, user, beyond }) => {
+    ...undeclared.map(({ applicationId, user, beyond }) => {
       const more = Object.entries(beyond).map(([resource, amount]) => describeAmount(resource, amount ?? 0));
       return {
         style: 'red' as const,
-        text: `${applicationId} of ${user} has ${more.join(', ')} more than its tags tell by role; that counts for every role.`,
+        text: `${applicationId} of ${user} holds ${more.join(', ')} more than its tags declare; the excess counts for every role.`,
       };
     }),
   ];
-  const about = `set in ${from}; a job for which too little is left ${over === 'wait' ? 'waits' : 'fails at once'}`;
+  const about = `set in ${from}; a job that would exceed a total ${over === 'wait' ? 'waits' : 'fails at once'}`;
   return [
     ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),
     ...fittedTable(totals, COLUMNS, terminal),

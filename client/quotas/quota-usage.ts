@@ -9,7 +9,7 @@ import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
 import { countedJobs } from './running-jobs.ts';
 
 export interface QuotaUsageOptions extends ClusterOptions {
-  /** Restricts the result to totals of this user, queue or role. */
+  /** Restrict the result to totals of this user, queue or role. */
   readonly user?: string | undefined;
   readonly queue?: string | undefined;
   readonly role?: string | undefined;
@@ -20,15 +20,15 @@ const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user
 export interface QuotaUsage extends QuotaSums {
   /** The site file; null if there is none. */
   readonly from: string | null;
-  /** What happens to a job for which too little is left. */
+  /** What happens to a job that would exceed a total. */
   readonly over: Quotas['over'];
 }
 
 /**
- * The use of every total that the site file sets, and which jobs wait for which total. Reads the site file from HDFS, as ApplicationMasters
- * do; without one, this machine's.
+ * Returns the use of every total that the site file sets, and which jobs wait for which total. Reads the site file from HDFS, as
+ * ApplicationMasters do, or from this machine if HDFS has none.
  *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, CLUSTER_SECURE
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
   checkOptions('quotaUsage', options, USAGE_OPTIONS);

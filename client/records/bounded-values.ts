@@ -6,7 +6,7 @@ export class FirstAndNewest<T> {
   #isFirstFull = false;
   #newest: { readonly value: T; readonly weight: number }[] = [];
   #newestWeight = 0;
-  /** Index of the oldest valid entry in `#newest`; entries before it are removed in batches. */
+  /** Index of the oldest valid entry in `#newest`. Older entries are removed in batches, because each removal moves the whole array. */
   #begin = 0;
 
   constructor(bounds: { readonly first: number; readonly newest: number }) {

@@ -1,4 +1,4 @@
-/** Limits concurrent work by its total bytes; further work waits in order. */
+/** Limits the total bytes of concurrent work. Further work waits in order of arrival. */
 export class ByteBudget {
   readonly #most: number;
   #taken = 0;

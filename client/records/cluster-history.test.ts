@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseSite } from '../../conf/site.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
@@ -12,7 +13,7 @@ import type { JobPlace } from './job-place.ts';
 const ID = 'application_1795225023264_0001';
 const MASTER = 'container_1795225023264_0001_01_000001';
 
-/** Paths requested from the ResourceManager. */
+/** The paths that were requested from the ResourceManager. */
 const asked: string[] = [];
 
 /** The history store of a cluster whose ResourceManager knows one application, owned by alice. */
@@ -50,6 +51,7 @@ async function open(storage: Storage = new FileStorage(), siteText = ''): Promis
   const cluster: HadoopCluster = {
     configuration,
     user: 'history',
+    login: new SimpleLogin('history'),
     storage,
     home: 'file:///home',
     root: 'file:///home/staging',
@@ -75,18 +77,21 @@ const place = (user: string, applicationId = ID): JobPlace => ({
   folder: `hdfs://nn/tony/history/${user}/${applicationId}`,
 });
 
-test.each([1, 5])("answers() gives YARN's answer only to the owner of the application; %i histories requested", async (count) => {
-  const store = await open();
-  const others = Array.from({ length: count - 1 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
-  const mallory = await store.answers([place('mallory'), ...others]);
-  expect(mallory.get(place('mallory').folder)).toBe('forgotten');
-  expect(JSON.stringify([...mallory])).not.toMatch(/merger-model|secret|private/);
-  const both = await store.answers([place('mallory'), place('alice'), ...others]);
-  expect(both.get(place('mallory').folder)).toBe('forgotten');
-  expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'FAILED' } });
-});
+test.each([1, 5])(
+  "answers() returns YARN's answer only for histories of the application's owner; %i histories requested",
+  async (count) => {
+    const store = await open();
+    const others = Array.from({ length: count - 1 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
+    const mallory = await store.answers([place('mallory'), ...others]);
+    expect(mallory.get(place('mallory').folder)).toBe('forgotten');
+    expect(JSON.stringify([...mallory])).not.toMatch(/merger-model|secret|private/);
+    const both = await store.answers([place('mallory'), place('alice'), ...others]);
+    expect(both.get(place('mallory').folder)).toBe('forgotten');
+    expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'FAILED' } });
+  },
+);
 
-test('masters() does not name the ApplicationMaster of another user', async () => {
+test("masters() does not return containers of another user's application", async () => {
   const store = await open();
   expect(await store.masters(place('mallory'), [])).toEqual([]);
   expect(await store.masters(place('alice'), [])).toEqual([MASTER]);

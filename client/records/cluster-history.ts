@@ -16,14 +16,20 @@ import type { LogPiece } from './log-piece.ts';
 import type { ClusterAnswer } from './stored-status.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['FINISHED', 'FAILED', 'KILLED']);
-/** Above this number of applications, one request for all of them is cheaper; its cached answer also serves repeated lists. */
+/**
+ * The maximum number of applications to request one by one. For more, one request for all applications is cheaper, and its cached answer
+ * serves repeated lists.
+ */
 const FEW = 3;
 const ANSWER_LIFE_MS = 5_000;
-/** Limits on the names that are read from the shared folder and from each user's folder in it: users may create any number there. */
+/**
+ * The maximum numbers of names to read from the shared folder, and from each user's folder in it: users may create any number of entries
+ * there.
+ */
 const MOST_USERS = 50_000;
 const MOST_HISTORIES = 20_000;
 
-/** Histories on HDFS, supplemented by what the ResourceManager still knows. */
+/** Histories on HDFS. For jobs without a final status, the ResourceManager's information supplements them. */
 export class ClusterHistory implements HistoryStore {
   readonly storage: Storage;
   readonly user: string;
@@ -44,7 +50,9 @@ export class ClusterHistory implements HistoryStore {
     this.#logs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
   }
 
-  /** `close` also closes the cluster. @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE */
+  /**
+   * Opens the histories of a cluster. `close` also closes the cluster. @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
+   */
   static async open(cluster: HadoopCluster): Promise<ClusterHistory> {
     return new ClusterHistory(cluster, await cluster.site());
   }
@@ -55,14 +63,14 @@ export class ClusterHistory implements HistoryStore {
 
   get limits(): string {
     return sharedFolder(this.#site, this.#cluster.home) === null
-      ? "Other users' histories are in their own home folders. history.dir of tony-site.yaml sets one folder for all users."
+      ? "Other users' histories are in their home folders. An admin can set history.dir in tony-site.yaml to use one folder for all users."
       : '';
   }
 
   async users(): Promise<Found<string>> {
     const shared = sharedFolder(this.#site, this.#cluster.home);
     const folders = shared === null ? [] : await this.storage.list(shared, { most: MOST_USERS });
-    // Any user may create folders there; a folder counts as a user's own only if that user owns it.
+    // Any user may create folders in the shared folder, so a folder counts as a user's only if that user owns it.
     const owners = folders.filter(({ type, name, owner }) => type === 'folder' && owner === name).map(({ name }) => name);
     const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} has more than ${MOST_USERS} entries.`;
     return { found: [...new Set([...owners, this.user])], message };
@@ -86,7 +94,7 @@ export class ClusterHistory implements HistoryStore {
       found.set(name, { applicationId: name, user, folder: uri });
     }
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
-    // Names arrive in ascending order, so a truncated list lacks the newest jobs.
+    // Names are listed in ascending order, so a truncated list lacks the newest jobs.
     const message = full
       .map((parent) => `The newest histories may be missing: ${parent} has more than ${MOST_HISTORIES} entries.`)
       .join(' ');
@@ -142,11 +150,11 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
-    // Container IDs come from files that the job wrote and must not open another application's logs.
+    // The container ID comes from files that the job wrote; it must not give access to another application's logs.
     if (!belongsTo(containerId, place.applicationId)) {
       return null;
     }
-    // Node addresses in a history are untrusted: a user could direct the server's requests to any machine.
+    // Omits the node address in the history, which is untrusted: a user could direct the server's requests to any machine.
     const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
     return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
   }
@@ -185,7 +193,10 @@ export class ClusterHistory implements HistoryStore {
   }
 }
 
-/** The server queries with its own rights; information about another user's application must not reach the folder's owner. */
+/**
+ * Returns YARN's answer only if the application belongs to the folder's owner: the server queries with its own rights, and must not reveal
+ * another user's application.
+ */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
   if (application === undefined || application.user !== place.user) {
     return 'forgotten';
@@ -202,7 +213,10 @@ function belongsTo(containerId: string, applicationId: string): boolean {
   }
 }
 
-/** YARN assigns an attempt's first container to the ApplicationMaster; its ID differs from the others only in the final sequence number. */
+/**
+ * Derives the ApplicationMasters' container IDs from those of the tasks: YARN assigns the first container of an attempt to the
+ * ApplicationMaster, and IDs of one attempt differ only in their last number.
+ */
 export function mastersBeside(entries: readonly HistoryEntry[]): string[] {
   const first = new Map<number, string>();
   for (const { containerId } of entries) {
@@ -215,7 +229,7 @@ export function mastersBeside(entries: readonly HistoryEntry[]): string[] {
         first.set(id.attempt, formatContainerId({ ...id, sequence: 1 }));
       }
     } catch {
-      // Not a container ID of YARN.
+      // The text is not a container ID of YARN.
     }
   }
   return [...first.entries()].toSorted(([a], [b]) => a - b).map(([, containerId]) => containerId);

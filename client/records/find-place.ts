@@ -9,7 +9,7 @@ const MOST_NAMED = 5;
 
 /**
  * Finds a job's history by ID: the requester's own, that of the given user, or the only existing one. Any user can name a folder after
- * another user's application, so among several histories the one that belongs to the application's user is chosen.
+ * another user's application. Therefore, if there are several histories, returns that of the application's user.
  *
  * @throws TonyError HISTORY_UNKNOWN when no history is visible, or when the cluster no longer knows the application's owner
  */
@@ -39,7 +39,7 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   const users = places.slice(0, MOST_NAMED).map((place) => place.user);
   throw new TonyError(
     'HISTORY_UNKNOWN',
-    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. The cluster does not report whose application it was.`,
-    { hint: 'Name the user who submitted it with --user.' },
+    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. The cluster no longer knows which of them submitted it.`,
+    { hint: 'Use --user to name the user who submitted the job.' },
   );
 }

@@ -15,13 +15,13 @@ const job = { user: 'alice', applicationId: 'application_1_0001' };
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('histories are in the staging root, or where the site file places them', () => {
+test('histories are in the staging root, or in the folder that the site file sets', () => {
   expect(historyPlace(NONE, alice)).toEqual({ folder: `${alice.root}/history`, shared: false, url: null });
   expect(historyPlace(SHARED, alice)).toEqual({ folder: 'hdfs://nn:8020/tony/history/alice', shared: true, url: 'http://history:1' });
   expect(historyUrl('http://history:1', 'a b', 'application_1_0001')).toBe('http://history:1/jobs/a%20b/application_1_0001/');
 });
 
-test('finds histories written before the site file changed, but not in folders of other users', () => {
+test('finds histories that were written before the site file changed, but none in folders of other users', () => {
   const own = `${alice.root}/history/application_1_0001`;
   expect(historyFolders(NONE, alice, job)).toEqual([own]);
   expect(historyFolders(SHARED, alice, job)).toEqual(['hdfs://nn:8020/tony/history/alice/application_1_0001', own]);
@@ -29,7 +29,7 @@ test('finds histories written before the site file changed, but not in folders o
   expect(historyFolders(NONE, { ...alice, user: 'bob' }, job)).toEqual([]);
 });
 
-test('openHistory creates a folder that the group can read, inside a folder of the user', async () => {
+test("openHistory creates a folder that the group can read, inside the user's own folder", async () => {
   const storage = new FileStorage();
   const me = (await storage.stat(fileUri(folder)))?.owner ?? '';
   const place = { folder: fileUri(join(folder, 'all', me)), shared: true, url: null };

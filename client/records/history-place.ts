@@ -18,13 +18,13 @@ const SHARED_FOLDER = 0o750;
 export interface HistoryPlace {
   /** URI of the folder that contains one folder per job of the user. */
   readonly folder: string;
-  /** Whether users other than the owner may read it. */
+  /** Whether users other than the owner can read the folder. */
   readonly shared: boolean;
-  /** Address of the history server. */
+  /** URL of the history server; null if the site file sets none. */
   readonly url: string | null;
 }
 
-/** The location of a user's histories. */
+/** Returns the location of a user's histories. */
 export function historyPlace(
   site: SiteConfig,
   user: { readonly user: string; readonly home: string; readonly root: string },
@@ -36,7 +36,10 @@ export function historyPlace(
   return { folder: joinUri(shared, user.user), shared: true, url: site.history.url };
 }
 
-/** Possible locations of a job's history, most likely first: the admin may have changed the location for new jobs. */
+/**
+ * Returns the possible locations of a job's history, most likely first. There may be several, because the admin can change the location for
+ * new jobs.
+ */
 export function historyFolders(
   site: SiteConfig,
   reader: { readonly home: string; readonly root: string; readonly user: string },
@@ -45,12 +48,12 @@ export function historyFolders(
   const shared = sharedFolder(site, reader.home);
   return [
     ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
-    // Other users' private staging folders are not readable.
+    // Omits the private staging folders of other users, which are not readable.
     ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
   ];
 }
 
-/** URI of the folder with the histories of all users; null if the site defines none. */
+/** Returns the URI of the folder with the histories of all users; null if the site file sets none. */
 export function sharedFolder(site: SiteConfig, home: string): string | null {
   return placeUri(site.history.dir, home);
 }
@@ -60,7 +63,7 @@ export function isUserName(text: string): boolean {
   return text.length <= 256 && /^[^/\p{Cc}]+$/u.test(text) && !/^\.\.?$/.test(text);
 }
 
-/** URL of a job on the history server. */
+/** Returns the URL of a job on the history server. */
 export function historyUrl(server: string, user: string, applicationId: string): string {
   return `${server}/jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }
@@ -77,13 +80,13 @@ export async function openHistory(storage: Storage, { folder, shared }: HistoryP
     }
     const owner = (await storage.stat(folder))?.owner;
     if (owner !== user) {
-      throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'no known user'}.`);
+      throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'an unknown user'}.`);
     }
     await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
   } catch (error) {
     if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_REFUSED'))) {
       throw error;
     }
-    throw new TonyError('HISTORY_UNWRITABLE', `The history of the job cannot be written to ${folder}: ${error.message}`, { cause: error });
+    throw new TonyError('HISTORY_UNWRITABLE', `Cannot write the job's history to ${folder}: ${error.message}`, { cause: error });
   }
 }

@@ -4,7 +4,7 @@ import type { Found, JobPlace } from './job-place.ts';
 import type { LogPiece } from './log-piece.ts';
 import type { ClusterAnswer } from './stored-status.ts';
 
-/** Histories of jobs, on a cluster or on this machine, and further information about these jobs. */
+/** The histories of jobs on a cluster or on this machine, and further information about these jobs. */
 export interface HistoryStore {
   readonly storage: Storage;
   /** The requesting user. */
@@ -15,25 +15,25 @@ export interface HistoryStore {
   users(): Promise<Found<string>>;
   /** A user's histories, in no particular order. */
   places(user: string): Promise<Found<JobPlace>>;
-  /** Null if no history exists, or none that belongs to the user. */
+  /** The history of a job; null if none exists, or if it does not belong to the user. */
   place(user: string, applicationId: string): Promise<JobPlace | null>;
   /**
-   * The cluster's answers for jobs without a final status, keyed by folder URI, in one request for many jobs. Any user may name a folder
-   * after another user's application: an answer counts only if the application belongs to `JobPlace.user`.
+   * Returns the cluster's answers for jobs without a final status, keyed by folder URI; many jobs share one request. Any user may name a
+   * folder after another user's application, so an answer is returned only if the application belongs to `JobPlace.user`.
    */
   answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>>;
-  /** Containers of the ApplicationMaster, oldest first. By the same rule, none for another user's application. */
+  /** Returns the containers of the ApplicationMaster, oldest first; as for `answers`, none if the application belongs to another user. */
   masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]>;
-  /** The end of a file in a container's log folder; null if the file does not exist (any more). */
+  /** Reads the end of a file in a container's log folder; null if the file does not exist or was removed. */
   log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null>;
   /** How long histories are kept (ms). */
   readonly keepMs: number;
-  /** Why a user may miss histories; empty if all are visible. */
+  /** Why the requester may not see all histories; empty if all are visible. */
   readonly limits: string;
   close(): void;
 }
 
-/** Newest first: IDs contain the cluster's start time and a counter. */
+/** Sorts newest first, by ID: IDs contain the cluster's start time and a counter. */
 export function byAge(a: JobPlace, b: JobPlace): number {
   const [, startA = '0', numberA = '0'] = a.applicationId.split('_');
   const [, startB = '0', numberB = '0'] = b.applicationId.split('_');

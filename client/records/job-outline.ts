@@ -7,11 +7,10 @@ import { LARGEST_FINAL, LARGEST_JOB, MOST_NAMES, readPart } from './job-record.t
 import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWithoutTasks, shortened } from './stored-status.ts';
 
 /*
- * A job's entry in a list: its final status, or else the data of job.json and its newest events. The folder listing tells in advance how
- * much there is to read, and whether anything has changed since the last read.
+ * A job's entry in a list: its final status, or else the data of job.json and its newest events. The sizes and times in the folder listing show how much there is to read, and whether anything has changed since the last read.
  */
 
-/** Limits on event data, read from the newest file backwards. */
+/** Limits on the event data to read, newest files first (bytes, files). */
 const NEWEST_EVENTS = 128 << 10;
 const NEWEST_FILES = 4;
 const LONGEST_TEXT = 1_024;
@@ -21,13 +20,13 @@ export interface OutlineFiles {
   readonly job: Entry | null;
   /** The newest event files, in ascending order. */
   readonly events: readonly Entry[];
-  /** The newest attempt with events; 0 without events. */
+  /** The newest attempt that has events; 0 if there are no events. */
   readonly attempt: number;
   /** Whether older events exist that `events` does not include. */
   readonly areMore: boolean;
   /** Bytes to read; exceeded only when final.json is damaged. */
   readonly bytes: number;
-  /** Unchanged as long as none of these files has changed. */
+  /** A text that stays the same as long as none of these files changes. */
   readonly stamp: string;
 }
 
@@ -67,7 +66,7 @@ export interface ReadOutline {
   readonly bytes: number;
 }
 
-/** @throws TonyError when a file cannot be read; a missing or damaged file contributes nothing */
+/** Reads the selected files. Ignores missing and damaged files. @throws TonyError if a file cannot be read */
 export async function readOutline(storage: Storage, place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
   const { applicationId, user } = place;
   const { job, events } = files;
@@ -108,7 +107,7 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
     parts.unshift(read ?? []);
   }
   const course = courseOf(parts.flat());
-  // Only jobs whose programs have run write histories long enough to be cut.
+  // A history that is long enough to be truncated belongs to a job whose programs have run.
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 
@@ -134,7 +133,7 @@ function parseHead(text: string): JobHead | null {
   };
 }
 
-/** Drops the parts that a list does not show, whose size is unbounded. */
+/** Removes the parts of a status that a list does not show, because their size is unbounded. */
 export function listed(status: JobStatus): JobStatus {
   const { tensorboard, elastic } = status;
   return {

@@ -1,15 +1,15 @@
 /** The location of a job's history. */
 export interface JobPlace {
   readonly applicationId: string;
-  /** The owner. */
+  /** The job's owner. */
   readonly user: string;
-  /** URI of its folder. */
+  /** URI of the history's folder. */
   readonly folder: string;
 }
 
-/** Names or locations found in a folder to which other users may add any number of entries. */
+/** Names or locations found in a folder. Only a limited number is read, because other users may add any number of entries. */
 export interface Found<T> {
   readonly found: readonly T[];
-  /** Why some may be missing; empty if complete. */
+  /** Why some entries may be missing; empty if the result is complete. */
   readonly message: string;
 }

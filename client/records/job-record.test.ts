@@ -35,12 +35,12 @@ test('keeps the first and the newest of many events, within 8 MiB', async () => 
   expect(entries.length).toBeLessThan(9_000);
 });
 
-test('skips a line that is longer than an ApplicationMaster writes', async () => {
+test('skips a line that is longer than any line an ApplicationMaster writes', async () => {
   const { place } = history({ 'events-1.jsonl': event(1, 'before') + event(2, 'x'.repeat(300_000)) + event(3, 'after') });
   expect((await readRecord(storage, place, true)).entries.map(({ at }) => at)).toEqual([1, 3]);
 });
 
-test('treats files that are larger than an ApplicationMaster writes as missing, without reading them', async () => {
+test('treats files that are larger than any file an ApplicationMaster writes as missing, without reading them', async () => {
   const { place, path } = history({ 'final.json': '', 'job.json': '', 'events-1.jsonl': '', 'metrics-1.jsonl': '' });
   for (const name of ['final.json', 'job.json', 'events-1.jsonl', 'metrics-1.jsonl']) {
     truncateSync(join(path, name), 200 << 20);
@@ -57,7 +57,7 @@ test('treats files that are larger than an ApplicationMaster writes as missing, 
   expect(opened).toEqual([]);
 });
 
-test('reads the events of many attempts up to a total bound', async () => {
+test('limits the total size of the events of many attempts', async () => {
   const { place, path } = history({
     'events-1.jsonl': event(1, ''),
     'events-2.jsonl': '',
@@ -90,7 +90,7 @@ test('thins usage samples while reading them', async () => {
   expect(Object.keys(samples[0]?.tasks[0] ?? {})).not.toContain('more');
 });
 
-test('thins long samples by the length of their lines', async () => {
+test('keeps fewer samples if their lines are long', async () => {
   const task = { task: 'worker:0', step: 1, rssBytes: 1, cpuCores: 1 };
   const long = { task: 'x'.repeat(200_000), step: 1, rssBytes: 1, cpuCores: 1 };
   const lines = Array.from({ length: 100 }, (_, at) => `${JSON.stringify({ at, tasks: [task, long] })}\n`).join('');

@@ -12,32 +12,31 @@ import { type FinalStatus, type JobRecord, parseFinal } from './stored-status.ts
 import { linesOf } from './text-lines.ts';
 
 /*
- * A history folder belongs to a user, who may put anything into it. One process bounds what it holds: files larger than an
- * ApplicationMaster writes count as missing, lines are read one at a time, and of their content only the first and the newest part is kept.
+ * A history folder belongs to a user, who may write anything into it. These limits (bytes) bound the memory use: files larger than any that an ApplicationMaster writes count as missing, lines are read one at a time, and only the first and the newest of them are kept.
  */
 export const LARGEST_FINAL = 16 << 20;
 export const LARGEST_JOB = 4 << 20;
-/** For one attempt, and for all attempts of a job together. */
+/** The maximum bytes of lines to read for one attempt, and for all attempts of a job together. */
 const LARGEST_LINES = 64 << 20;
 const LARGEST_ALL_LINES = 128 << 20;
 const LONGEST_LINE = 256 << 10;
-/** Maximum number of names read from a history folder. */
+/** Maximum number of names to read from a history folder. */
 export const MOST_NAMES = 1_000;
-/** Bytes of event lines that are kept: an ApplicationMaster writes at most 25,000 events of about 200 bytes each. */
+/** Bytes of event lines to keep. An ApplicationMaster writes at most 25,000 events of about 200 bytes each. */
 const FIRST_EVENTS = 2 << 20;
 const NEWEST_EVENTS = 6 << 20;
 /**
- * Limit for samples: the size of 20,000 values of single tasks, the most that a browser draws. A sample weighs as much as its line, and at
- * least as much as the memory of its tasks.
+ * Limit for samples: 20,000 values of single tasks, the most that a browser draws. The weight of a sample is the length of its line, or the
+ * memory of its tasks if that is larger.
  */
 const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 
-/** Limits the total size of texts that this process reads and parses concurrently; parsed texts use several times their size. */
+/** Limits the total size of texts that this process reads and parses concurrently; parsed texts need several times that memory. */
 const READING = new ByteBudget(32 << 20);
 
 /**
- * Reads a job's history. Missing or damaged files contribute nothing. `withEvents`: read the events even if final.json is complete.
+ * Reads a job's history. Ignores missing and damaged files. `withEvents`: read the events even if final.json is complete.
  *
  * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
  */
@@ -62,7 +61,7 @@ export async function readFinal(
   return (await read) ?? { final: null, bytes: 0 };
 }
 
-/** Null if there is no readable job.json. */
+/** Reads the frozen job of job.json; null if there is no readable job.json. */
 export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<FrozenJob | null> {
   return readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
     try {
@@ -73,7 +72,7 @@ export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'f
   });
 }
 
-/** The raw job.json of any version; undefined if it is missing or damaged. */
+/** Reads a job.json of any version without validating it; undefined if it is missing or damaged. */
 export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
   const read = await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
     try {
@@ -139,7 +138,7 @@ async function* fileLines(storage: Storage, uri: string, size: number): AsyncGen
   }
 }
 
-/** Parses a file; null if it does not exist, or is larger than `largest` and so not written by an ApplicationMaster. */
+/** Reads and parses a file; null if it does not exist, or is larger than `largest`, which no ApplicationMaster exceeds. */
 async function readParsed<T>(storage: Storage, uri: string, largest: number, parse: (text: string) => T | null): Promise<T | null> {
   let entry: Entry | null;
   try {
@@ -151,7 +150,7 @@ async function readParsed<T>(storage: Storage, uri: string, largest: number, par
   return entry === null || entry.type !== 'file' || entry.size > largest ? null : readPart(storage, uri, { length: entry.size }, parse);
 }
 
-/** Parses a part of a file; null if the file does not exist. */
+/** Reads and parses a part of a file; null if the file does not exist. */
 export async function readPart<T>(
   storage: Storage,
   uri: string,
@@ -172,7 +171,7 @@ export async function readPart<T>(
   }
 }
 
-/** A file that was removed in the meantime counts as missing. An unreadable or unreachable file is an error. */
+/** Ignores the error of a missing file, which may have been removed in the meantime. Throws for an unreadable or unreachable file. */
 function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError && error.code === 'NOT_FOUND') {
     return;
@@ -180,5 +179,5 @@ function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError) {
     throw error;
   }
-  throw new TonyError('STORAGE_REFUSED', `${uri} cannot be read: ${messageOf(error)}.`, { cause: error });
+  throw new TonyError('STORAGE_REFUSED', `Cannot read ${uri}: ${messageOf(error)}.`, { cause: error });
 }

@@ -1,4 +1,4 @@
-/** A part of one of a task's log files. */
+/** A part of a log file. */
 export interface LogPiece {
   readonly bytes: Uint8Array;
   /** Offset of the byte after the last one of `bytes`. */

@@ -24,7 +24,7 @@ const frozen = freezeJob(
   },
 );
 const entries: HistoryEntry[] = [
-  { at: 2000, event: 'master-registered', detail: 'attempt 1, queue default, 0 containers from before' },
+  { at: 2000, event: 'master-registered', detail: 'attempt 1, queue default, 0 containers of the previous attempt' },
   { at: 2100, event: 'container-allocated', role: 'worker', index: 0, containerId: 'container_1_0001_01_000002', node: 'n1:1' },
   { at: 2200, event: 'executor-registered', role: 'worker', index: 0 },
   { at: 2300, event: 'program-started', role: 'worker', index: 0, generation: 1 },
@@ -42,7 +42,7 @@ function record(change: Partial<JobRecord> = {}): JobRecord {
   return { applicationId: ID, user: 'alice', frozen, final: null, entries, bytes: 0, ...change };
 }
 
-test('final.json determines the status, but not the user', () => {
+test('final.json determines the status, except for the user', () => {
   const final = jobStatus({
     state: 'SUCCEEDED',
     finishedAt: 5,
@@ -72,7 +72,7 @@ test('parseFinal completes a final.json of an older version, drops damaged parts
   });
 });
 
-test('without final.json, YARN gives the result and the events give the rest', () => {
+test('without final.json, the result comes from YARN and everything else from the events', () => {
   const word = {
     name: 'x',
     queue: 'q',
@@ -97,7 +97,7 @@ test('without final.json, YARN gives the result and the events give the rest', (
   });
 });
 
-test('a running job without final.json is RUNNING, or STARTING without events', () => {
+test('a running job without final.json is RUNNING, or STARTING if it has no events', () => {
   const word = { name: 'x', queue: 'q', startedAt: 1, finishedAt: null, result: null };
   expect(storedStatus(record(), word)).toMatchObject({
     state: 'RUNNING',
@@ -107,7 +107,7 @@ test('a running job without final.json is RUNNING, or STARTING without events', 
   expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'STARTING', tasks: [{ state: 'requested' }, {}] });
 });
 
-test('when YARN has forgotten the job, the last events give the result', () => {
+test('if YARN no longer knows the job, the result comes from the last events', () => {
   const finished = [...entries, { at: 3000, event: 'job-finished', result: 'FAILED', detail: 'worker:1: no\nmore' }] as const;
   expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
     state: 'FAILED',
@@ -121,7 +121,7 @@ test('when YARN has forgotten the job, the last events give the result', () => {
   });
   expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
     state: 'FAILED',
-    message: "The job's final record is damaged. It left no events.",
+    message: "The job's final record is damaged. There are no events.",
     tasks: [],
   });
 });
@@ -135,7 +135,7 @@ test('without an answer from the cluster, a job without final.json counts as RUN
   expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'FAILED' });
 });
 
-test('storedStatus returns a valid status for any contents of the files', () => {
+test('storedStatus returns a valid status for any content of the files', () => {
   const line = fc.oneof(
     fc.json(),
     fc.string(),

@@ -18,15 +18,13 @@ import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
 import { fullTime } from '../terminal/clock.ts';
 
 /*
- * A job's final status, derived from its history. A complete final.json contains it. Without one (YARN killed the job before it could
- * write, or its ApplicationMaster was lost), it is reconstructed from the events and the cluster's knowledge. Files may be truncated,
- * damaged or of another version: readable parts are used, and their content is treated only as text to display.
+ * Derives a job's final status from its history. A complete final.json contains the status. If the file is missing, because YARN killed the job early or its ApplicationMaster was lost, the status is reconstructed from the events and the cluster's information. Files may be truncated, damaged or of another version: their readable parts are used, but only as text to display.
  */
 
 /** The content of one job's history files. */
 export interface JobRecord {
   readonly applicationId: string;
-  /** The folder's owner, regardless of what the files name. */
+  /** The folder's owner. The user that the files name is ignored. */
   readonly user: string;
   readonly frozen: FrozenJob | null;
   readonly final: FinalStatus;
@@ -38,19 +36,19 @@ export interface JobRecord {
 /** The content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
 export type FinalStatus = JobStatus | 'damaged' | null;
 
-/** The cluster's knowledge of a job. */
+/** What the cluster knows about a job. */
 export interface ClusterWord {
   readonly name: string;
   readonly queue: string;
   /** ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** Null while it runs. */
+  /** The job's result; null while it runs. */
   readonly result: JobResult | null;
 }
 
 const MAXIMUM_TASKS = 100_000;
-/** Limits on text written by another user; an ApplicationMaster writes less. */
+/** Limits on text (characters), which another user may have written; an ApplicationMaster writes less. */
 const LONGEST_TEXT = 16_384;
 const LONGEST_NAME = 1_024;
 const MAXIMUM_PARTS = 1_000;
@@ -91,7 +89,7 @@ const usage: z.ZodType<Usage | null> = z
   .catch(null);
 
 const task: z.ZodType<TaskStatus> = z.object({
-  // Shown in tables, and inserted into commands by shell completion.
+  // Restricted to valid names, because shell completion inserts roles into commands.
   role: z.string().regex(ROLE_NAME),
   index: z.int().nonnegative(),
   state: z.enum(TASK_STATES).catch('stopped'),
@@ -184,7 +182,7 @@ function parsedFinal(json: string, applicationId: string, check: (value: unknown
   return parsed?.applicationId === applicationId ? parsed : 'damaged';
 }
 
-/** Copies the text: a slice would keep the whole original in memory. */
+/** Shortens a text to `most` characters. Copies it, because a slice would keep the whole original in memory. */
 export function shortened(value: string, most: number): string {
   return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
 }
@@ -197,7 +195,7 @@ export function mayRun(answer: ClusterAnswer | undefined): boolean {
   return answer === undefined || answer === 'silent' || (typeof answer === 'object' && answer.result === null);
 }
 
-/** The status that the job's pages and `history show` display. */
+/** Returns the status that the job's pages and `history show` display. */
 export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
   const { user, final } = record;
   // A finished process uses no resources and sends no heartbeats.
@@ -219,10 +217,10 @@ export interface JobHead {
 
 /** The job-level facts that events record. */
 export interface JobCourse {
-  /** ms since the epoch; 0 without events. */
+  /** Time of the first event (ms since the epoch); 0 if there are no events. */
   readonly firstAt: number;
   readonly last: { readonly event: string; readonly at: number } | null;
-  /** The result that the job itself recorded. */
+  /** The result that the job itself recorded; null if it recorded none. */
   readonly end: JobResult | null;
   readonly isStarted: boolean;
   readonly masterAttempt: number;
@@ -248,11 +246,11 @@ export interface JobOutline {
   readonly user: string;
   readonly head: JobHead | null;
   readonly course: JobCourse;
-  /** The final status exists but is damaged. */
+  /** Whether final.json exists but is damaged. */
   readonly isDamaged: boolean;
 }
 
-/** The job's status without its tasks, notices and failure. */
+/** Returns the job's status without its tasks, notices and failure. */
 export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
   const word = typeof answer === 'string' ? null : answer;
   const result = word === null ? resultOf(course, isDamaged, answer === 'silent') : word.result;
@@ -262,7 +260,8 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
     user,
     queue: head?.queue ?? word?.queue ?? '',
     state: result === null ? (course.isStarted ? 'RUNNING' : 'STARTING') : result.state,
-    message: result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job wrote.' : ''),
+    message:
+      result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
     masterAttempt: course.masterAttempt,
     generations: course.generations,
     startedAt: head?.submittedAt ?? word?.startedAt ?? course.firstAt,
@@ -293,7 +292,7 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
   };
 }
 
-/** The result when neither final.json nor the cluster has one; null if the job may still run. */
+/** Returns the result of a job if neither final.json nor the cluster states one; null if the job may still run. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) {
     return end;
@@ -301,7 +300,7 @@ function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean)
   if (silent && !isDamaged) {
     return null;
   }
-  const lastWord = last === null ? 'It left no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
+  const lastWord = last === null ? 'There are no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
   const why = isDamaged
     ? "The job's final record is damaged"
     : 'The job stopped before it recorded its result, and YARN no longer knows the result';
@@ -379,7 +378,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-requested':
       return { ...now, state: 'requested' };
     case 'executor-registered':
-    // Stopped because the gang forms again; its executor is still registered.
+    // The program was stopped because the gang forms again. Its executor is still registered.
     case 'program-stopped':
       return { ...now, state: 'registered' };
     case 'program-started':

@@ -11,7 +11,7 @@ async function all(pieces: readonly Buffer[], longest: number): Promise<string[]
   return lines;
 }
 
-test('linesOf yields complete lines for any chunks, and skips empty and too long ones', async () => {
+test('linesOf yields complete lines, however the text is split into chunks, and skips empty and overlong lines', async () => {
   const line = fc.constantFrom('', 'a', 'é', '語🙂', 'x'.repeat(10), 'x'.repeat(11), 'é'.repeat(6));
   await fc.assert(
     fc.asyncProperty(fc.array(line), fc.boolean(), fc.integer({ min: 1, max: 30 }), async (lines, isEnded, size) => {

@@ -5,24 +5,26 @@ import { compilerCommand } from './prerequisites.ts';
 import { runTool, ToolFailure } from './tool.ts';
 
 /**
- * The Node-API version that the addon is compiled for and the name of the folder in which tfjs-node looks for it; supported since Node 20.
+ * The Node-API version that the addon is compiled for; Node 20 and newer support it. The folder in which tfjs-node looks for the addon is
+ * named after this version.
  */
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Nodes of the cluster may have an older libstdc++ than this machine. Headers of newer compilers (since GCC 11) need one symbol of a newer
- * libstdc++, called for containers larger than the address space. Defining it in the addon keeps its requirements below those of Node.
+ * Defines the one symbol of a newer libstdc++ that headers of newer compilers (since GCC 11) reference; it is called only for containers
+ * larger than the address space. The cluster's nodes may have an older libstdc++ than this machine; with this definition, every libstdc++
+ * that can run Node can also load the addon.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }
 `;
 
 export interface AddonInputs {
-  /** node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
+  /** The folder node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
   readonly package: string;
-  /** Node's include/node. */
+  /** The folder include/node of Node's headers. */
   readonly nodeHeaders: string;
   readonly tensorflowHeaders: string;
   /** A folder for temporary files. */
@@ -45,7 +47,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       if (!(error instanceof ToolFailure)) {
         throw error;
       }
-      const message = `the addon of TensorFlow.js does not compile: ${error.message}\n${error.lastLines(15)}`;
+      const message = `cannot compile the addon of TensorFlow.js: ${error.message}\n${error.lastLines(15)}`;
       throw new TonyError('RUNTIME_COMPILE_FAILED', message, { cause: error });
     }
   };

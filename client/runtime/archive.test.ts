@@ -27,7 +27,7 @@ async function tree(name: string, names: readonly string[]): Promise<string> {
 }
 
 describe('packFolder', () => {
-  it('returns the checksum and length of an archive that is identical for identical content', async () => {
+  it('identical content gives an identical archive; returns its checksum and size', async () => {
     const names = ['bin/node', 'lib/large.bin', 'lib/a/b/c.txt', 'z'];
     const one = await tree('one', names);
     const two = await tree('two', names.toReversed());

@@ -20,7 +20,7 @@ const AHEAD = 4;
 const MTIME = new Date('1980-01-01T00:00:00Z');
 
 /**
- * Packs a folder into a reproducible .tar.gz, which depends only on the files' names, modes and content. Each block is a separate gzip
+ * Packs a folder into a reproducible .tar.gz that depends only on the names, modes and content of the files. Each block is a separate gzip
  * member (RFC 1952 2.2: members may be concatenated), so that compression uses all cores. Uses level 1, because most of the content is
  * machine code, which higher levels hardly shrink.
  */

@@ -28,7 +28,7 @@ export interface RuntimeDescription {
   readonly size: number;
 }
 
-/** The headers that the addon's sources include, with their own includes. */
+/** The headers that the addon's sources include, directly or indirectly. */
 const HEADERS = [
   ...[
     'c_api',
@@ -74,9 +74,9 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   await arrangeTree(parts, tree);
   await rm(parts.scratch, { recursive: true });
   await prove(tree, recipe);
-  say('it computes');
+  say('verified: the runtime can compute');
   const archive = await packFolder(tree, path.join(folder, 'runtime.tar.gz'));
-  say(`packed: ${(archive.size / 1e6).toFixed(0)} MB`);
+  say(`packed the archive: ${(archive.size / 1e6).toFixed(0)} MB`);
   const description: RuntimeDescription = {
     key: recipe.key,
     architecture: recipe.architecture,
@@ -96,7 +96,10 @@ interface Parts {
   readonly node: string;
   readonly npm: string;
   readonly modules: string;
-  /** The package of tfjs that contains the addon, and the one for which this runtime has no library. */
+  /**
+   * The package of tfjs that contains the addon: tfjs-node, or tfjs-node-gpu for GPUs. The runtime omits `otherAddon`, the other of the
+   * two.
+   */
   readonly addon: string;
   readonly otherAddon: string;
   /** The unpacked wheels: `tensorflow/` and, for GPUs, `nvidia/`. */
@@ -124,10 +127,10 @@ function partsIn(scratch: string, { gpu }: Recipe): Parts {
 /** Downloads and unpacks Node, the JavaScript packages and the native libraries. */
 async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Parts, say: Progress): Promise<void> {
   const { tensorflow, nvidia } = libtensorflow;
-  say(`getting Node ${node.version}, TensorFlow.js ${TFJS_VERSION} and ${[tensorflow, ...nvidia].map(nameOf).join(', ')}`);
+  say(`downloading Node ${node.version}, TensorFlow.js ${TFJS_VERSION} and ${[tensorflow, ...nvidia].map(nameOf).join(', ')}`);
   const getPackages = async (signal: AbortSignal) => {
     await installPackages(parts.npm, signal);
-    say(`TensorFlow.js ${TFJS_VERSION} is here`);
+    say(`downloaded TensorFlow.js ${TFJS_VERSION}`);
   };
   const getNode = async (signal: AbortSignal) => {
     const download = path.join(parts.scratch, 'node-package');
@@ -136,14 +139,15 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
     const wanted = /^package\/(bin\/node|LICENSE|include\/node\/.*)$/;
     await extract({ file: tarball, cwd: parts.node, strip: 1, filter: (name) => wanted.test(name) });
     await rm(download, { recursive: true });
-    say(`Node ${node.version} is here`);
+    say(`downloaded Node ${node.version}`);
   };
-  // In sequence: large downloads use the full bandwidth anyway, and each wheel is deleted after it is unpacked.
+  // Downloads the wheels one after another: a large download uses the full bandwidth anyway, and each wheel is deleted once unpacked, which
+  // saves disk space.
   const getWheels = async (signal: AbortSignal) => {
     for (const wheel of [tensorflow, ...nvidia]) {
       const download = path.join(parts.scratch, 'wheel');
       const file = await downloadWheel(wheel, architecture, download, signal);
-      say(`${nameOf(wheel)} is here (${((await stat(file)).size / 1e6).toFixed(0)} MB)`);
+      say(`downloaded ${nameOf(wheel)} (${((await stat(file)).size / 1e6).toFixed(0)} MB)`);
       await unpackWheel(file, parts.wheels, wheel === tensorflow ? WANTED_OF_TENSORFLOW : WANTED_OF_NVIDIA, signal);
       await rm(download, { recursive: true });
     }
@@ -197,7 +201,7 @@ function nameOf(wheel: Wheel): string {
   return `${wheel.name} ${wheel.version}`;
 }
 
-/** Removes debug symbols, a quarter of the libraries' size. Without `strip` on this machine, the runtime is larger. */
+/** Removes debug symbols, a quarter of the libraries' size. If this machine has no `strip`, the symbols stay. */
 async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });
@@ -232,8 +236,8 @@ async function prove(tree: string, recipe: Recipe): Promise<void> {
     if (!(error instanceof ToolFailure)) {
       throw error;
     }
-    throw new TonyError('RUNTIME_BROKEN', `the runtime that was just built does not compute: ${error.message}\n${error.lastLines(15)}`, {
-      hint: 'This machine may lack CPU instructions (AVX) that TensorFlow needs, or memory; the lines above say more.',
+    throw new TonyError('RUNTIME_BROKEN', `the new runtime failed its test computation: ${error.message}\n${error.lastLines(15)}`, {
+      hint: 'This machine may lack memory, or the CPU instructions (AVX) that TensorFlow needs. The output above shows the cause.',
       cause: error,
     });
   }

@@ -43,10 +43,10 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   const tree = path.join(folder, 'tree');
   const scratch = path.join(folder, 'scratch');
   const versions = Object.keys(PYTHON_FOLDERS);
-  say(`getting TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
+  say(`downloading TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
   const wheels = tensorBoardWheels(architecture);
   const [first = '', ...rest] = versions;
-  // The first download includes the shared packages. An unreachable registry is reported once.
+  // The first download includes the shared packages. It runs alone, so that an unreachable registry is reported once.
   await fetchFor(first, wheels, architecture, scratch, tree, say, new AbortController().signal);
   const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
@@ -64,7 +64,7 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   await prove(tree, scratch, say);
   await rm(scratch, { recursive: true, force: true });
   const archive = await packFolder(tree, path.join(folder, 'tensorboard.tar.gz'));
-  say(`packed: ${(archive.size / 1e6).toFixed(0)} MB`);
+  say(`packed the archive: ${(archive.size / 1e6).toFixed(0)} MB`);
   const description: TensorBoardDescription = { key, tensorboard: TENSORBOARD_VERSION, ...archive };
   await writeFile(path.join(folder, 'tensorboard.json'), `${JSON.stringify(description, null, 2)}\n`);
 }
@@ -95,21 +95,21 @@ async function fetchFor(
     await unpackWheel(file, path.join(tree, wheel.folder), EVERYTHING, signal);
   }
   await rm(download, { recursive: true });
-  say(`Python ${version}: here`);
+  say(`downloaded the packages for Python ${version}`);
 }
 
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
 
-/** Tests the tree with the Pythons of this machine. The nodes may have others. */
+/** Starts TensorBoard from the tree with each supported Python of this machine. The nodes may have other versions. */
 async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
   if (typeof pythons === 'string') {
-    say(`not tried: ${pythons}`);
+    say(`not tested: ${pythons}`);
     return;
   }
   await Promise.all(pythons.map((python) => proveWith(python, tree, scratch)));
-  say(`it starts with Python ${pythons.map(({ version }) => version).join(', ')}`);
+  say(`verified: TensorBoard starts with Python ${pythons.map(({ version }) => version).join(', ')}`);
 }
 
 async function proveWith(python: Python, tree: string, scratch: string): Promise<void> {
@@ -121,8 +121,8 @@ async function proveWith(python: Python, tree: string, scratch: string): Promise
     if (!(error instanceof ToolFailure)) {
       throw error;
     }
-    throw new TonyError('RUNTIME_BROKEN', `TensorBoard, just unpacked, does not start: ${error.message}\n${error.lastLines(15)}`, {
-      hint: 'The lines above say more.',
+    throw new TonyError('RUNTIME_BROKEN', `the new copy of TensorBoard does not start: ${error.message}\n${error.lastLines(15)}`, {
+      hint: 'The output above shows the cause.',
       cause: error,
     });
   } finally {

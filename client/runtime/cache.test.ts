@@ -31,7 +31,7 @@ describe('cacheFolder', () => {
 });
 
 describe('asOnlyBuilder', () => {
-  it('runs one builder at a time, and tells the others the process ID they wait for', async () => {
+  it('runs one builder at a time, and reports its process ID to the callers that wait', async () => {
     let inside = 0;
     let most = 0;
     const waitedFor: number[] = [];
@@ -73,8 +73,8 @@ describe('asOnlyBuilder', () => {
   });
 });
 
-describe('a build folder', () => {
-  it('is published completely, by the first builder only', async () => {
+describe('build folders', () => {
+  it('are published completely, and only those of the first builder', async () => {
     const [one, two] = [await openBuildFolder(runtimes), await openBuildFolder(runtimes)];
     await writeFile(path.join(one, 'a'), '1');
     await writeFile(path.join(two, 'a'), '2');
@@ -82,7 +82,7 @@ describe('a build folder', () => {
     expect(await publish(two, path.join(runtimes, 'key'))).toBe(false);
   });
 
-  it('is removed by the next build if its builder is dead, and kept if its builder may be alive', async () => {
+  it('are removed by the next build if the builder has died, and kept if it may be alive', async () => {
     const dead = path.join(runtimes, `.build-${os.hostname()}-${await endedProcess()}-0a`);
     const elsewhere = path.join(runtimes, '.build-another.host-1-0b');
     await mkdir(path.join(dead, 'tree'), { recursive: true });

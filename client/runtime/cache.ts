@@ -35,7 +35,8 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
     if (owner === null || !isGone(owner[1] ?? '', Number(owner[2]))) {
       continue;
     }
-    // A download process that outlived its builder may still write there; in that case the next build removes the folder.
+    // A download process that outlived its builder may still write to the folder. In that case removal fails, and the next build repeats
+    // it.
     await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
   const folder = path.join(runtimes, `.build-${os.hostname()}-${process.pid}-${randomBytes(4).toString('hex')}`);
@@ -59,7 +60,7 @@ export async function publish(folder: string, final: string): Promise<boolean> {
 
 /**
  * Waits until no other process is building `key`, then runs `work` as its builder.
- * @param waiting is called once if another builder is active
+ * @param waiting is called once, with the builder's process ID, if another process is building
  */
 export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (pid: number) => void, work: () => Promise<T>): Promise<T> {
   await makeFolders(runtimes, 0o755);
@@ -87,7 +88,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
-/** Whether a process has certainly ended. For processes of other machines (a home folder may be shared) this is unknown. */
+/** Whether a process is known to have ended. Returns false for processes of other machines, which may share the home folder. */
 function isGone(host: string, pid: number): boolean {
   if (host !== os.hostname()) {
     return false;

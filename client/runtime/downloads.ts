@@ -8,8 +8,8 @@ import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type W
 import { runTool, type ToolCall, ToolFailure } from './tool.ts';
 
 /*
- * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further settings. tfjs-node's
- * own installer is not used: it downloads from a host that clusters behind a firewall cannot reach, and verifies no checksum.
+ * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further configuration. The
+ * installer of tfjs-node is not used: it downloads from a host that firewalls often block, and does not verify checksums.
  */
 
 const MINUTES = 60_000;
@@ -34,7 +34,7 @@ export async function downloadNode(node: NodePackage, folder: string, signal: Ab
   const hash = createHash('sha512');
   await pipeline(createReadStream(tarball), hash);
   if (`sha512-${hash.digest('base64')}` !== node.integrity) {
-    throw new TonyError('RUNTIME_HASH_MISMATCH', `the npm package ${spec} has not the checksum that it was published with`);
+    throw new TonyError('RUNTIME_HASH_MISMATCH', `the checksum of the npm package ${spec} does not match the published checksum`);
   }
   return tarball;
 }
@@ -79,11 +79,11 @@ export async function downloadWheels(
   await download(what, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
   const files = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
   return wheels.map(({ name, version }) => {
-    // The first two parts of a wheel's name, as defined in PEP 427.
+    // A wheel's file name begins with the package name and the version (PEP 427).
     const begin = `${name.replaceAll('-', '_')}-${version}-`;
     const file = files.find((each) => each.toLowerCase().startsWith(begin.toLowerCase()));
     if (file === undefined) {
-      throw new Error(`expected ${begin}*.whl in ${folder}`);
+      throw new Error(`expected a file ${begin}*.whl in ${folder}`);
     }
     return path.join(folder, file);
   });
@@ -97,15 +97,15 @@ async function download(what: string, call: ToolCall): Promise<void> {
   }
 }
 
-/** Maps the logs of npm and pip to errors. */
+/** Converts a failure of npm or pip to an error whose code is chosen by the messages in its output. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
-    return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the download has not the checksum that it was published with`, {
+    return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, {
       cause: failure,
     });
   }
   if (/No module named pip\b/.test(failure.log)) {
-    return new TonyError('RUNTIME_TOOL_MISSING', 'python3 is installed without pip, which downloads the TensorFlow library', {
+    return new TonyError('RUNTIME_TOOL_MISSING', 'python3 has no pip, which is needed to download the TensorFlow library', {
       hint: 'Install pip for this python3 (`python3 -m ensurepip`, or the package python3-pip of your system), and try again.',
       cause: failure,
     });
@@ -118,7 +118,7 @@ export function explain(what: string, failure: ToolFailure): TonyError {
 async function only(folder: string, extension: string): Promise<string> {
   const [name, ...more] = (await readdir(folder)).filter((each) => each.endsWith(extension));
   if (name === undefined || more.length > 0) {
-    throw new Error(`expected one ${extension} in ${folder}`);
+    throw new Error(`expected exactly one ${extension} file in ${folder}`);
   }
   return path.join(folder, name);
 }

@@ -20,8 +20,8 @@ export interface Built<T> {
 }
 
 /**
- * Returns the artefact from the cache or builds it. Safe for concurrent processes: one builds, the others wait. An interrupted build never
- * looks finished.
+ * Returns the artefact from the cache or builds it. Safe for concurrent processes: one builds, the others wait. An interrupted build leaves
+ * no artefact.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {
@@ -31,7 +31,7 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
   if (present !== null) {
     return present;
   }
-  const waiting = (pid: number) => progress(`process ${pid} is building this ${what}; waiting for it`);
+  const waiting = (pid: number) => progress(`waiting for process ${pid}, which is building the same ${what}`);
   const buildNow = async (): Promise<T> => {
     const folder = await openBuildFolder(shelf);
     try {
@@ -42,7 +42,7 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
     }
     const built = await read(final);
     if (built === null) {
-      throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
+      throw new TonyError('RUNTIME_BROKEN', `${final} disappeared right after the build`);
     }
     return built;
   };
@@ -53,7 +53,7 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
     if (!['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENOTDIR'].includes(code ?? '')) {
       throw error;
     }
-    throw new TonyError('RUNTIME_CACHE_UNWRITABLE', `the ${what} cannot be built in ${shelf}: ${messageOf(error)}`, { cause: error });
+    throw new TonyError('RUNTIME_CACHE_UNWRITABLE', `cannot build the ${what} in ${shelf}: ${messageOf(error)}`, { cause: error });
   }
 }
 

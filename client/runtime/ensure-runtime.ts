@@ -15,7 +15,7 @@ export interface Runtime extends RuntimeDescription {
   readonly tree: string;
 }
 
-/** Returns the cached runtime, null if there is none. Takes milliseconds. @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN */
+/** Returns the cached runtime, or null if there is none. Takes milliseconds. @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN */
 export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {
   await refuseForeignShelf(runtimesFolder());
   return read(path.join(runtimesFolder(), recipeOf(options).key));
@@ -23,7 +23,7 @@ export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime
 
 /**
  * Returns the runtime from the cache or builds it (about a minute, 220 MB of downloads). Safe for concurrent processes: one builds, the
- * others wait. An interrupted build never looks finished.
+ * others wait. An interrupted build leaves no runtime.
  * @param progress receives lines of progress; not called if the runtime is cached
  * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
  *   RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
@@ -66,7 +66,7 @@ async function read(folder: string): Promise<Runtime | null> {
   const archive = await stat(runtime.archive).catch(() => null);
   const node = await stat(path.join(runtime.tree, 'bin', 'node')).catch(() => null);
   if (archive?.size !== runtime.size || node === null) {
-    throw new TonyError('RUNTIME_BROKEN', `the runtime in ${folder} is not as it was built: something removed or changed parts of it`);
+    throw new TonyError('RUNTIME_BROKEN', `the runtime in ${folder} is damaged: files were removed or changed after the build`);
   }
   return runtime;
 }

@@ -21,7 +21,7 @@ export interface TensorBoardArchive extends TensorBoardDescription {
 /** Incremented when the build combines the same wheels in another way. */
 const LAYOUT = 2;
 
-/** Returns TensorBoard from the cache; null if it is not built. Takes milliseconds. */
+/** Returns TensorBoard from the cache, or null if it is not built. Takes milliseconds. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
   const { shelf, key, read } = built();
   await refuseForeignShelf(shelf);
@@ -71,8 +71,8 @@ async function read(folder: string): Promise<TensorBoardArchive | null> {
   const archive = await stat(found.archive).catch(() => null);
   const packages = await stat(path.join(found.tree, PACKAGES_FILE)).catch(() => null);
   if (archive?.size !== found.size || packages === null) {
-    throw new TonyError('RUNTIME_BROKEN', `TensorBoard in ${folder} is not as it was made: something removed or changed parts of it`, {
-      hint: 'Remove that folder; the next submit makes it anew.',
+    throw new TonyError('RUNTIME_BROKEN', `TensorBoard in ${folder} is damaged: files were removed or changed after the build`, {
+      hint: 'Remove this folder; the next submit builds it again.',
     });
   }
   return found;

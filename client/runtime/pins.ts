@@ -72,12 +72,10 @@ export const NODE_PACKAGES: Readonly<Record<NodeMajor, Readonly<Record<Architect
   },
 };
 
-/**
- * The newest TensorFlow whose C API was verified to compute all operations of tfjs-node 4.22 and that loads quickly. The Python tag is
- * fixed regardless of the Python that runs pip, because the Python part of the wheel is not used.
- */
+/** The Python tag of the wheels. It need not match the Python that runs pip, because a runtime does not use the Python part of a wheel. */
 export const WHEEL_PYTHON = '3.11';
 
+/** The newest TensorFlow that loads quickly and computes all operations of tfjs-node 4.22 through its C API (verified). */
 const TENSORFLOW = '2.18.1';
 
 export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = {
@@ -95,7 +93,7 @@ export const CPU_LIBTENSORFLOW: Readonly<Record<Architecture, Libtensorflow>> = 
   },
 };
 
-/** The versions that this TensorFlow was published with (its `and-cuda` extra). */
+/** The CUDA versions are those of this TensorFlow's `and-cuda` extra. */
 export const GPU_LIBTENSORFLOW: Libtensorflow = {
   tensorflow: { name: 'tensorflow', version: TENSORFLOW, sha256: 'c9f87e5d2a680a4595f5dc30daf6bbaec9d4129b46d7ef1b2af63c46ac7d2828' },
   nvidia: [

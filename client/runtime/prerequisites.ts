@@ -7,7 +7,7 @@ export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): s
 }
 
 /**
- * Checks that the programs for a build are installed, before downloading anything.
+ * Checks that the programs for a build are installed; called before the downloads start.
  * @throws TonyError RUNTIME_TOOL_MISSING naming all missing programs
  */
 export async function checkPrerequisites(folder: string, signal: AbortSignal): Promise<void> {
@@ -32,6 +32,6 @@ export async function checkPrerequisites(folder: string, signal: AbortSignal): P
   );
   const names = missing.flat();
   if (names.length > 0) {
-    throw new TonyError('RUNTIME_TOOL_MISSING', `to build a runtime, this machine lacks ${names.join(', and ')}`);
+    throw new TonyError('RUNTIME_TOOL_MISSING', `cannot build a runtime, because this machine lacks ${names.join(' and ')}`);
   }
 }

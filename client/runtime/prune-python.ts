@@ -1,15 +1,15 @@
 /** Files that only compilers, type checkers and test runners need. */
 const FOLDERS = /(^|\/)(tests?|testdata|include|f2py|distutils)\//;
 const FILES = /\.(pyi|pxd|pyx|a|c|h|cc|f90)$|(^|\/)py\.typed$/;
-/** Without `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
+/** NumPy's compiled test modules, except `_multiarray_tests`, which NumPy 2.0 imports at start-up. */
 const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_ufunc|umath)_tests)\./;
 /**
- * TensorBoard uses Pillow only to detect image formats: of those that browsers show, Pillow reads PNG, JPEG, GIF and BMP without these
- * libraries.
+ * Pillow's libraries for other formats. TensorBoard uses Pillow only to detect image formats, and Pillow reads PNG, JPEG, GIF and BMP
+ * without these libraries.
  */
 const PILLOW_FORMATS = /(^|\/)PIL\/_(avif|webp|imagingft|imagingcms|imagingtk)\./;
 const PILLOW_LIBRARIES = /(^|\/)pillow\.libs\/lib(avif|brotli\w+|freetype|harfbuzz|lcms2|png16|sharpyuv|webp\w*)-/;
-/** MarkupSafe has a Python fallback for its compiled module, which serves all versions and machines. */
+/** MarkupSafe's compiled module; its Python fallback works for all Python versions and machines. */
 const SPEEDUPS = /(^|\/)markupsafe\/_speedups\./;
 const INSTALLER = /\.dist-info\/(RECORD|WHEEL|top_level\.txt|INSTALLER|sboms\/.*)$/;
 

@@ -3,7 +3,10 @@ import path from 'node:path';
 
 /** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
-/** Packages with which node-pre-gyp unpacks downloads during an installation, and their dependencies. A runtime installs nothing. */
+/**
+ * Packages that node-pre-gyp uses to unpack downloads during an installation, and their dependencies. A runtime is not installed, so it
+ * does not need them.
+ */
 const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
 /** Sources of tfjs-node's addon. */
@@ -47,7 +50,7 @@ export function isNeeded(file: string): boolean {
   return true;
 }
 
-/** Removes the files and folders that are not needed, given their paths within `folder`. Asks for a folder before its content. */
+/** Removes the files and folders that are not needed, given their paths within `folder`. Calls `needed` for a folder before its content. */
 export async function pruneFolder(folder: string, needed: (file: string) => boolean): Promise<void> {
   const walk = async (below: string): Promise<void> => {
     const entries = await readdir(path.join(folder, below), { withFileTypes: true });

@@ -15,14 +15,14 @@ describe('recipeOf', () => {
 
   it('rejects machines without a pinned runtime', () => {
     expect(() => recipeOf({}, { platform: 'darwin', arch: 'arm64' })).toThrow(
-      'runtimes are for Linux on x64 and arm64; this machine is darwin arm64',
+      'runtimes can be built on Linux x64 and arm64 only; this machine is darwin arm64',
     );
     expect(() => recipeOf({ gpu: true }, { platform: 'linux', arch: 'arm64' })).toThrow('GPU');
   });
 });
 
 describe('the pins', () => {
-  it('pin every package of the lock file by its checksum, without a registry address', () => {
+  it('pin the checksum of every package in the lock file, without a registry address', () => {
     const packages = Object.entries(PACKAGE_LOCK.packages as Record<string, { integrity?: string; resolved?: string }>).filter(
       ([name]) => name !== '',
     );
@@ -33,14 +33,14 @@ describe('the pins', () => {
     }
   });
 
-  it('pin all parts of TensorFlow.js to one version', () => {
+  it('pin all packages of TensorFlow.js to the same version', () => {
     const versions = Object.entries(PACKAGE_LOCK.packages as Record<string, { version?: string }>)
       .filter(([name]) => /^node_modules\/@tensorflow\/[^/]+$/.test(name))
       .map(([, { version }]) => version);
     expect(new Set(versions)).toEqual(new Set(['4.22.0']));
   });
 
-  it('pin Node.js by the checksum of its package', () => {
+  it('pin the checksum of the Node.js package', () => {
     for (const [major, packages] of Object.entries(NODE_PACKAGES)) {
       for (const node of Object.values(packages)) {
         expect(node.version.split('.')[0]).toBe(major);

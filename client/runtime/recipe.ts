@@ -33,7 +33,7 @@ export interface Recipe {
 /** Incremented when the build combines the same parts in another way, so that older runtimes are not reused. */
 const LAYOUT = 4;
 
-/** The architecture of the nodes, which must match this machine. @throws TonyError RUNTIME_UNSUPPORTED */
+/** The architecture of this machine, which the cluster's nodes must share. @throws TonyError RUNTIME_UNSUPPORTED */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {
   const { arch } = machine;
   if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) {
@@ -41,7 +41,7 @@ export function architectureOf(machine: { readonly platform: string; readonly ar
   }
   throw new TonyError(
     'RUNTIME_UNSUPPORTED',
-    `runtimes are for Linux on x64 and arm64; this machine is ${machine.platform} ${machine.arch}`,
+    `runtimes can be built on Linux x64 and arm64 only; this machine is ${machine.platform} ${machine.arch}`,
   );
 }
 
@@ -50,7 +50,10 @@ export function recipeOf(options: RuntimeOptions, machine: { readonly platform: 
   const architecture = architectureOf(machine);
   const gpu = options.gpu ?? false;
   if (gpu && architecture !== 'x64') {
-    throw new TonyError('RUNTIME_UNSUPPORTED', `a runtime with GPU support is for Linux on x64; this machine is ${machine.arch}`);
+    throw new TonyError(
+      'RUNTIME_UNSUPPORTED',
+      `a runtime with GPU support can be built on Linux x64 only; this machine is ${machine.arch}`,
+    );
   }
   const node = NODE_PACKAGES[options.node ?? DEFAULT_NODE][architecture];
   const libtensorflow = gpu ? GPU_LIBTENSORFLOW : CPU_LIBTENSORFLOW[architecture];

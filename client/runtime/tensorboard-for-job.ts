@@ -3,8 +3,8 @@ import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard
 import type { Progress } from './progress.ts';
 
 /**
- * Returns TensorBoard for a job that is being submitted. On failure returns null and reports the reason as progress: the job runs without
- * it.
+ * Returns TensorBoard for a job that is being submitted. On failure returns null and reports the reason as progress: a job can run without
+ * TensorBoard.
  */
 export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoardArchive | null> {
   try {
@@ -13,7 +13,7 @@ export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoa
     if (!(error instanceof TonyError)) {
       throw error;
     }
-    onProgress(`The job goes without TensorBoard; its own page has charts. ${error.message} ${error.hint}`);
+    onProgress(`The job runs without TensorBoard; its own page shows charts. ${error.message} ${error.hint}`);
     return null;
   }
 }

@@ -7,7 +7,7 @@ export interface ToolCall {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Kills the tool when it aborts. */
+  /** Aborting this signal kills the tool. */
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }
@@ -36,7 +36,7 @@ export class ToolFailure extends Error {
 const LOG_LIMIT = 64 * 1024;
 
 /**
- * Runs a program of this machine to its end and returns its stdout. Its stdin is empty.
+ * Runs a program on this machine, waits for it to exit and returns the end of its stdout. Its stdin is empty.
  * @throws TonyError RUNTIME_TOOL_MISSING if the program is not installed; ToolFailure if it fails or times out
  */
 export async function runTool(call: ToolCall): Promise<string> {
@@ -62,7 +62,7 @@ export async function runTool(call: ToolCall): Promise<string> {
       if (error.code === 'ENOENT') {
         reject(new TonyError('RUNTIME_TOOL_MISSING', `${call.command} is not installed (or not on the PATH)`));
       } else if (error.name === 'AbortError') {
-        reject(new ToolFailure(`${call.command} was stopped after ${call.timeoutMs / 1000} s at most`, log));
+        reject(new ToolFailure(`${call.command} was aborted, or exceeded its time limit of ${call.timeoutMs / 1000} s`, log));
       } else {
         reject(error);
       }
@@ -71,7 +71,7 @@ export async function runTool(call: ToolCall): Promise<string> {
       if (code === 0) {
         resolve(stdout);
       } else {
-        reject(new ToolFailure(`${call.command} ended with ${signal ?? `exit code ${code}`}`, log));
+        reject(new ToolFailure(`${call.command} ${signal === null ? `exited with code ${code}` : `was killed by ${signal}`}`, log));
       }
     });
   });

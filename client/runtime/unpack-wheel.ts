@@ -11,7 +11,7 @@ with zipfile.ZipFile(wheel) as archive:
 `;
 
 /**
- * Unpacks the files of a Python wheel, a zip archive, whose paths match `wanted`; Python reads the pattern too.
+ * Unpacks the files of a Python wheel (a zip archive) whose paths match `wanted`. Python evaluates the pattern, so it must be valid there.
  * @throws TonyError RUNTIME_CACHE_UNWRITABLE
  */
 export async function unpackWheel(wheel: string, folder: string, wanted: RegExp, signal: AbortSignal): Promise<void> {
@@ -22,7 +22,7 @@ export async function unpackWheel(wheel: string, folder: string, wanted: RegExp,
     if (!(error instanceof ToolFailure)) {
       throw error;
     }
-    const message = `${path.basename(wheel)} could not be unpacked in ${folder}: ${error.message}\n${error.lastLines(3)}`;
+    const message = `cannot unpack ${path.basename(wheel)} in ${folder}: ${error.message}\n${error.lastLines(3)}`;
     throw new TonyError('RUNTIME_CACHE_UNWRITABLE', message, { cause: error });
   }
 }

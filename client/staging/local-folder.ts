@@ -15,13 +15,13 @@ export function localRoot(environment: NodeJS.ProcessEnv = process.env): string 
   return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
 }
 
-/** Converts a failure to write below the folder of local jobs; returns other errors unchanged. */
+/** Converts an error of writing below the folder of local jobs to a TonyError; returns other errors unchanged. */
 export function localFailure(root: string, error: unknown): unknown {
   if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return error;
   }
-  return new TonyError('STAGING_UNWRITABLE', `The folder ${root} of local jobs cannot be written: ${fileErrorOf(error)}.`, {
-    hint: 'Free space or obtain write access there, or set TONY_LOCAL_DIR to another folder.',
+  return new TonyError('STAGING_UNWRITABLE', `Cannot write to the folder ${root} of local jobs: ${fileErrorOf(error)}.`, {
+    hint: 'Free space in this folder or request write access to it, or set TONY_LOCAL_DIR to another folder.',
     cause: error,
   });
 }

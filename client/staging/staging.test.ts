@@ -24,12 +24,12 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** The storage's name for the owner of this test's files. */
+/** The name that the storage reports for the owner of this test's files. */
 const me = async () => (await place.storage.stat(fileUri(folder)))?.owner ?? '';
 const source = async () => hashFolder(await listFolder(path.join(folder, 'source'), 'source folder'));
 
 describe('an archive of a folder', () => {
-  test('is uploaded once; the next time it counts as unchanged, with the same timestamp', async () => {
+  test('is uploaded once; a second search finds it unchanged, with the same timestamp', async () => {
     const first = await (await findFolder(place, 'source', await source())).stage();
     expect(first).toMatchObject({ name: 'source', type: 'archive', visibility: 'private' });
     expect(events).toEqual([
@@ -111,7 +111,7 @@ test('an abort ends packing with its reason and leaves no files', async () => {
   const folderToPack = await source();
   const controller = new AbortController();
   let begun: string[] = [];
-  // Packing calls this for each file's content.
+  // Packing calls `get` for each file.
   vi.spyOn(folderToPack.digests, 'get').mockImplementation(() => {
     begun = readdirSync(folder).filter((name) => name.startsWith('tony-ts-'));
     controller.abort(new Error('interrupted'));
@@ -123,7 +123,7 @@ test('an abort ends packing with its reason and leaves no files', async () => {
 });
 
 describe('data', () => {
-  test('is uploaded file by file, and only files that are missing or differ in size', async () => {
+  test('is uploaded file by file, but only files that are missing or differ in size', async () => {
     const data = path.join(folder, 'data');
     await mkdir(path.join(data, 'part one'), { recursive: true });
     await writeFile(path.join(data, 'part one', 'a.bin'), Buffer.alloc(1000));
@@ -160,7 +160,7 @@ test('stageJob writes job.json into a private folder, visible to its application
   expect((await stat(fileURLToPath(home))).mode & 0o777).toBe(0o700);
 });
 
-test('openStaging rejects a root that others may write', async () => {
+test('openStaging rejects a root to which other users can write', async () => {
   const username = await me();
   await openStaging(place, username);
   await openStaging(place, username);

@@ -18,7 +18,7 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
  *   <root>/cache/<sha256>/<name>/...             a data folder, file by file
  *   <root>/cache/.<sha256>-<ms>.<random>.writing   set aside by a prune (cache/prune-cache.ts) before removal
  *   <root>/jobs/<application id>/                job.json, and the ApplicationMaster's state while the job runs
- *   <root>/history/<application id>/             the job's history, kept after its end
+ *   <root>/history/<application id>/             the job's history, kept after the job ends
  *
  * Everything is private: folders 0700, files 0600. NodeManagers read the files as the user.
  */
@@ -27,9 +27,9 @@ export const FOLDER_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
 export type StagingEvent =
-  /** `bytes` is the size on the cluster. */
+  /** `bytes`: the size on the cluster. */
   | { readonly type: 'unchanged'; readonly name: string; readonly bytes: number }
-  /** First with `sent` 0, then during the upload, and last with `sent` = `total`. */
+  /** Reported first with `sent` 0, then during the upload, and finally with `sent` equal to `total`. */
   | { readonly type: 'upload'; readonly name: string; readonly sent: number; readonly total: number };
 
 export interface StagingPlace {
@@ -37,12 +37,12 @@ export interface StagingPlace {
   /** URI of the staging root. */
   readonly root: string;
   readonly onEvent: (event: StagingEvent) => void;
-  /** Aborts uploads, and removes partial ones. */
+  /** Aborts uploads and removes their partial files. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Whether the staging root exists; creates nothing.
+ * Returns whether the staging root exists; does not create it.
  *
  * @throws TonyError STAGING_UNWRITABLE when other users could have written to it
  */
@@ -76,7 +76,7 @@ export async function makeStaging({ storage, root }: StagingPlace): Promise<void
       throw error;
     }
     const { pathname } = new URL(above);
-    throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be created: ${above} does not exist.`, {
+    throw new TonyError('STAGING_UNWRITABLE', `Cannot create the staging folder ${root}: ${above} does not exist.`, {
       hint: `Ask the admin of the cluster to create it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or choose another folder with --staging.`,
       cause: error,
     });
@@ -87,12 +87,12 @@ function isTonyError(error: unknown, code: TonyError['code']): error is TonyErro
   return error instanceof TonyError && error.code === code;
 }
 
-/** A file or folder that a job needs on the cluster, after the check for an existing copy and before any upload. */
+/** A file or folder that a job needs on the cluster, after the search for an existing copy and before any upload. */
 export interface Part<Staged> {
   readonly name: string;
   /** Size on the cluster, once uploaded. */
   readonly bytes: number;
-  /** Bytes still to be uploaded. */
+  /** Number of bytes still to be uploaded. */
   readonly missing: number;
   /** The result that `stage` will return; timestamps of files that do not exist yet are 0. */
   readonly expected: Staged;
@@ -104,15 +104,15 @@ export interface Part<Staged> {
   discard(): Promise<void>;
 }
 
-/** Verifies size and time: YARN rejects a resource if either has changed. */
+/** Whether a resource exists with the same size and time; YARN rejects it if either has changed. */
 export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
   const there = await storage.stat(uri);
   return there?.size === size && there.modifiedAt === timestamp;
 }
 
 /**
- * Finds a folder's archive, which is unpacked under `name` in containers. Packs a missing archive at once, since its size is otherwise
- * unknown.
+ * Finds the archive of a folder, which containers unpack under `name`. If the archive is missing, packs it immediately, because its size is
+ * otherwise unknown.
  */
 export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
   const { storage, root } = place;
@@ -183,11 +183,11 @@ function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resour
 
 export function removedMeanwhile(names: readonly string[]): TonyError {
   return new TonyError('STAGING_UNWRITABLE', `Files were removed from the cache during the submission: ${names.join(', ')}.`, {
-    hint: 'Submit again to upload the missing files.',
+    hint: 'Submit the job again, which uploads the missing files.',
   });
 }
 
-/** A part that is already in its final place: the user's own runtime, or data given by URI. */
+/** Returns a part that needs no upload: the user's own runtime, or data given by URI. */
 export function partElsewhere<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
   return { name, bytes, missing: 0, expected, stage: async () => expected, isStaged, discard: nothing };
 }
@@ -209,13 +209,13 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
     return { file, size: (await stat(file)).size, discard };
   } catch (error) {
     await discard();
-    // An aborted stream throws its own error instead of the signal's reason.
+    // Throws the signal's reason, because an aborted stream throws an error of its own.
     signal?.throwIfAborted();
     throw error;
   }
 }
 
-/** job.json in the job's staging folder, as a resource for containers; `modifiedAt` is 0 before the upload. */
+/** Describes the job.json in a job's staging folder as a resource for containers; `modifiedAt` is 0 before the upload. */
 export function jobFile(folder: string, size: number, modifiedAt = 0): Resource {
   return {
     name: CONTAINER_LAYOUT.job,
@@ -250,8 +250,8 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   const { storage, onEvent } = place;
   const uri = joinUri(home, name);
   await storage.makeFolder(home, FOLDER_MODE);
-  // A damaged archive of the same name must be replaced; a complete one that another submission has just uploaded must stay: YARN compares
-  // times.
+  // A damaged archive of the same name must be replaced. A complete archive that another submission has just uploaded must stay, because
+  // YARN compares modification times.
   const there = await storage.stat(uri);
   if (there !== null && there.size !== total) {
     await storage.remove(uri);
@@ -269,7 +269,7 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
 async function entryOf(storage: Storage, uri: string): Promise<Entry> {
   const entry = await storage.stat(uri);
   if (entry === null) {
-    throw new TonyError('STAGING_UNWRITABLE', `${uri} disappeared after it was written: another program removes files from that folder.`);
+    throw new TonyError('STAGING_UNWRITABLE', `${uri} disappeared after the upload: another program removes files from this folder.`);
   }
   return entry;
 }
@@ -282,7 +282,7 @@ export async function* contents(file: string, signal: AbortSignal | undefined): 
   }
 }
 
-/** Rephrases access errors in terms of the staging folder, because the user did not choose the path that failed. */
+/** Runs `action`. Converts access errors to errors about the staging folder, because the user did not choose the path that failed. */
 export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
@@ -290,6 +290,6 @@ export async function naming<T>(root: string, action: () => Promise<T>): Promise
     if (!(error instanceof TonyError) || error.code !== 'ACCESS_DENIED') {
       throw error;
     }
-    throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be written: ${error.message}`, { cause: error });
+    throw new TonyError('STAGING_UNWRITABLE', `Cannot write to the staging folder ${root}: ${error.message}`, { cause: error });
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { functionModule } from './function-module.ts';
 
-/** Loads the module as a worker does, apart from the surrounding code. */
+/** Loads the module as a worker does, without the surrounding code. */
 async function load(source: string): Promise<(...args: unknown[]) => Promise<unknown>> {
   const text = functionModule(source);
   const module = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(text)}`)) as {
@@ -20,7 +20,7 @@ test('a function runs from its text, with its arguments and globals', async () =
 
 test.each([
   ['a function that imports modules', 'async function () { return (await import("node:path")).basename("/a/b"); }', 'b'],
-  ['a function that uses its own name and arguments', 'function train() { return [typeof train, arguments.length]; }', ['function', 2]],
+  ['a function that uses its own name and `arguments`', 'function train() { return [typeof train, arguments.length]; }', ['function', 2]],
   ['a shorthand method', 'async train(rank) { return rank + 1; }', 2],
   ['an arrow function with a comment at its end', 'async (x) => x // a comment', 1],
   ['the output of compilers', '() => { const double = /* @__PURE__ */ __name((x) => 2 * x, "double"); return double(2); }', 4],
@@ -28,7 +28,7 @@ test.each([
   expect(await (await load(source))(1, 2)).toEqual(value);
 });
 
-test('a variable of the surrounding code fails with an explanation; other errors stay unchanged', async () => {
+test('using a variable of the surrounding code fails with an explanation; other errors stay unchanged', async () => {
   const rate = 0.5;
   const outer = await load((async () => rate).toString());
   await expect(outer()).rejects.toThrow('rate is not defined. run() sends only the text of the function: it may use its arguments,');

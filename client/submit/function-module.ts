@@ -7,8 +7,8 @@ export const FUNCTION_EXPORT = 'run';
 const RULE = 'run() sends only the text of the function: it may use its arguments, globals, and modules that it imports itself';
 
 /**
- * Returns a module that exports a function by its source text. The text must compile by itself; a name from the surrounding code fails the
- * task with a ReferenceError that states the rule.
+ * Returns a module that exports a function by its source text. The text must compile by itself. A name from the surrounding code fails the
+ * task with a ReferenceError that explains what the function may use.
  *
  * @param source the result of `function.toString()`
  * @throws TonyError FUNCTION_INVALID
@@ -20,7 +20,7 @@ export function functionModule(source: string): string {
   const error = syntaxError(expression);
   if (error !== null && syntaxError(method) !== null) {
     const [line = ''] = source.split('\n');
-    throw new TonyError('FUNCTION_INVALID', `The function cannot be sent by its text (${line.slice(0, 60)}): ${messageOf(error)}.`);
+    throw new TonyError('FUNCTION_INVALID', `Cannot send the function as source text (${line.slice(0, 60)}): ${messageOf(error)}.`);
   }
   // TypeScript compilers wrap nested functions in `__name` to keep their names.
   return `const __name = (target) => target;

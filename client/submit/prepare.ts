@@ -11,15 +11,14 @@ import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { SubmitOptions } from './submit-options.ts';
 
 /*
- * The two steps of every submit: `prepare` checks the job and uploads nothing, `submitPrepared` uploads and starts it. A dry run takes only
- * the first step.
+ * The two steps of every submit: `prepare` checks the job and uploads nothing, `submitPrepared` uploads and starts it. A dry run performs only the first step.
  */
 
 /** A job, or a function that loads it with the site file of its cluster; `site` is null for local jobs. */
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
 export interface PrepareOptions extends SubmitOptions {
-  /** Waits longer for the plan, which is the only result. */
+  /** Wait longer for the cluster's answers, because the plan is the only result. */
   readonly dryRun?: boolean;
 }
 
@@ -30,12 +29,12 @@ export interface DryRun {
   readonly request: SubmitRequest | null;
 }
 
-/** A checked job. It owns the connection to its cluster until `submitPrepared` or `dryRunPrepared` ends it. */
+/** A checked job. It owns the connection to its cluster until `submitPrepared` or `dryRunPrepared` is called. */
 export interface Prepared {
   readonly job: Job;
   readonly plan: JobPlan;
   readonly signal: AbortSignal | undefined;
-  /** The request of a dry run, with every secret as `***`. */
+  /** Returns the request that a submission would send, with every secret replaced by `***`. */
   request(): SubmitRequest | null;
   /** Uploads and starts the job. The returned connection owns the connection to the cluster. */
   submit(): Promise<JobConnection>;
@@ -67,7 +66,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   } catch (error) {
     cluster?.close();
     signal?.throwIfAborted();
-    // Errors in the job itself take precedence, even if the cluster is unreachable.
+    // Loads the job even if the cluster is unreachable, because mistakes in the job take precedence.
     if (!isSiteRead) {
       await load(null);
     }
@@ -84,7 +83,7 @@ export async function submitPrepared(prepared: Prepared): Promise<JobConnection>
   }
 }
 
-/** Returns what `submitPrepared` would do, and closes what the job owns. */
+/** Returns what `submitPrepared` would request and upload, and closes what the job owns. */
 export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   try {
     return { plan: prepared.plan, request: prepared.request() };
@@ -93,7 +92,7 @@ export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   }
 }
 
-/** A submission in progress cannot be cancelled: if `signal` has aborted meanwhile, kills the job. */
+/** Kills the submitted job if `signal` has aborted in the meantime, because a submission in progress cannot be cancelled. */
 async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
   if (!signal?.aborted) {
     return job;
@@ -101,8 +100,8 @@ async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined
   try {
     await killJob(job);
   } catch (error) {
-    const message = `The submission was interrupted after ${job.applicationId} had been submitted, and the job cannot be killed: ${messageOf(error)}`;
-    throw new TonyError('KILL_FAILED', message, { hint: `Kill it yourself: tony-ts kill ${job.applicationId}.`, cause: error });
+    const message = `Interrupted, but ${job.applicationId} had already been submitted and could not be killed: ${messageOf(error)}`;
+    throw new TonyError('KILL_FAILED', message, { hint: `To kill the job, run tony-ts kill ${job.applicationId}.`, cause: error });
   } finally {
     job.close();
   }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { run, start } from './run.ts';
 
-/** Tests the errors before anything is started; integration-tests/run-function.test.ts covers the rest. */
+/** Tests the errors that occur before anything is started; integration-tests/run-function.test.ts covers the rest. */
 
 async function folder(): Promise<string> {
   const made = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
@@ -15,12 +15,12 @@ async function folder(): Promise<string> {
 test('run rejects a function whose text does not compile, with a hint', async () => {
   await expect(run({ slots: 1, local: true }, Math.max as never)).rejects.toMatchObject({
     code: 'FUNCTION_INVALID',
-    message: expect.stringContaining('cannot be sent by its text (function max() { [native code] })'),
+    message: expect.stringContaining('as source text (function max() { [native code] })'),
     hint: expect.stringContaining('Export the function from a module'),
   });
 });
 
-test('run rejects arguments that JSON cannot represent, and too large ones', async () => {
+test('run rejects arguments that JSON cannot represent or that are too large', async () => {
   const fn = async (_cluster: unknown, ...values: unknown[]) => values.length;
   for (const [values, message] of [
     [[new Map()], 'args[0] is a Map'],

@@ -35,13 +35,16 @@ export interface RunOptions extends SubmitOptions {
   readonly vcores?: number;
   /** The job's name; default: the function's name. */
   readonly name?: string;
-  /** Program failures after which the function is called again on all workers; default 0. Tasks lost by the cluster are always replaced. */
+  /**
+   * Maximum number of restarts after program failures; each restart calls the function again on all workers; default 0. Tasks lost by the
+   * cluster are always replaced.
+   */
   readonly maxRestarts?: number;
   /** Other keys of job.yaml: `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
   readonly conf?: Partial<JobInput>;
   /** The folder shipped with a module, without the files in .tonyignore; default: the module's folder. */
   readonly source?: string;
-  /** Receives the output of the workers' programs until the job is over or the handle is closed. */
+  /** Receives the output of the workers' programs until the job ends or the handle is closed. */
   readonly onLog?: (line: LogLine) => void;
 }
 
@@ -58,7 +61,7 @@ const RUN_OPTIONS: OptionNames<RunOptions> = {
   ...SUBMIT_OPTIONS,
 };
 
-/** Called on each worker; the return value of the chief (rank 0) is the job's result. */
+/** A function to call on each worker. The return value of the chief (rank 0) is the job's result. */
 export type RunFunction<Args extends readonly unknown[], T> = (cluster: Cluster, ...args: Args) => T | Promise<T>;
 
 /** A function exported by a module. */
@@ -66,7 +69,7 @@ export interface RunModule {
   /** `new URL('./train.ts', import.meta.url)`, or a path. */
   readonly module: URL | string;
   readonly export: string;
-  /** Further arguments after the cluster, as JSON. */
+  /** Arguments after the cluster, as JSON values. */
   readonly args?: readonly unknown[];
 }
 
@@ -149,7 +152,7 @@ function checkRun(name: string, options: RunOptions): void {
     return;
   }
   throw new TonyError('USAGE', `${name}: slots must be a whole number of at least 1, or { min, max }, not ${JSON.stringify(slots)}.`, {
-    hint: 'slots is the number of workers that call the function.',
+    hint: '`slots` is the number of workers that call the function.',
   });
 }
 
@@ -211,8 +214,8 @@ function callText(module: string, name: string, args: readonly unknown[]): strin
 }
 
 /**
- * Local jobs only: copies the folder to the local cache by its content hash, because it must outlive this function. On a cluster, staging
- * does this.
+ * Copies the folder of a local job to the local cache by its content hash, because it must outlive this function. For jobs on a cluster,
+ * staging does this.
  */
 async function placed(folder: string, options: RunOptions): Promise<string> {
   if (options.local !== true) {
@@ -223,7 +226,7 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   return fileURLToPath(uri);
 }
 
-/** Values that the site file overrides are reported as progress. */
+/** Reports values that the site file overrides as progress. */
 function overridesTo({ onProgress }: SubmitOptions): Pick<LoadOptions, 'onOverridden'> {
   return onProgress === undefined ? {} : { onOverridden: onProgress };
 }
@@ -266,7 +269,7 @@ function jobOf(
   }
 }
 
-/** Function names may contain characters that job names may not. */
+/** Converts a function name, which may contain other characters, to a valid job name. */
 function jobName(name: string): string {
   return name.replace(/[^\w .:@+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'run';
 }

@@ -1,5 +1,7 @@
 import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
 import { applicationTags } from '../cluster/application-tags.ts';
@@ -10,10 +12,10 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
-/** Two attempts: the job survives a lost node, and a defect does not restart it forever. */
+/** Two attempts, so that the job survives a lost node, but a defect does not restart it forever. */
 const MASTER_ATTEMPTS = 2;
 
-/** The frozen job that containers read, with the locations of its parts on the cluster. */
+/** Returns the frozen job that containers read, with the locations of its parts on the cluster. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
@@ -34,13 +36,19 @@ export function frozenFor(
   });
 }
 
-/** The content of job.json. */
+/** Returns the content of job.json. */
 export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
-/** The application submission for the ResourceManager; `jobFile` is the staged `jobText` of the job. */
-export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts): ApplicationSubmission {
+/** Returns the authorities of the HDFS clusters that a job uses. The job needs a delegation token for each of them. */
+export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfiguration): string[] {
+  const named = [...jobText(frozen).matchAll(/\bhdfs:\/\/([^/"\s\\,]+)/g)].map(([, authority = '']) => authority);
+  return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
+}
+
+/** Returns the application submission for the ResourceManager. `jobFile` is the staged file with the job's `jobText`. */
+export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
   return {
@@ -62,6 +70,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
     // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
     environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
     resources: [jobFile, ...sharedParts(parts)],
+    tokens,
     secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),
     acls: job.acls,
   };

@@ -26,10 +26,16 @@ import { removedMeanwhile } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
-/** When there are more jobs, the containers' folders of the oldest ended jobs are removed; history and output stay. */
+/**
+ * The number of jobs whose container folders are kept. The folders of the oldest ended jobs are removed; the histories and outputs of these
+ * jobs stay.
+ */
 const JOBS_KEPT = 20;
 
-/** Checks a job that runs on this machine, with the same ApplicationMaster and executors as on YARN, as processes. Starts nothing. */
+/**
+ * Checks a job that is to run on this machine, where the ApplicationMaster and the executors are the same as on YARN but run as processes.
+ * Starts nothing.
+ */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const parts = await localParts(job);
   const root = options.localRoot ?? localRoot(options.environment);
@@ -92,7 +98,7 @@ async function startJob(
       cluster: { kind: 'local', directory: paths.containers },
     });
     const text = JSON.stringify(frozen);
-    // Written atomically: a concurrent prune of the cache may read it.
+    // Written atomically, because a concurrent prune of the cache may read it.
     await createWhole(join(paths.job, 'job.json'), text, 0o600);
     await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
@@ -102,7 +108,7 @@ async function startJob(
     await rm(paths.job, { recursive: true, force: true });
     throw localFailure(root, error);
   }
-  // The job runs; removals that fail are retried with the next submit.
+  // Ignores failures, because the job is running; the next submit retries the removals.
   await pruneJobs(root, applicationId).catch(() => undefined);
   return applicationId;
 }
@@ -131,7 +137,7 @@ async function localParts(job: Job): Promise<LocalParts> {
   return { data, bundles, source: job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude))) };
 }
 
-/** Verifies after writing job.json that the cached parts still exist: see `refuseRemoved` in submit-parts.ts. */
+/** Verifies, after job.json has been written, that the cached parts still exist; see `refuseRemoved` in submit-parts.ts. */
 async function refuseRemoved(root: string, uris: readonly string[]): Promise<void> {
   const cached = joinUri(fileUri(root), 'cache');
   const files = uris.filter((uri) => uri.startsWith(`${cached}/`)).map((uri) => fileURLToPath(uri));
@@ -149,7 +155,7 @@ function refuseHdfs(job: Job): void {
   ] as const;
   for (const [name, place] of places) {
     if (place?.startsWith('hdfs:')) {
-      throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job can read only files of this machine.`, {
+      throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job can read only files on this machine.`, {
         hint: `Submit without --local, or override it: --set ${job.data[name] === undefined ? name : `data.${name}`}=PATH.`,
       });
     }
@@ -165,7 +171,7 @@ function refuseRuntime({ runtime }: Job): void {
   });
 }
 
-/** The runtime to link as runtime/; null if the Node of this process suffices. */
+/** Returns the runtime to link as runtime/; null if the Node of this process suffices. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) {
     return null;
@@ -174,7 +180,7 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   return builtTree(CONTAINER_LAYOUT.runtime, await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' }));
 }
 
-/** TensorBoard in this machine's cache; null if the job does not include it or it cannot be built. */
+/** Returns TensorBoard from this machine's cache; null if the job does not include it or it cannot be built. */
 async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (!bringsTensorBoard(job)) {
     return null;
@@ -188,7 +194,7 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
   return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
-/** Allocates an application ID by creating its folder, which succeeds for one submit only. */
+/** Allocates an application ID by creating its folder, which only one of several concurrent submits can do. */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {
     throw localFailure(root, error);
@@ -207,7 +213,7 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
   }
 }
 
-/** Removes the folders of old jobs that have ended; their processes may still be writing their last lines. */
+/** Removes the container folders of old jobs that have ended. A removal may fail while a process is still writing its last lines. */
 async function pruneJobs(root: string, current: string): Promise<void> {
   const storage = new FileStorage();
   const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();

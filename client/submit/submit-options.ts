@@ -10,12 +10,12 @@ export interface PlanOptions extends ClusterOptions {
   readonly localRoot?: string | undefined;
   /** Receives progress of a runtime build. */
   readonly onProgress?: (line: string) => void;
-  /** Cancels the operation and removes the job's files. A job that has already been submitted is killed. */
+  /** Aborting this signal cancels the operation and removes the job's files. A job that has already been submitted is killed. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface SubmitOptions extends PlanOptions {
-  /** Local jobs only: the job outlives this process; default false. Jobs on a cluster always do. */
+  /** For local jobs: whether the job outlives this process; default false. Jobs on a cluster always do. */
   readonly detach?: boolean;
   /** Receives the resources to request and the parts to upload, before the upload; for jobs on a cluster only. */
   readonly onPlan?: (plan: JobPlan) => void;

@@ -12,7 +12,7 @@ import { findData } from '../staging/stage-data.ts';
 import { findArchive, type Part, type StagingPlace } from '../staging/staging.ts';
 import { type FoundParts, refuseRemoved, stageParts } from './submit-parts.ts';
 
-/** Sparse, and so large that its upload is still in progress when another one has failed. */
+/** The size of a sparse file (bytes): so large that its upload is still in progress when another upload has failed. */
 const LARGE = 1 << 30;
 
 let folder = '';
@@ -39,13 +39,13 @@ async function staged(): Promise<string[]> {
 
 const none: Omit<FoundParts, 'bundles'> = { source: null, runtime: null, tensorboard: null, data: {} };
 
-test('a failed upload ends the other uploads, and none leaves files', async () => {
+test('a failed upload aborts the other uploads, and none leaves files', async () => {
   const parts = { ...none, bundles: await archive('tony', 'a', LARGE), runtime: await archive('not-there', 'b', null) };
   await expect(stageParts(parts)).rejects.toThrow('ENOENT');
   expect(await staged()).toEqual([]);
 });
 
-test('an abort ends all uploads, and none leaves files', async () => {
+test('an abort stops all uploads, and none leaves files', async () => {
   const controller = new AbortController();
   const onEvent = (): void => controller.abort(new Error('interrupted'));
   place = { ...place, onEvent };
@@ -54,7 +54,7 @@ test('an abort ends all uploads, and none leaves files', async () => {
   expect(await staged()).toEqual([]);
 });
 
-test('a failed file of a data folder ends all uploads, and none leaves files', async () => {
+test('a failed upload of one data file aborts all uploads, and none leaves files', async () => {
   const data = path.join(folder, 'data');
   await mkdir(data);
   for (const name of ['a.bin', 'b.bin', 'c.bin']) {
@@ -87,11 +87,11 @@ test('refuseRemoved names entries that were removed or replaced after staging', 
   await refuseRemoved(found, staged);
   await place.storage.remove(`${staged.data.mnist}/sub/b.bin`);
   await expect(refuseRemoved(found, staged)).rejects.toMatchObject({ message: expect.stringMatching(/submission: mnist\.$/) });
-  // Another submit has uploaded it again: YARN would reject the changed timestamp.
+  // As if another submit had uploaded the file again: YARN would reject the changed timestamp.
   await utimes(fileURLToPath(staged.bundles.uri), 1, 1);
   await expect(refuseRemoved(found, staged)).rejects.toMatchObject({
     code: 'STAGING_UNWRITABLE',
     message: 'Files were removed from the cache during the submission: tony, mnist.',
-    hint: expect.stringContaining('Submit again'),
+    hint: expect.stringContaining('Submit the job again'),
   });
 });

@@ -27,7 +27,7 @@ interface BuiltArchive {
 
 interface DataPart {
   readonly name: string;
-  /** Its existing location, or the folder to upload. */
+  /** The location of data that is already on storage, or the folder to upload. */
   readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
 }
 
@@ -47,13 +47,13 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
     hashedBundles(),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
-  // In sequence, so that their lines of progress do not mix.
+  // Builds them one after another, so that their progress lines do not mix.
   return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
 }
 
-/** The programs that run in containers. */
+/** Returns the bundles, the programs that run in containers. */
 export async function hashedBundles(): Promise<HashedFolder> {
-  return hashFolder(await listFolder(await bundlesFolder(), 'folder of built programs'));
+  return hashFolder(await listFolder(await bundlesFolder(), 'folder of bundles'));
 }
 
 async function builtRuntime(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
@@ -82,7 +82,7 @@ async function dataPart(name: string, from: string): Promise<DataPart> {
   return { name, from: { folder, single: (await stat(from)).isFile() } };
 }
 
-/** All parts of a job. `OfResource` and `OfData` are a part, or its staged form. */
+/** All parts of a job. `OfResource` and `OfData` are the types of a part before or after staging. */
 export interface JobParts<OfResource, OfData> {
   readonly source: OfResource | null;
   readonly bundles: OfResource;
@@ -139,12 +139,12 @@ async function findDataPart(place: StagingPlace, { name, from }: DataPart): Prom
   return typeof from === 'string' ? partElsewhere(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
 }
 
-/** Lists the parts that the job has. */
+/** Returns the parts that the job has as a list. */
 export function listParts({ source, bundles, runtime, tensorboard, data }: FoundParts): Part<unknown>[] {
   return [source, bundles, runtime, tensorboard, ...Object.values(data)].filter((part) => part !== null);
 }
 
-/** Uploads missing parts; after a failure, no upload is left in progress. */
+/** Uploads missing parts. If an upload fails, aborts the others and waits for them. */
 export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
   const [source, bundles, runtime, tensorboard, data] = await sideBySide(
     (each) => [
@@ -160,9 +160,9 @@ export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promi
 }
 
 /**
- * Verifies all parts again after job.json has been written. A prune removes something from the cache first and reads the job.json files
- * afterwards (see cache/prune-cache.ts). Either it sees that this job needs its parts, or it had removed them before, which this check
- * detects.
+ * Verifies, after job.json has been written, that all parts still exist. A prune first removes an entry from the cache and then reads all
+ * job.json files (see cache/prune-cache.ts). So either the prune sees that this job needs the entry, or this check detects that it is
+ * missing.
  *
  * @throws TonyError STAGING_UNWRITABLE
  */
@@ -181,7 +181,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
   }
 }
 
-/** The expected result of staging; 0 for the modification times of missing parts. */
+/** Returns the expected result of staging; modification times of missing parts are 0. */
 export function expectedParts({ source, bundles, runtime, tensorboard, data }: FoundParts): StagedParts {
   return {
     source: source?.expected ?? null,

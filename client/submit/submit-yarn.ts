@@ -20,7 +20,7 @@ import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quo
 import { historyPlace, openHistory } from '../records/history-place.ts';
 import { isStagingThere, jobFile, makeStaging, type StagingPlace, stageJob } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
-import { frozenFor, jobText, submissionFor } from './submission.ts';
+import { authoritiesOf, frozenFor, jobText, submissionFor } from './submission.ts';
 import {
   expectedParts,
   type FoundParts,
@@ -32,10 +32,10 @@ import {
   stageParts,
 } from './submit-parts.ts';
 
-/** A dry run waits longer for the plan, its only result (ms). */
+/** How long a dry run waits for the cluster's answers (ms). It waits longer than a submit, because the plan is its only result. */
 const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Completes all checks before anything is uploaded, and allocates an application ID. The prepared job owns the cluster. */
+/** Checks a job completely and allocates an application ID; uploads nothing. The prepared job owns the cluster. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -45,7 +45,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // An unused application ID costs nothing.
+    // Requests the application ID early; an unused ID has no cost.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,
@@ -54,7 +54,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
     const answering = asking.answers(owner, site, whole);
-    // The handler prevents an unhandled rejection before the answers are awaited.
+    // Prevents an unhandled rejection until the answers are awaited.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {
@@ -112,7 +112,7 @@ class PreparedYarnJob implements Prepared {
     const frozen = this.#freeze(staged);
     const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
     const url = `${this.#cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
-    return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged)) };
+    return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
   }
 
   /** Stages the job's parts, shared with other jobs by content, and submits the application. */
@@ -120,7 +120,7 @@ class PreparedYarnJob implements Prepared {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
     const { site, place, hasStaging, parts, applicationId } = this.#checked;
-    const { storage, user } = this.#cluster;
+    const { configuration, login, storage, user } = this.#cluster;
     if (!hasStaging) {
       await makeStaging(place);
     }
@@ -132,7 +132,8 @@ class PreparedYarnJob implements Prepared {
       const file = await stageJob(place, frozen.staging, jobText(frozen));
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
-      await this.#resourceManager.submit(submissionFor(frozen, file, staged));
+      const tokens = await login.jobTokens(authoritiesOf(frozen, configuration));
+      await this.#resourceManager.submit(submissionFor(frozen, file, staged, tokens));
     } catch (error) {
       // The original error takes precedence over failures of the cleanup.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);

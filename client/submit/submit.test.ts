@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parseJob } from '../../conf/load-job.ts';
 import { parseSite } from '../../conf/site.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { SimpleLogin } from '../../hadoop/security/login.ts';
 import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -13,7 +14,7 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { dryRunPrepared, type JobSource, type PrepareOptions, prepare, submitPrepared } from './prepare.ts';
 import { planJob, submit } from './submit.ts';
 
-/* Tests submits that end early, and who closes the cluster; integration-tests covers the rest. */
+/* Tests submits that fail or are interrupted early, and that the cluster is closed; integration-tests covers the rest. */
 
 const ID = 'application_1795225023264_0001';
 const job = parseJob('name: a\nframework: none\nruntime: system\ntensorboard: false\ncommand: sleep 1\nroles: {worker: {instances: 1}}\n', {
@@ -31,7 +32,7 @@ interface TestCluster {
   readonly cluster: HadoopCluster;
   readonly root: string;
   readonly requests: string[];
-  /** How often the cluster was closed. */
+  /** How many times the cluster was closed. */
   closed(): number;
 }
 
@@ -87,7 +88,8 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
     closed++;
     storage.close();
   };
-  const cluster = { configuration, user, storage, home, root: `${home}/staging`, site: async () => site, close };
+  const login = new SimpleLogin(user);
+  const cluster = { configuration, user, login, storage, home, root: `${home}/staging`, site: async () => site, close };
   return { cluster, root, requests, closed: () => closed };
 }
 
@@ -112,17 +114,17 @@ test('an abort during the submission kills the job and rejects with the reason',
   expect(await readdir(path.join(root, 'staging', 'jobs'))).toEqual([]);
 });
 
-test('an abort names the job if it cannot be killed', async () => {
+test('the error of an aborted submit names the job if it could not be killed', async () => {
   const controller = new AbortController();
   const { cluster, closed } = await clusterWith(() => controller.abort(new Error('interrupted')), false);
   await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toMatchObject({
     code: 'KILL_FAILED',
-    hint: `Kill it yourself: tony-ts kill ${ID}.`,
+    hint: `To kill the job, run tony-ts kill ${ID}.`,
   });
   expect(closed()).toBe(1);
 });
 
-test('closing the connection of a submitted job closes the cluster; a dry run and a failure close it themselves', async () => {
+test('the cluster is closed with the connection of a submitted job, and immediately after a dry run or a failure', async () => {
   const submitted = await clusterWith(() => {}, true);
   const connection = await submitOn(submitted.cluster, job);
   expect(submitted.closed()).toBe(0);
@@ -175,7 +177,7 @@ test('rejects a runtime on HDFS for a local job, before creating any file', asyn
   expect(await readdir(localRoot)).toEqual([]);
 });
 
-test('rejects a Job with GPUs hidden from quotas, before any request or upload', async () => {
+test('rejects a Job whose GPUs are hidden from quotas, before any request or upload', async () => {
   const { cluster, requests } = await clusterWith(() => {}, true);
   const roles = job.roles.map((role) => ({ ...role, resources: { ...role.resources, other: { 'yarn.io/gpu': 8 } } }));
   const refused = { code: 'JOB_INVALID', message: expect.stringContaining('roles.0.resources.other.yarn.io/gpu') };
@@ -186,7 +188,7 @@ test('rejects a Job with GPUs hidden from quotas, before any request or upload',
   await expect(planJob({ ...job, roles }, { local: true })).rejects.toMatchObject(refused);
 });
 
-test('a stopped queue ends a submit before any upload, and a dry run shows no request', async () => {
+test('a stopped queue fails a submit before any upload, and a dry run then shows no request', async () => {
   const stopped = { queueName: 'night', queuePath: 'root.night', state: 'STOPPED' };
   const { cluster, root, requests } = await clusterWith(() => {}, true, {
     type: 'capacityScheduler',
@@ -202,7 +204,7 @@ test('a stopped queue ends a submit before any upload, and a dry run shows no re
     plan: { verdict: { type: 'refused' } },
     request: null,
   });
-  // Placement rules may move a job of the queue `default`: YARN decides.
+  // A stopped queue `default` does not fail the submit: YARN's placement rules may move the job to another queue.
   const { plan, request } = await dryRunOn(cluster, job);
   expect({ verdict: plan.verdict.type, asks: request !== null }).toEqual({ verdict: 'refused', asks: true });
 });

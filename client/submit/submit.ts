@@ -9,9 +9,9 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
  * Packs, stages and submits a job. Returns the connection that follows it; the caller closes the connection.
  *
  * @throws TonyError with exit code 2: JOB_INVALID (a Job that violates rules of job.yaml), SOURCE_MISSING, SOURCE_UNREADABLE,
- *   SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE,
- *   QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE (more than any node or container of the cluster has), JOB_REFUSED (the queue is stopped or
- *   may not use the nodes), RM_REFUSED. Nothing of the job is left on the cluster.
+ *   SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*,
+ *   QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE (the job requests more than any node or container of the cluster has), JOB_REFUSED (the
+ *   queue is stopped or may not use the nodes), RM_REFUSED. Nothing of the job is left on the cluster.
  * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE. Nothing of the job is left on the cluster.
  * @throws TonyError with exit code 1: KILL_FAILED, if `signal` aborted too late and the job is running.
  */
@@ -21,8 +21,8 @@ export async function submit(job: Job, options: SubmitOptions = {}): Promise<Job
 }
 
 /**
- * Returns the resources that a job would request, whether the cluster has room for it (now, later, never), and the parts to upload. Uploads
- * and submits nothing.
+ * Returns the resources that a job would request, whether it can run now, later or never, and the parts to upload. Uploads and submits
+ * nothing.
  *
  * @throws TonyError as `submit` does, except JOB_TOO_LARGE and JOB_REFUSED: those are the plan's verdicts `never` and `refused`
  */
@@ -31,7 +31,7 @@ export async function planJob(job: Job, options: PlanOptions = {}): Promise<JobP
   return (await dryRun(job, options)).plan;
 }
 
-/** Returns the plan and the request to the ResourceManager, with every secret as `***`. */
+/** Returns the plan and the request to the ResourceManager, with every secret replaced by `***`. */
 export async function dryRun(job: Job, options: PlanOptions = {}): Promise<DryRun> {
   checkOptions('dryRun', options, PLAN_OPTIONS);
   return dryRunPrepared(await prepare(job, { ...options, dryRun: true }));

@@ -30,7 +30,7 @@ test('a narrow terminal shortens the least important column first, then omits it
   expect(fittedTable(ROWS, COLUMNS, plain(25))).toEqual(['ID             SIZE', 'application_1     5', 'application_2   100']);
 });
 
-test('a column that cannot be shortened is omitted before a more important one is', () => {
+test('a column that cannot be shortened is omitted before a more important column is shortened', () => {
   const columns: readonly FittedColumn<Row>[] = [
     { title: 'ID', cell: ({ id }) => id, keep: 3 },
     { title: 'NAME', cell: ({ name }) => name, least: 4, keep: 2 },

@@ -8,7 +8,7 @@ const TO_END_OF_LINE = '\x1b[K';
 const TO_END = '\x1b[J';
 
 export interface FullScreenOptions {
-  /** Null if there is no keyboard input. */
+  /** The keyboard; null if there is none. */
   readonly input: ReadStream | null;
   readonly output: WriteStream;
   readonly onKey: (key: string) => void;
@@ -68,6 +68,6 @@ export class FullScreen {
   };
 }
 
-/** Matches a key's escape sequence, or one character. */
+/** Matches the escape sequence of a key, or one character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
 const KEY = /\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Za-z])|[\s\S]/gu;

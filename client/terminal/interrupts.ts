@@ -7,7 +7,7 @@ export const INTERRUPTED = 130;
 export type Decision = 'detach' | 'kill' | 'continue';
 
 export interface InterruptOptions {
-  /** The terminal for the answer; null if there is none. */
+  /** The terminal from which to read the answer; null if there is none. */
   readonly input: ReadStream | null;
   /** Whether the job can continue without this process. */
   readonly mayDetach: boolean;
@@ -18,7 +18,7 @@ export interface InterruptOptions {
 }
 
 /**
- * On Ctrl-C, asks the user what to do. A second Ctrl-C, or a signal without a terminal, takes the least harmful choice: detach if possible,
+ * On Ctrl-C, asks the user what to do. A second Ctrl-C, or a signal without a terminal, makes the least harmful choice: detach if possible,
  * otherwise kill. Returns a function that removes the signal handlers.
  */
 export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions): () => void {
@@ -70,8 +70,8 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
 }
 
 /**
- * Decodes terminal input: fast typing delivers several keys at once, of which the first meaningful one counts. Null if there is none; keys
- * that send escape sequences, such as arrows, have no meaning.
+ * Decodes terminal input: fast typing delivers several keys at once; the first valid choice counts. Returns null if there is none.
+ * Ignores keys that send escape sequences, such as arrows.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
   if (keys.length > 1 && keys.startsWith('\x1b')) {

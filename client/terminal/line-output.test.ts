@@ -27,12 +27,12 @@ test('writes the lines of one turn together, and keeps their order across both s
     await output.write(stream, line);
   }
   expect(writes).toEqual(['out a\nb\n', 'err c\n']);
-  // The last line is written without waiting for another one.
+  // The last line is written without waiting for another line.
   await turn();
   expect(writes).toEqual(['out a\nb\n', 'err c\n', 'out d\n']);
 });
 
-test('writes much text in large pieces, no faster than the stream accepts it', async () => {
+test('writes large amounts of text in large pieces, no faster than the stream accepts them', async () => {
   const writes: string[] = [];
   const out = recorder('out', writes, 100_000);
   const output = new LineOutput();

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** One write of many lines needs a fraction of the time and memory of many writes. */
+/** The maximum number of characters in one write. Combining lines takes a fraction of the time and memory of many small writes. */
 const LARGEST_CHARACTERS = 64 * 1024;
 
 /**
- * Writes lines to several streams in order. Combines the lines of one turn of the event loop into one write, and never delays a line beyond
- * that.
+ * Writes lines to several streams in order. Combines the lines of one turn of the event loop into one write; does not delay a line any
+ * further.
  */
 export class LineOutput {
   #stream: Writable | null = null;
@@ -29,7 +29,7 @@ export class LineOutput {
 
   async flush(): Promise<void> {
     this.#put();
-    // The reader of a pipe may be slower than the cluster.
+    // Waits for a slow reader of a pipe, so that lines do not accumulate in memory.
     if (this.#stream?.writableNeedDrain) {
       await once(this.#stream, 'drain');
     }

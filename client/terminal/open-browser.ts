@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /**
- * Opens a page in the desktop's browser, if there is one. The URL contains a token, and other users can read command lines, so the browser
- * gets a private file that redirects to the URL. Returns a function that removes the file, or null without a desktop.
+ * Opens a page in the desktop's browser. The URL contains a token, and other users can read command lines, so the browser opens a private
+ * file that redirects to the URL. Returns a function that removes the file; null if there is no desktop.
  */
 export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = process.env): Promise<(() => Promise<void>) | null> {
   const command = opener(environment);
@@ -16,10 +16,10 @@ export async function openBrowser(url: string, environment: NodeJS.ProcessEnv = 
   const folder = await mkdtemp(join(tmpdir(), 'tony-ts-open-'));
   const file = join(folder, 'tensorboard.html');
   const href = url.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
-  const page = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=${href}"><a href="${href}">Go on</a>\n`;
+  const page = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=${href}"><a href="${href}">Continue</a>\n`;
   await writeFile(file, page, { mode: 0o600 });
   const child = spawn(command, [pathToFileURL(file).href], { detached: true, stdio: 'ignore' });
-  // On failure the user still has the printed URL.
+  // Ignores a failure, because the user still has the printed URL.
   child.on('error', () => undefined);
   child.unref();
   return () => rm(folder, { recursive: true, force: true });

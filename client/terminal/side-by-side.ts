@@ -1,8 +1,8 @@
 import { anySignal } from '../../platform/any-signal.ts';
 
 /**
- * Runs work concurrently like Promise.all, but leaves none running: when one fails, or `outer` is aborted, it aborts the others and waits
- * for them, so that they can clean up while storages and connections are still open.
+ * Awaits promises like `Promise.all`, but leaves no work running: if one rejects or `outer` is aborted, aborts the work of the others and
+ * waits for it, so that it can clean up while storages and connections are still open.
  *
  * @throws the first failure, or the reason of `outer`
  */

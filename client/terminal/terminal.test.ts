@@ -17,7 +17,7 @@ test('harmless() and plainText() remove the same characters', () => {
   expect(harmless('safe \u202egnp.exe\u202c \u2066x\u2069')).toBe('safe gnp.exe x');
 });
 
-test('printable() keeps only our own styles', () => {
+test('printable() keeps only the styles of paint()', () => {
   const terminal = terminalOf({ isTTY: true }, {});
   const painted = terminal.paint('red', 'failed');
   expect(printable(`${painted}\tby x\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[8m\x9b31m\u202e\n`)).toBe(`${painted}\tby x31m\n`);

@@ -31,7 +31,7 @@ export function terminalOf(
   const coloured = live && !environment.NO_COLOR;
   return {
     live,
-    // Read on each access, because windows are resized.
+    // Read on each access, because the window can be resized.
     get columns() {
       return stream.columns ?? 80;
     },
@@ -42,7 +42,7 @@ export function terminalOf(
   };
 }
 
-// Matching control characters is intended here. The last ones change the text direction.
+// Matches control characters intentionally. The last ones change the text direction.
 const CONTROL =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
   /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
@@ -65,7 +65,7 @@ export function printable(text: string): string {
   return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
 }
 
-/** Cuts the text to `width` columns, with an ellipsis in place of the removed end. */
+/** Shortens the text to `width` columns, with an ellipsis in place of the removed end. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) {
     return text;
@@ -73,7 +73,7 @@ export function clip(text: string, width: number): string {
   return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
 }
 
-/** Breaks the text between words into at most `most` lines of at most `width` columns; removes the rest. */
+/** Breaks the text between words into at most `most` lines of at most `width` columns; drops the rest. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = [];
   let rest = text;

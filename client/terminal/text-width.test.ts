@@ -32,7 +32,7 @@ test('folded lines fit the width and keep every word in order', () => {
   );
 });
 
-test('text is cut, padded and wrapped by columns, not by characters', () => {
+test('text is truncated, padded and wrapped by columns, not by characters', () => {
   expect(headOf('学習中', 5)).toBe('学習');
   expect(headOf('👩‍💻e\u0301', 2)).toBe('👩‍💻');
   expect(headOf('👩‍💻', 1)).toBe('');

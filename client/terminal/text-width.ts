@@ -3,12 +3,12 @@ import stringWidth from 'string-width';
 /** Terminals draw a grapheme, such as a letter with its accents or a composed emoji, as one unit. */
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
-/** The number of terminal columns of a line; colour codes take none. */
+/** Returns the number of terminal columns that a line takes, without colour codes. */
 export function widthOf(text: string): number {
   return stringWidth(text);
 }
 
-/** The longest prefix that fits into `width` columns. */
+/** Returns the longest prefix that fits into `width` columns. */
 export function headOf(text: string, width: number): string {
   let taken = 0;
   for (const { segment, index } of GRAPHEMES.segment(text)) {

@@ -2,7 +2,10 @@ import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { clip, harmless, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { ImportedJob, ImportedKey } from './import-tony.ts';
 
-/** Reports the import of TonY's keys: first the keys without an equivalent, then those that differ, then what job.yaml still lacks. */
+/**
+ * Formats the result of an import: a table of the converted keys, then the keys whose meaning differs, the keys that were not converted,
+ * and what job.yaml still needs.
+ */
 export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, file = 'job.yaml'): string[] {
   const lost = keys.filter(({ to }) => to === null);
   const carried = keys.filter(({ to }) => to !== null);
@@ -18,15 +21,15 @@ export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, 
   ];
   const different = carried.filter((each) => each.remark !== '');
   return [
-    `${carried.length} of ${keys.length} keys stand in ${file}.`,
+    `Converted ${carried.length} of ${keys.length} keys to ${file}.`,
     ...(carried.length === 0 ? [] : fittedTable(carried, columns, terminal)),
-    ...(different.length === 0 ? [] : ['', 'What is different:', ...different.flatMap(remark)]),
-    ...(lost.length === 0 ? [] : ['', 'What does not stand there:', ...lost.flatMap(remark)]),
+    ...(different.length === 0 ? [] : ['', 'Converted with differences:', ...different.flatMap(remark)]),
+    ...(lost.length === 0 ? [] : ['', 'Not converted:', ...lost.flatMap(remark)]),
     ...(missing.length === 0
       ? []
       : [
           '',
-          terminal.paint('yellow', `What ${file} still lacks:`),
+          terminal.paint('yellow', `Still needed in ${file}:`),
           ...missing.flatMap((line) => wrap(harmless(line), width - 2, 10).map((part) => `  ${part}`)),
         ]),
   ];

@@ -38,9 +38,9 @@ const MNIST = {
   'tony.wroker.memory': '2g',
 };
 
-test('converts a TonY job to a job file that parseJob accepts', () => {
+test('converts a TonY configuration to a job.yaml that parseJob accepts', () => {
   const { yaml, missing } = convert(MNIST, { executes: 'train.ts', python: 'node', taskParams: '--rate 0.1', sourceFolder: 'src' });
-  expect(yaml).toBe(`# From tony.xml of TonY. tony-ts config explain KEY says what a key means.
+  expect(yaml).toBe(`# Converted from TonY's tony.xml. tony-ts config explain KEY describes a key.
 
 name: mnist -ps-
 queue: research
@@ -67,7 +67,7 @@ master: {memory: 1g}
   expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { tracking: 'untracked' }] });
 });
 
-test('reports for each key its place in job.yaml, or why it has none', () => {
+test('reports where each key went in job.yaml, or why it was not converted', () => {
   const { keys } = convert(MNIST);
   expect(keys.map(({ key }) => key)).toEqual(Object.keys(MNIST));
   const of = (name: string) => keys.find(({ key }) => key === name);
@@ -78,7 +78,7 @@ test('reports for each key its place in job.yaml, or why it has none', () => {
   expect(of('tony.wroker.memory')).toMatchObject({ to: null, remark: 'role wroker has no tasks' });
 });
 
-test('reports a place only for keys that job.yaml contains', () => {
+test('reports as converted only the keys whose values job.yaml contains', () => {
   const to = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
     Object.fromEntries(convert(properties, given).keys.map(({ key, to: place }) => [key.slice('tony.'.length), place]));
   const odd = { 'tony.application.timeout': '-1', 'tony.task.max-missed-heartbeats': 'x', 'tony.containers.command': 'python old.py' };
@@ -99,16 +99,16 @@ test('reports a place only for keys that job.yaml contains', () => {
   ]);
 });
 
-test("arguments of TonY's command line override the file", () => {
+test("options that stand for arguments of TonY's command line override the file", () => {
   const { yaml } = convert(
     { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },
     { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },
   );
   expect(jobOf(yaml)).toMatchObject({ framework: 'none', roles: [{ instances: 3, command: 'python3 new.py' }] });
-  expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('no assignment');
+  expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('is not an assignment');
 });
 
-describe('reports as missing in job.yaml', () => {
+describe('reports what job.yaml still needs:', () => {
   test('a command', () => {
     expect(convert({ 'tony.worker.instances': '1' }).missing).toEqual([
       expect.stringContaining('neither the role nor the job sets a command'),
@@ -120,13 +120,13 @@ describe('reports as missing in job.yaml', () => {
   });
 });
 
-test('rejects a job without tasks, and converts one that runs in its ApplicationMaster to a worker', () => {
+test('rejects a job without tasks, and converts a program that TonY runs in its ApplicationMaster to a worker', () => {
   expect(() => convert({ 'tony.worker.instances': '0' })).toThrow(TonyError);
   const { yaml } = convert({ 'tony.am.command': 'python notebook.py', 'tony.am.memory': '8g', 'tony.am.gpus': '1' });
   expect(jobOf(yaml).roles).toMatchObject([{ name: 'worker', instances: 1, resources: { memoryMb: 8192, gpus: 1 } }]);
 });
 
-test('writes valid YAML without loss for any values', () => {
+test('writes valid YAML that keeps any value unchanged', () => {
   const value = fc
     .string({ unit: fc.constantFrom('a', '0', ' ', ':', '#', '"', "'", '{', ',', '-', '&', 'é', '\\') })
     .map((text) => text.trim());
@@ -151,6 +151,6 @@ test("the report fits the terminal's width", () => {
   for (const columns of [80, 200]) {
     const lines = importLines(imported, terminalOf({ columns }), 'job.yaml');
     expect(lines.filter((line) => line.length >= columns)).toEqual([]);
-    expect(lines.join('\n')).toContain('What does not stand there:');
+    expect(lines.join('\n')).toContain('Not converted:');
   }
 });

@@ -30,13 +30,13 @@ const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
   settings: true,
 };
 
-/** A key of TonY and its equivalent. */
+/** A key of the TonY configuration and its equivalent in job.yaml. */
 export interface ImportedKey {
   readonly key: string;
   readonly value: string;
   /** The key in job.yaml; null if there is no equivalent. */
   readonly to: string | null;
-  /** Why there is no equivalent, or how it differs; empty if neither applies. */
+  /** Why the key was not converted, or how its meaning differs in job.yaml; empty if neither applies. */
   readonly remark: string;
 }
 
@@ -45,11 +45,11 @@ export interface ImportedJob {
   readonly yaml: string;
   /** All keys of the configuration, in order. */
   readonly keys: readonly ImportedKey[];
-  /** What job.yaml lacks before it can be submitted. */
+  /** The mistakes to correct in job.yaml before it can be submitted. */
   readonly missing: readonly string[];
 }
 
-/** The keys of job.yaml in the order of the output; `yamlOf` omits those that are undefined or empty. */
+/** The content of job.yaml, in the order of its keys; `yamlOf` omits undefined and empty values. */
 interface Draft {
   readonly name: string;
   readonly queue: string | undefined;
@@ -87,8 +87,8 @@ const LONGEST_GANG_S = 570;
 /**
  * Reads the configuration of a TonY job.
  *
- * @throws TonyError JOB_UNREADABLE, HADOOP_CONF_INVALID (not a Hadoop XML), USAGE (a setting is no assignment), JOB_INVALID (it starts no
- *   task)
+ * @throws TonyError JOB_UNREADABLE, HADOOP_CONF_INVALID (not a Hadoop XML file), USAGE (a setting is not an assignment), JOB_INVALID (no
+ * role has tasks)
  */
 export async function importTony(file: string, given: TonyArguments = {}): Promise<ImportedJob> {
   checkOptions('importTony', given, TONY_ARGUMENTS);
@@ -107,7 +107,9 @@ export function convertTony(xml: string, { file, settings = [], ...given }: Tony
   for (const setting of settings) {
     const equals = setting.indexOf('=');
     if (equals < 1) {
-      throw new TonyError('USAGE', `--set ${setting} is no assignment.`, { hint: 'Write it like --set tony.worker.instances=4.' });
+      throw new TonyError('USAGE', `--set ${setting} is not an assignment.`, {
+        hint: 'Write KEY=VALUE, for example --set tony.worker.instances=4.',
+      });
     }
     said.set(setting.slice(0, equals), setting.slice(equals + 1));
   }
@@ -120,7 +122,7 @@ export function convertTony(xml: string, { file, settings = [], ...given }: Tony
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
 
-/** Names of the roles that have tasks, in the order of the configuration; TonY's role names are lower-case. */
+/** Names of the roles that have tasks, in the order of the configuration. TonY's role names are lower-case. */
 function rolesOf(said: ReadonlyMap<string, string>): string[] {
   const named = [...said].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
@@ -133,8 +135,8 @@ function rolesOf(said: ReadonlyMap<string, string>): string[] {
   if (said.has('tony.am.command')) {
     return ['worker'];
   }
-  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no task: no tony.ROLE.instances is above 0.', {
-    hint: 'Say how many there are: --set tony.worker.instances=2.',
+  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is above 0.', {
+    hint: 'Set the number of tasks, for example --set tony.worker.instances=2.',
   });
 }
 
@@ -153,7 +155,7 @@ function draftOf(
   file: string,
 ): Draft {
   const logdir = said.get('tony.application.tensorboard-log-dir');
-  // If the job names its summary folder, TensorBoard is a setting and not a role.
+  // If the configuration names a summary folder, job.yaml gets the `tensorboard` setting instead of a role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
   const roles = Object.fromEntries(own.map((name) => [name, draftRole(said, name)]));
   const commands = [command, ...Object.values(roles).map((role) => role.command)];
@@ -208,10 +210,10 @@ function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
   };
 }
 
-const UNKNOWN: Carrying = { to: null, remark: 'no key of TonY 0.5' };
-const SAYS_NOTHING: Carrying = { to: null, remark: 'says nothing that job.yaml could: what holds when it is left out' };
+const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
+const SAYS_NOTHING: Carrying = { to: null, remark: 'this value means the same as leaving the key out' };
 
-/** The equivalent of one key, if the draft contains it. */
+/** Returns the equivalent of a key; `to` is null unless the draft contains the key's value. */
 function carried(
   key: string,
   value: string,
@@ -222,10 +224,10 @@ function carried(
     const known = APPLICATION_KEYS[key];
     const said = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
     if (key === 'tony.containers.command' && executes !== undefined) {
-      return { to: null, remark: '--executes goes before it' };
+      return { to: null, remark: 'overridden by --executes' };
     }
     if (key === 'tony.am.command' && draft.command !== value) {
-      return { to: null, remark: 'the job has tasks of its own' };
+      return { to: null, remark: 'not used: the job has another command, or roles with tasks' };
     }
     if (key.startsWith('tony.am.') && fromMaster && said.to !== 'command') {
       const resource = key.slice('tony.am.'.length);
@@ -241,7 +243,7 @@ function carried(
     if (role === SIDECAR && draft.tensorboard !== undefined) {
       return rest === 'memory'
         ? { to: 'tensorboard.memory', remark: '' }
-        : { to: null, remark: 'TensorBoard comes in a container of its own' };
+        : { to: null, remark: 'TensorBoard always runs in its own container' };
     }
     if (draft.roles[role] === undefined) {
       return { to: null, remark: `role ${role} has no tasks` };
@@ -256,7 +258,9 @@ function carried(
   if (other !== undefined) {
     return { to: null, remark: other.remark };
   }
-  return key.startsWith('tony.') ? UNKNOWN : { to: null, remark: "Hadoop's own: it belongs to the files of HADOOP_CONF_DIR" };
+  return key.startsWith('tony.')
+    ? UNKNOWN
+    : { to: null, remark: "a Hadoop setting, not a TonY key; tony-ts reads Hadoop's settings from HADOOP_CONF_DIR" };
 }
 
 /** Whether the draft contains one of the comma-separated keys; `roles.*.nodeLabel` matches any role. */
@@ -275,16 +279,16 @@ function stands(draft: Draft, places: string): boolean {
   return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
 }
 
-/** Keys whose mappings are written on one line. */
+/** Keys whose values are written on one line. */
 const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
 
 function yamlOf(draft: Draft, file: string): string {
-  // JSON omits what is undefined.
+  // `JSON.stringify` omits undefined values.
   const said = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
     ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );
   const document = new Document(Object.fromEntries(said));
-  document.commentBefore = ` From ${basename(file)} of TonY. tony-ts config explain KEY says what a key means.`;
+  document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts config explain KEY describes a key.`;
   visit(document, {
     Pair: (_, { key, value }) => {
       if (isCollection(value) && ON_ONE_LINE.has(String(key))) {
@@ -295,7 +299,7 @@ function yamlOf(draft: Draft, file: string): string {
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
 }
 
-/** Reports the errors of parsing the result as job.yaml. */
+/** Parses the result as job.yaml and returns the mistakes that the parser reports. */
 function missingOf(yaml: string, folder: string): string[] {
   try {
     parseJob(yaml, { file: 'job.yaml', folder });
@@ -311,7 +315,7 @@ function missingOf(yaml: string, folder: string): string[] {
   }
 }
 
-/** TonY accepts almost any name. */
+/** Converts a TonY name, which may contain almost any character, to a valid job name. */
 function jobName(name: string): string {
   return (
     name
@@ -335,7 +339,7 @@ function number(text: string | undefined): number | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
-/** TonY uses -1 and 0 for no limit. */
+/** Returns undefined for -1 and 0, which TonY uses for "no limit", and for text that is not a number. */
 function positive(text: string | undefined): number | undefined {
   return number(text) || undefined;
 }

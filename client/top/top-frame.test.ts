@@ -23,7 +23,7 @@ const busy = (index: number, cpuCores: number, change: Partial<TaskStatus> = {})
   taskStatus({ index, usage: { rssBytes: 2 ** 30, cpuCores, gpus: [], stopped: false }, ...change });
 const order = (name: string): TopView => ({ ...FIRST_VIEW, order: TASK_ORDERINGS.findIndex((each) => each.name === name) });
 
-test('the frame of a job has its summary, its tasks, and the keys in the last line', () => {
+test('the frame of a job shows its summary, its tasks, and the keys in the last line', () => {
   const { lines } = jobFrame(ID, seen({ step: 340, tasks: [busy(0, 1), busy(1, 2.5)] }), FIRST_VIEW, NOTES, plain(80, 8), 63_000);
   expect(lines).toEqual([
     ID,
@@ -59,8 +59,8 @@ test('shows the reason for waiting below the job, and an outage of the cluster a
     0,
   );
   expect(waiting.lines.slice(0, 2)).toEqual([`${ID}  ACCEPTED`, '  queue is full']);
-  const away = jobFrame(ID, seen({}), FIRST_VIEW, { ...NOTES, notice: 'The ResourceManager is away.' }, plain(80), 0);
-  expect(away.lines.at(-2)).toBe('The ResourceManager is away.');
+  const away = jobFrame(ID, seen({}), FIRST_VIEW, { ...NOTES, notice: 'The ResourceManager does not answer.' }, plain(80), 0);
+  expect(away.lines.at(-2)).toBe('The ResourceManager does not answer.');
 });
 
 test('shows that an ApplicationMaster does not answer, above the tasks and above the jobs', () => {
@@ -125,7 +125,7 @@ const training = summary({
 });
 const held = summary({ id: 'application_1795225023264_0002', phase: 'WAITING', waiting: 'over the quota', used: {}, runningContainers: 1 });
 
-test('the frame of jobs has their total resources, the reasons for waiting, and one line per job', () => {
+test('the frame of a list shows total resources, a reason for waiting, and one line per job', () => {
   const { lines } = jobsFrame([held, training], 'of yours', FIRST_VIEW, NOTES, plain(200, 7), { withUsers: false, now: 3000 });
   expect(lines).toEqual([
     '2 jobs of yours, 1 of them waiting: 2 tasks, 6 GiB, 3 vcores, 2 GPUs',
@@ -140,10 +140,12 @@ test('the frame of jobs has their total resources, the reasons for waiting, and 
   const sorted = jobsFrame([held, training], 'of yours', gpus, NOTES, plain(200), { withUsers: true, now: 0 }).lines;
   expect(sorted[3]).toContain('alice');
   expect(sorted[3]).toContain('_0001');
-  expect(jobsFrame([], 'of yours', FIRST_VIEW, NOTES, plain(80, 3), { withUsers: false, now: 0 }).lines[0]).toBe('no job of yours runs');
+  expect(jobsFrame([], 'of yours', FIRST_VIEW, NOTES, plain(80, 3), { withUsers: false, now: 0 }).lines[0]).toBe(
+    'no running jobs of yours',
+  );
 });
 
-test('in a pipe, a frame has all tasks and no keys', () => {
+test('in a pipe, a frame shows all tasks but no keys', () => {
   const pipe = terminalOf({}, {});
   const tasks = Array.from({ length: 50 }, (_, index) => busy(index, 1));
   const { lines } = jobFrame(ID, seen({ tasks }), { ...FIRST_VIEW, offset: 5 }, NOTES, { ...pipe, columns: 80, rows: 24 }, 0);

@@ -17,7 +17,7 @@ export interface Frame {
 
 /** Further content of a frame. */
 export interface FrameNotes {
-  /** A message such as an unreachable cluster; empty if there is none. */
+  /** A message, for example that the cluster is unreachable; empty if there is none. */
   readonly notice: string;
   readonly intervalMs: number;
 }
@@ -45,7 +45,7 @@ export const JOB_ORDERINGS: readonly Ordering<JobSummary>[] = [
   { name: 'step', compare: most(({ job }) => job?.step) },
 ];
 
-/** A job's view: its line, why it waits, and as many tasks as fit. */
+/** Formats the view of a job: a line for the job, why it waits, and as many tasks as fit. */
 export function jobFrame(
   applicationId: string,
   { status, phase, waiting, masterSilentMs }: Observation,
@@ -66,7 +66,7 @@ export function jobFrame(
   return tableFrame(head, tasks, (rows) => fittedTable(rows, TASK_COLUMNS, terminal), TASK_ORDERINGS, view, notes, terminal);
 }
 
-/** A list of jobs: their totals, and a line for each. */
+/** Formats the view of a list of jobs: their totals, and a line for each. */
 export function jobsFrame(
   jobs: readonly JobSummary[],
   whose: string,
@@ -79,7 +79,7 @@ export function jobsFrame(
   if (jobs.length === 0) {
     return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
   }
-  // A static list shows each reason for a wait; here only the first one fits.
+  // Shows only the first reason for waiting; `tony-ts list` shows all of them.
   const waits = jobs.find(({ waiting }) => waiting !== '');
   const silent = jobs.find(({ masterSilentMs }) => masterSilentMs !== null);
   if (silent !== undefined) {
@@ -134,7 +134,7 @@ function framed<Row>(
 /** `3 jobs of alice: 1 waits; 8 tasks, 24 GiB, 12 vcores, 4 GPUs` */
 function sumLine(jobs: readonly JobSummary[], whose: string): string {
   if (jobs.length === 0) {
-    return `no job ${whose} runs`;
+    return `no running jobs ${whose}`;
   }
   const sum = (amount: (job: JobSummary) => number): number => jobs.reduce((all, job) => all + amount(job), 0);
   const waiting = jobs.filter(({ phase }) => phase === 'ACCEPTED' || phase === 'WAITING').length;

@@ -26,7 +26,7 @@ const KEYS = {
 } as const satisfies Record<string, readonly string[]>;
 const PAGE_ROWS = 10;
 
-/** The view after a key press; `quit` for a key that ends the command. */
+/** Returns the view after a key press; `quit` for a key that ends the command. */
 export function afterKey(view: TopView, key: string, orders: number): TopView | 'quit' {
   switch (Object.entries(KEYS).find(([, keys]) => (keys as readonly string[]).includes(key))?.[0]) {
     case 'quit':

@@ -15,7 +15,7 @@ export interface TopOptions {
 
 const QUIET = { notice: '', intervalMs: 0 };
 
-/** Shows one job until it is over; its report stays on the terminal. Without a terminal, prints it once. Returns the exit code. */
+/** Shows one job until it ends; its report stays on the terminal. Without a terminal, prints it once. Returns the exit code. */
 export async function topJob(connection: JobConnection, { input, output, intervalMs }: TopOptions): Promise<number> {
   const terminal = terminalOf(output);
   const { applicationId } = connection;

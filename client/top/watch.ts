@@ -36,7 +36,7 @@ class Left extends Error {
   }
 }
 
-/** Redraws observations until they are over or the user quits, then restores the terminal. */
+/** Redraws observations until one is final or the user quits, then restores the terminal. */
 export async function watch<T>(watched: Watched<T>, { input, output, intervalMs }: WatchOptions): Promise<WatchEnd<T>> {
   const away = new AbortController();
   const { signal } = away;

@@ -1,4 +1,4 @@
-/** 12_345 -> `12.3 kB`. Decimal, as for disks and networks. */
+/** 12_345 -> `12.3 kB`, with decimal prefixes, as usual for disks and networks. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1000) {
     return `${Math.round(bytes)} B`;

@@ -28,7 +28,7 @@ test.each([
   expect(parseDuration(text)).toBe(ms);
 });
 
-test('parsing never throws, whatever the text', () => {
+test('parsing never throws for any text', () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       parseMemory(text);

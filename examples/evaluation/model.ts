@@ -1,6 +1,6 @@
 import type { Cluster, TrainingData } from 'tony-ts/training';
 
-/** The same for those who train and for the evaluator. */
+/** The model that the chief, the worker and the evaluator share. */
 export function makeModel({ tf }: Cluster) {
   const model = tf.sequential();
   model.add(tf.layers.flatten({ inputShape: [28, 28] }));

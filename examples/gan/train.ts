@@ -5,7 +5,7 @@ import { fromArray, join } from 'tony-ts/training';
 const cluster = await join();
 const { tf } = cluster;
 
-// Points on a circle of radius 1: what the generator is to imitate.
+// Points on a circle of radius 1, which the generator learns to imitate.
 const points = Array.from({ length: 2048 }, (_, index) => ({ real: [Math.cos(index * 2.4), Math.sin(index * 2.4)] }));
 
 const dense = (units: number, seed: number, more: object = {}) =>
@@ -15,7 +15,7 @@ const discriminator = tf.sequential({
   layers: [dense(32, 4, { inputShape: [2] }), tf.layers.dropout({ rate: 0.2 }), dense(32, 5), dense(1, 6, { activation: 'linear' })],
 });
 
-// The probability that a point is real, as the loss of saying so, and of saying the opposite.
+// `judge` returns the logit that a point is real; the losses are its cross-entropy with the labels "real" and "not real".
 const judge = (made: Tensor) => discriminator.apply(made, { training: true }) as Tensor;
 const invent = (count: number) => generator.apply(tf.randomNormal([count, 4]), { training: true }) as Tensor;
 const lossOfReal = (made: Tensor) => tf.softplus(tf.neg(judge(made))).mean();

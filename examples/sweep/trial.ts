@@ -20,7 +20,7 @@ const { results } = await sweep(
   cluster,
   grid({ rate: [0.03, 0.003, 0.0003], units: [16, 64] }),
   async ({ rate, units }, { report }) => {
-    // Each trial begins alike and sees the pictures in one order: what differs comes of the configuration.
+    // All trials start with the same weights and use the images in the same order, so only the configuration makes a difference.
     const kernelInitializer = tf.initializers.glorotUniform({ seed: 1 });
     const model = tf.sequential();
     model.add(tf.layers.dense({ inputShape: [784], units, activation: 'relu', kernelInitializer }));

@@ -6,7 +6,7 @@ const cluster = await join({
 });
 const { tf } = cluster;
 
-// Names as the numbers of their letters, the last ones of them: 0 stands for nothing, 27 for any other character.
+// Encodes the last letters of a name as numbers: 0 is padding, 27 is any other character.
 const LENGTH = 12;
 const numberOf = (letter: string) => (/[a-z]/.test(letter) ? letter.charCodeAt(0) - 96 : 27);
 const encode = (name: string) => {
@@ -14,7 +14,7 @@ const encode = (name: string) => {
   return [...new Array<number>(LENGTH - letters.length).fill(0), ...letters];
 };
 
-// Every tenth name, by its letters, is held out: a name in both files falls on one side.
+// Holds out every tenth name by a hash of its letters, so that a name in both files is either held out or trained on.
 const isHeldOut = (name: string) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1009, 7) % 10 === 0;
 
 const names = (['male', 'female'] as const)

@@ -38,7 +38,7 @@ describe('reading a folder', () => {
     [{}, 'HADOOP_CONF_DIR is not set'],
     [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which contains none of core-site.xml'],
     [{ HADOOP_HOME: '/nowhere/at/all' }, 'HADOOP_CONF_DIR is not set'],
-  ])('without files in %j fails with a hint', async (environment, message) => {
+  ])('the environment %j, which leads to no site file, fails with NO_HADOOP_CONF', async (environment, message) => {
     await expect(HadoopConfiguration.fromEnvironment(environment)).rejects.toMatchObject({
       code: 'NO_HADOOP_CONF',
       exitCode: 2,
@@ -57,7 +57,7 @@ describe('reading a folder', () => {
 });
 
 describe('substitution', () => {
-  test('replaces keys, nested keys, defaults, system properties and environment variables', async () => {
+  test('resolves references to keys, nested keys, defaults, system properties and environment variables', async () => {
     await write('core-site.xml', {
       plain: '${host}:1',
       host: 'h',
@@ -89,7 +89,7 @@ describe('substitution', () => {
     expect(configuration.get('user')).toBe(hadoopUser({}));
   });
 
-  test('ends for circular references, and rejects more than 20 levels', () => {
+  test('stops at a circular reference, and rejects more than 20 substitutions', () => {
     expect(from({ a: '${b}', b: '${a}' }).get('a')).toMatch(/^\$\{[ab]\}$/);
     const chain = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`k${index}`, `\${k${index + 1}}`]));
     expect(() => from({ ...chain, k30: 'end' }).get('k0')).toThrow('more than 20 substitutions');
@@ -114,7 +114,7 @@ describe('values', () => {
     expect(() => configuration.minimumQop).toThrow(expect.objectContaining({ code: 'HADOOP_CONF_INVALID' }));
   });
 
-  test('are checked when they are read', () => {
+  test('numbers, flags, lists and addresses are parsed and checked when they are read', () => {
     const configuration = from({ n: '12', bad: '1k', yes: 'TRUE', l: ' a, ,b ' });
     expect([configuration.number('n'), configuration.flag('yes'), configuration.flag('no'), configuration.list('l')]).toEqual([
       12,
@@ -126,7 +126,7 @@ describe('values', () => {
     expect(() => from({ 'yarn.resourcemanager.webapp.address': 'h:70000' }).resourceManagers).toThrow('expected host:port');
   });
 
-  test('include the defaults of Hadoop', () => {
+  test("Hadoop's defaults apply to properties that no file sets", () => {
     const configuration = from({});
     expect(configuration.minimumMemoryMb).toBe(1024);
     expect(configuration.secure).toBe(false);
@@ -135,13 +135,13 @@ describe('values', () => {
 });
 
 describe('addresses', () => {
-  test('name one ResourceManager', () => {
+  test('a cluster without HA has one ResourceManager', () => {
     expect(from({ 'yarn.resourcemanager.hostname': 'rm' }).resourceManagers).toEqual(['http://rm:8088']);
     expect(from({ 'yarn.resourcemanager.hostname': 'rm' }).schedulers).toEqual([{ host: 'rm', port: 8030 }]);
     expect(from({ 'yarn.resourcemanager.hostname': 'rm', 'yarn.http.policy': 'HTTPS_ONLY' }).resourceManagers).toEqual(['https://rm:8090']);
   });
 
-  test('name all ResourceManagers of an HA cluster', () => {
+  test('an HA cluster lists all of its ResourceManagers', () => {
     const configuration = from({
       'yarn.resourcemanager.ha.enabled': 'true',
       'yarn.resourcemanager.ha.rm-ids': 'one,two',
@@ -161,7 +161,7 @@ describe('addresses', () => {
     );
   });
 
-  test('name the NameNodes of each nameservice', () => {
+  test('each nameservice lists its NameNodes', () => {
     const one = from({ 'fs.defaultFS': 'hdfs://nn:9000/', 'dfs.namenode.http-address': '0.0.0.0:19870' });
     expect(one.defaultFs).toBe('hdfs://nn:9000');
     expect(one.nameNodes('nn:9000')).toEqual(['http://nn:19870']);
@@ -186,7 +186,7 @@ describe('addresses', () => {
   });
 });
 
-test('freezing keeps the properties that a job needs, substituted, and drops secrets', async () => {
+test('freezing keeps the properties that a job needs, with variables substituted, and drops secrets', async () => {
   await write('yarn-site.xml', {
     'yarn.resourcemanager.hostname': '${env.RM}',
     'yarn.resourcemanager.webapp.address': '${yarn.resourcemanager.hostname}:8088',
@@ -208,7 +208,7 @@ test('freezing keeps the properties that a job needs, substituted, and drops sec
   expect(from(frozen).freeze()).toEqual(frozen);
 });
 
-test("the user is HADOOP_USER_NAME, or otherwise the system's user", () => {
+test('the user name comes from HADOOP_USER_NAME, or else from the system', () => {
   expect(hadoopUser({ HADOOP_USER_NAME: 'alice' })).toBe('alice');
   expect(hadoopUser({})).not.toBe('');
 });

@@ -13,7 +13,7 @@ const PROTECTIONS: Readonly<Record<string, Qop>> = { authentication: 'auth', int
 /** In Hadoop's order: a later file overrides an earlier one, except for properties that the earlier one marks `<final>`. */
 const FILES = ['core-site.xml', 'hdfs-site.xml', 'yarn-site.xml', 'resource-types.xml'];
 
-/** Hadoop's defaults (*-default.xml of 3.4) of the keys that tony-ts uses. */
+/** Hadoop 3.4's defaults (*-default.xml) for the keys that tony-ts uses. */
 const DEFAULTS: Readonly<Record<string, string>> = {
   'dfs.http.policy': 'HTTP_ONLY',
   'fs.defaultFS': 'file:///',
@@ -60,7 +60,7 @@ const FROZEN = [
 /** These properties never leave the machine that reads them, even if FROZEN matches. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
-/** The limit of Hadoop's own client: deeper nesting counts as a mistake. */
+/** The limit of Hadoop's own client. A value that needs more substitutions is a mistake in the configuration. */
 const SUBSTITUTION_LIMIT = 20;
 const VARIABLE = /\$\{([^${}\s]+)\}/;
 
@@ -120,7 +120,8 @@ export class HadoopConfiguration {
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */
   static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    // `freeze()` has substituted variables with the environment of its own machine; the environment here must not change the values.
+    // `freeze()` has already substituted variables, with the environment of the machine on which it ran; the environment of this machine
+    // must not change the values.
     return new HadoopConfiguration(new Map(Object.entries(properties)), {});
   }
 
@@ -143,7 +144,7 @@ export class HadoopConfiguration {
     return this.get(key)?.toLowerCase() === 'true';
   }
 
-  /** Comma-separated values, trimmed, without empty values. */
+  /** The comma-separated parts of the value, trimmed, without empty parts. */
   list(key: string): string[] {
     return (this.get(key) ?? '')
       .split(',')
@@ -151,7 +152,7 @@ export class HadoopConfiguration {
       .filter((item) => item !== '');
   }
 
-  /** The substituted properties that other processes of a job need, without secrets. */
+  /** The properties that a job's other processes need, with variables substituted and without secrets. */
   freeze(): Record<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key)).sort();
     return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
@@ -315,13 +316,13 @@ export class HadoopConfiguration {
       if (replacement === undefined || seen.has(match[0])) {
         return value;
       }
-      // Only a value that contains variables can form a loop; the same plain variable may occur many times.
+      // Only a replacement that contains variables can cause a loop. A variable with a plain value may occur any number of times.
       if (replacement.includes('${')) {
         seen.add(match[0]);
       }
       value = value.slice(0, match.index) + replacement + value.slice(match.index + match[0].length);
     }
-    throw new TonyError('HADOOP_CONF_INVALID', `${key}: more than ${SUBSTITUTION_LIMIT} substitutions in "${raw}".`);
+    throw new TonyError('HADOOP_CONF_INVALID', `${key} needs more than ${SUBSTITUTION_LIMIT} substitutions: "${raw}".`);
   }
 
   #variable(name: string): string | undefined {
@@ -336,7 +337,7 @@ export class HadoopConfiguration {
   }
 }
 
-/** The user name that the client sends to a cluster without Kerberos. */
+/** The user name that the client sends to a cluster without Kerberos: see `clusterUser`. */
 export function hadoopUser(environment: Environment = process.env): string {
   return environment.HADOOP_USER_NAME || osUser(environment);
 }
@@ -366,7 +367,7 @@ function systemProperty(name: string, environment: Environment): string | undefi
   }
 }
 
-function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
+export function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
   const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
   if (match?.[1] === undefined || port < 1 || port > 65_535) {

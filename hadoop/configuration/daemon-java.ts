@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { HttpClient } from '../http/http-client.ts';
+import { type Login, sendAs } from '../security/login.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_BYTES = 1 << 20;
@@ -11,12 +12,17 @@ const MAXIMUM_BYTES = 1 << 20;
 const schema = z.object({ beans: z.array(z.object({ VmName: z.string(), VmVersion: z.string() })) });
 
 /** Returns the Java version of a daemon, e.g. `OpenJDK 64-Bit Server VM 11.0.22+7`; null when the daemon does not report it. */
-export async function javaOfDaemon(base: URL): Promise<string | null> {
+export async function javaOfDaemon(base: URL, login: Login): Promise<string | null> {
   const http = new HttpClient();
   try {
     const url = new URL('/jmx', base);
     url.searchParams.set('qry', 'java.lang:type=Runtime');
-    const answer = await http.fetch({ method: 'GET', url, idleTimeoutMs: ANSWER_MS }, { maximumBytes: MAXIMUM_BYTES });
+    const answer = await sendAs(
+      login,
+      url,
+      (at, headers) => http.fetch({ method: 'GET', url: at, headers, idleTimeoutMs: ANSWER_MS }, { maximumBytes: MAXIMUM_BYTES }),
+      ({ status }) => status,
+    );
     const [bean] = schema.parse(JSON.parse(answer.body.toString('utf8'))).beans;
     return bean === undefined ? null : `${bean.VmName} ${bean.VmVersion}`;
   } catch {

@@ -28,7 +28,7 @@ describe('parseHadoopXml', () => {
     ]);
   });
 
-  test('keeps the source that a daemon names for a property', () => {
+  test('reads the source that a daemon reports for a property', () => {
     expect(parse('<property><name>k</name><value>v</value><final>false</final><source>yarn-default.xml</source></property>')).toEqual([
       { name: 'k', value: 'v', final: false, source: 'yarn-default.xml' },
     ]);
@@ -57,7 +57,7 @@ describe('parseHadoopXml', () => {
     expect(() => parseHadoopXml(text, 'f')).toThrow(message);
   });
 
-  test('restores all names and values, whatever XML syntax spells them', () => {
+  test('reads any name and value correctly from every XML notation', () => {
     // Characters that XML allows. The parser trims values, so a value neither begins nor ends with a space.
     const text = fc.string({ unit: 'grapheme', maxLength: 20 }).map((value) => value.trim());
     const name = text.filter((value) => value !== '');
@@ -76,7 +76,7 @@ describe('parseHadoopXml', () => {
     );
   });
 
-  test('turns any text into properties or a TonyError', () => {
+  test('returns properties or throws a TonyError for any text', () => {
     const fragments = fc.constantFrom(
       '<',
       '>',
@@ -119,8 +119,8 @@ describe('parseHadoopXml', () => {
   });
 });
 
-/** A parser that counts the lines before each property again would exceed the test timeout. */
-test('parses a large file in linear time, and names the right line of an error', () => {
+/** A parser that recounts the preceding lines for each property would exceed the test timeout. */
+test('parses a large file in linear time, and reports the correct line of an error', () => {
   const properties = Array.from({ length: 100_000 }, (_, at) => `<property><name>n${at}</name><value>${at}</value></property>`);
   expect(parse(properties.join('\n'))).toHaveLength(100_000);
   expect(() => parse([...properties, '<property><value>1</value></property>'].join('\n'))).toThrow('core-site.xml:100003:');

@@ -14,14 +14,14 @@ export interface XmlProperty {
   readonly value: string;
   /** Later files cannot override the property. */
   readonly final: boolean;
-  /** The origin of the value according to Hadoop, e.g. `yarn-default.xml`; only in a daemon's /conf response. */
+  /** The origin of the value as a daemon's /conf response reports it, e.g. `yarn-default.xml`; null in files. */
   readonly source: string | null;
 }
 
 /** Each part of a property is an attribute or a child element. */
 const PARTS = new Set(['name', 'value', 'final', 'source']);
 
-/** Without it, sax knows the entities of HTML. Its type declarations lack the option. */
+/** Without this option, sax also accepts HTML's named entities. Its type declarations lack the option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
@@ -39,7 +39,7 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
     content += text;
   };
 
-  // Its messages end with the position: `Unexpected close tag\nLine: 3\n...`.
+  // The messages of sax end with the position: `Unexpected close tag\nLine: 3\n...`.
   parser.onerror = ({ message }) => fail(message.split('\n')[0] ?? '');
   parser.ontext = add;
   parser.oncdata = add;
@@ -75,12 +75,12 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   };
   parser.write(text).close();
   if (roots === 0) {
-    fail('no <configuration> in it');
+    fail('there is no <configuration> element');
   }
   return properties;
 }
 
-/** No property if it lacks a value element, as in Hadoop. */
+/** Returns an empty list for a property without a value, which Hadoop ignores as well. */
 function propertyOf(parts: ReadonlyMap<string, string>, unnamed: () => never): XmlProperty[] {
   const name = parts.get('name')?.trim();
   if (name === undefined || name === '') {

@@ -30,7 +30,9 @@ const answer =
 
 function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<string, string>> = OTHER) {
   const { hostname, port } = new URL(address);
-  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs);
+  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs, async () => {
+    throw new Error('a login was demanded');
+  });
 }
 
 test("the node's default file system takes precedence; other sources supply the properties that the node lacks", async () => {
@@ -43,15 +45,15 @@ test("the node's default file system takes precedence; other sources supply the 
 });
 
 test.each<[string, Readonly<Record<string, string>>]>([
-  ['the web server of the NameNode', { 'dfs.namenode.http-address': 'evil:1' }],
-  ['a NameNode and the web server of any', { 'dfs.namenode.rpc-address': 'evil:9000', 'dfs.namenode.http-address': '0.0.0.0:1' }],
+  ['another web server for the NameNode', { 'dfs.namenode.http-address': 'evil:1' }],
+  ['another NameNode with a web server on 0.0.0.0', { 'dfs.namenode.rpc-address': 'evil:9000', 'dfs.namenode.http-address': '0.0.0.0:1' }],
   [
-    'a nameservice of the same address',
+    'a nameservice with the same RPC address',
     { 'dfs.nameservices': 'mine', 'dfs.namenode.rpc-address.mine': 'nn:9000', 'dfs.namenode.http-address.mine': 'evil:1' },
   ],
-  ['a nameservice of the same name', { 'dfs.nameservices': 'nn:9000', 'dfs.ha.namenodes.nn:9000': 'evil' }],
-  ['no address at all', { 'dfs.namenode.http-address': 'nn:x' }],
-])('other sources cannot redirect the NameNode that a node names: %s', async (_, otherwise) => {
+  ['a nameservice with the same name', { 'dfs.nameservices': 'nn:9000', 'dfs.ha.namenodes.nn:9000': 'evil' }],
+  ['an invalid address', { 'dfs.namenode.http-address': 'nn:x' }],
+])('other sources cannot redirect clients from the NameNode that a node names: %s', async (_, otherwise) => {
   const plain = createServer(answer(OWN));
   server = plain;
   const configuration = await ask(await listening(plain), 5_000, otherwise);
@@ -73,7 +75,7 @@ test('other sources supply the NameNodes of a nameservice that a node does not d
   expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('ns')).toEqual(['http://one:1']);
 });
 
-test("the ResourceManager's host is the one with which the node registers", async () => {
+test('the host of the ResourceManager is the one at which the node registers', async () => {
   const tracker = property('yarn.resourcemanager.resource-tracker.address', 'rm1:8031', 'yarn-site.xml');
   const plain = createServer(answer(OWN.replace('</configuration>', `${tracker}</configuration>`)));
   server = plain;
@@ -98,7 +100,6 @@ test('the properties that a node sets take precedence over all other sources', a
 });
 
 test.each<[string, RequestListener]>([
-  ['requires authentication', (_, response) => void response.writeHead(401).end()],
   ['is no Hadoop daemon', answer('<html></html>')],
   ['has no default file system', answer('<configuration></configuration>')],
   ['does not answer', () => {}],
@@ -107,6 +108,12 @@ test.each<[string, RequestListener]>([
   server = plain;
   expect(await ask(await listening(plain), 300)).toBeNull();
   plain.closeAllConnections();
+});
+
+test('where a node demands a login, the other trustworthy source decides, and the job never does', async () => {
+  const closed = createServer((_, response) => void response.writeHead(401).end());
+  server = closed;
+  await expect(ask(await listening(closed))).rejects.toThrow('a login was demanded');
 });
 
 test('a closed port supplies no configuration', async () => {

@@ -1,5 +1,6 @@
 import { simpleCall } from '../rpc/simple-call.ts';
 import type { HadoopConfiguration } from './configuration.ts';
+import { rpcCallerOf } from './login-of.ts';
 
 interface Answer {
   readonly queueUserAcls: readonly { readonly queueName: string; readonly userAcls: readonly string[] }[];
@@ -10,19 +11,19 @@ interface Answer {
  * disabled. Names are full paths, or in older Hadoop versions the last parts of the paths. The REST API gives this information to
  * administrators only.
  *
- * @throws TonyError RM_UNREACHABLE
+ * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {
   const { queueUserAcls } = await simpleCall<Answer>({
     endpoints: configuration.resourceManagerEndpoints,
     protocol: { name: 'org.apache.hadoop.yarn.api.ApplicationClientProtocolPB', version: 1 },
-    caller,
+    caller: await rpcCallerOf(configuration, caller, 'resource-manager'),
     method: 'getQueueUserAcls',
     request: 'GetQueueUserAclsInfoRequestProto',
     response: 'GetQueueUserAclsInfoResponseProto',
     value: {},
     code: 'RM_UNREACHABLE',
-    failure: 'No ResourceManager said to which queues one may submit.',
+    failure: `No ResourceManager reported the queues to which ${caller} may submit.`,
   });
   return queueUserAcls.filter(({ userAcls }) => userAcls.includes('QACL_SUBMIT_APPLICATIONS')).map(({ queueName }) => queueName);
 }

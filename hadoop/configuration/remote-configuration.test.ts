@@ -6,7 +6,7 @@ import { configurationOfResourceManager } from './remote-configuration.ts';
 let server: Server | undefined;
 afterEach(() => void server?.close());
 
-test("a ResourceManager's address suffices for a configuration", async () => {
+test("reads a cluster's configuration given only the address of its ResourceManager", async () => {
   server = createServer((request, response) => {
     expect(request.url).toBe('/conf');
     response.end(`<?xml version="1.0" encoding="UTF-8" standalone="no"?><configuration>
@@ -26,7 +26,7 @@ test("a ResourceManager's address suffices for a configuration", async () => {
 });
 
 test.each([
-  [(_: unknown, response: import('node:http').ServerResponse) => void response.writeHead(404).end(), 'RM_UNREACHABLE', 'answered HTTP 404'],
+  [(_: unknown, response: import('node:http').ServerResponse) => void response.writeHead(404).end(), 'RM_UNREACHABLE', 'returned HTTP 404'],
   [
     (_: unknown, response: import('node:http').ServerResponse) => void response.end('<html></html>'),
     'HADOOP_CONF_INVALID',
@@ -37,7 +37,7 @@ test.each([
     'RM_UNREACHABLE',
     'No ResourceManager could be reached',
   ],
-])('an address without a ResourceManager gives a specific error', async (answer, code, message) => {
+])('an address without a ResourceManager causes a specific error', async (answer, code, message) => {
   server = createServer(answer);
   const address = await listening(server);
   await expect(configurationOfResourceManager(address)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });

@@ -1,25 +1,41 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { HttpClient } from '../http/http-client.ts';
+import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
+import { TicketOnDemand } from '../security/ticket-login.ts';
 import { HadoopConfiguration } from './configuration.ts';
 import { parseHadoopXml, type XmlProperty } from './hadoop-xml.ts';
 
 const TIMEOUT_MS = 10_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
+const ANONYMOUS = new SimpleLogin(null);
 
 /**
  * Reads the configuration of a cluster from the web address of its ResourceManager: `http://rm:8088/conf`, as XML, which all versions
  * support. Values from Hadoop's own *-default.xml are omitted: `HadoopConfiguration` supplies the defaults, and a ResourceManager's differ
  * from a client's.
  */
-export async function configurationOfResourceManager(address: string): Promise<HadoopConfiguration> {
+export async function configurationOfResourceManager(
+  address: string,
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<HadoopConfiguration> {
   const base = baseUrl(address);
-  const all = await propertiesOfDaemon(base).catch((error: unknown) => {
+  const all = await propertiesOfDaemon(base, { login: new TicketOnDemand(environment) }).catch((error: unknown) => {
     if (error instanceof TonyError) {
       throw error;
     }
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached at ${base.origin}: ${messageOf(error)}`, { cause: error });
   });
   return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
+}
+
+/** A web server answered with another status than 200. */
+export class UnexpectedStatus extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
 }
 
 /** Omits the properties from Hadoop's own *-default.xml. */
@@ -33,17 +49,27 @@ export function withoutDefaults(properties: readonly XmlProperty[]): Record<stri
  */
 export async function propertiesOfDaemon(
   base: URL,
-  { timeoutMs = TIMEOUT_MS, anyCertificate = false }: { readonly timeoutMs?: number; readonly anyCertificate?: boolean } = {},
+  {
+    timeoutMs = TIMEOUT_MS,
+    anyCertificate = false,
+    login = ANONYMOUS,
+  }: { readonly timeoutMs?: number; readonly anyCertificate?: boolean; readonly login?: Login } = {},
 ): Promise<XmlProperty[]> {
   const http = new HttpClient({ anyCertificate });
   try {
     const url = new URL('/conf', base);
-    const answer = await http.fetch(
-      { method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: timeoutMs },
-      { maximumBytes: MAXIMUM_BYTES },
+    const answer = await sendAs(
+      login,
+      url,
+      (at, headers) =>
+        http.fetch(
+          { method: 'GET', url: at, headers: { Accept: 'application/xml', ...headers }, idleTimeoutMs: timeoutMs },
+          { maximumBytes: MAXIMUM_BYTES },
+        ),
+      ({ status }) => status,
     );
     if (answer.status !== 200) {
-      throw new Error(`${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
+      throw new UnexpectedStatus(answer.status, `${url} returned HTTP ${answer.status}, so its server is not a Hadoop daemon.`);
     }
     return parseHadoopXml(answer.body.toString('utf8'), url.href);
   } finally {
@@ -51,8 +77,8 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** A ResourceManager on a single host may report 0.0.0.0; the address that reached it replaces this value. */
-function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
+/** A ResourceManager on a single host may report 0.0.0.0. The host of `base`, through which it was reached, replaces this value. */
+export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };
   if (known['yarn.resourcemanager.ha.enabled'] === 'true') {
@@ -72,10 +98,10 @@ function baseUrl(address: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || url.hostname === '') {
     throw new TonyError('USAGE', `"${address}" is not the address of a ResourceManager.`, {
-      hint: 'Give its web address, e.g. http://rm:8088.',
+      hint: 'Use the web address of a ResourceManager, e.g. http://rm:8088.',
     });
   }
-  // `host` omits ports 80 and 443; Hadoop's default ports replace an absent port.
+  // An absent port means Hadoop's default port. URL also omits port 80 of http and port 443 of https.
   if (url.port === '') {
     return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
   }

@@ -1,23 +1,24 @@
 import { simpleCall } from '../rpc/simple-call.ts';
 import type { HadoopConfiguration } from './configuration.ts';
+import { rpcCallerOf } from './login-of.ts';
 
 /**
  * Returns the groups of a user as the cluster resolves them (`hdfs groups USER`), independent of this machine.
  *
  * @param caller the user who sends the request.
- * @throws TonyError HDFS_UNREACHABLE
+ * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function groupsOfUser(configuration: HadoopConfiguration, caller: string, user: string): Promise<readonly string[]> {
   const { groups } = await simpleCall<{ readonly groups: string[] }>({
     endpoints: configuration.nameNodeEndpoints,
     protocol: { name: 'org.apache.hadoop.tools.GetUserMappingsProtocol', version: 1 },
-    caller,
+    caller: await rpcCallerOf(configuration, caller, { nameNode: configuration.defaultFs.replace(/^hdfs:\/\//, '') }),
     method: 'getGroupsForUser',
     request: 'GetGroupsForUserRequestProto',
     response: 'GetGroupsForUserResponseProto',
     value: { user },
     code: 'HDFS_UNREACHABLE',
-    failure: `No NameNode said which groups ${user} is in.`,
+    failure: `No NameNode reported the groups of ${user}.`,
   });
   return groups;
 }

@@ -15,11 +15,11 @@ export interface FileStatus {
   readonly fileId: number;
 }
 
-/** Handles an error response that does not have the form of WebHDFS. */
+/** Classifies an error response without a RemoteException: returns the reason to try again, or throws. */
 export function refusal(status: number, path: string): { again: string } {
   if (status === 401 || status === 403) {
     throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
-      hint: 'A cluster with Kerberos requires a delegation token.',
+      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
     });
   }
   if (status === 502 || status === 503 || status === 504) {
@@ -35,7 +35,7 @@ export function notWebHdfs(what: string): TonyError {
 }
 
 export function unreachable(what: string, reason: string): TonyError {
-  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served the request. Last answer from ${reason}`);
+  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served the request. Last response from ${reason}`);
 }
 
 export function jsonOf(text: string, operation: string): Record<string, unknown> {
@@ -51,13 +51,13 @@ export function jsonOf(text: string, operation: string): Record<string, unknown>
   } catch {
     // Reported below.
   }
-  throw notWebHdfs(`the answer to ${operation} is not JSON`);
+  throw notWebHdfs(`the response to ${operation} is not JSON`);
 }
 
 export function statusesOf({ FileStatuses }: Record<string, unknown>, operation: string): FileStatus[] {
   const statuses = recordOf(FileStatuses).FileStatus;
   if (!Array.isArray(statuses)) {
-    throw notWebHdfs(`${operation} has no FileStatuses`);
+    throw notWebHdfs(`the response to ${operation} has no FileStatuses`);
   }
   // The listing of a file contains the file itself, without a name.
   return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');

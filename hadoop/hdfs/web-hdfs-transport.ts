@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Secret } from '../../platform/secret.ts';
-import { HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
+import { type HttpAnswer, HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
 import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { type Login, sendAs } from '../security/login.ts';
 import { jsonOf, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
@@ -13,8 +13,6 @@ export interface WebHdfsOptions {
   readonly firstPatienceMs?: number;
   /** Maximum idle time of a connection. */
   readonly idleTimeoutMs?: number;
-  /** The URL form of a delegation token, which replaces the user name. */
-  readonly delegation?: Secret;
 }
 
 const PATIENCE_MS = 15_000;
@@ -23,7 +21,7 @@ const IDLE_TIMEOUT_MS = 60_000;
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
 
-/** What a caller does at the DataNode. `result` counts only if the response has a status of success. */
+/** A transfer between a caller and a DataNode. The result of `send` is used only if `successes` contains the status of the response. */
 export interface Transfer<T> {
   readonly method: 'GET' | 'PUT';
   readonly operation: 'OPEN' | 'CREATE';
@@ -32,8 +30,8 @@ export interface Transfer<T> {
   readonly successes: readonly number[];
   /** Sends the request to the DataNode's URL, which may contain a token and must never be printed. */
   readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a failed transfer is repeated; throws to prevent that. */
-  readonly beforeRepeat?: (reason: string) => void;
+  /** Called before a failed transfer is repeated. May throw to prevent the repetition. */
+  readonly beforeRepeat?: (reason: string) => void | Promise<void>;
 }
 
 /**
@@ -43,17 +41,13 @@ export interface Transfer<T> {
 export class WebHdfsTransport {
   readonly #round: AddressRound;
   readonly #http = new HttpClient();
-  readonly #identity: Readonly<Record<string, string>>;
+  readonly #login: Login;
   readonly #idleTimeoutMs: number;
 
-  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly user: string | null }) {
+  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly login: Login }) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS, { firstPatienceMs: options.firstPatienceMs });
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
-    if (options.delegation !== undefined) {
-      this.#identity = { delegation: Buffer.from(options.delegation.reveal()).toString('latin1') };
-    } else {
-      this.#identity = options.user === null ? {} : { 'user.name': options.user };
-    }
+    this.#login = options.login;
   }
 
   /** Runs an operation that the NameNode serves itself. */
@@ -70,9 +64,14 @@ export class WebHdfsTransport {
     const ended = await this.#round.run<{ json: Record<string, unknown> } | { remote: RemoteException }>(async (address) => {
       let answer: { status: number; body: Buffer };
       try {
-        const request: HttpRequest = { method, url: this.#url(address, path, operation, parameters), idleTimeoutMs: this.#idleTimeoutMs };
-        answer = await this.#http.fetch(request, { maximumBytes: MAXIMUM_ANSWER_BYTES });
+        const url = webHdfsUrl(address, path, operation, parameters);
+        const fetch = (at: URL, headers: HttpRequest['headers'] & object): Promise<HttpAnswer> =>
+          this.#http.fetch({ method, url: at, headers, idleTimeoutMs: this.#idleTimeoutMs }, { maximumBytes: MAXIMUM_ANSWER_BYTES });
+        answer = await sendAs(this.#login, url, fetch, ({ status }) => status);
       } catch (error) {
+        if (error instanceof TonyError) {
+          throw error;
+        }
         if (!isConnectionFailure(error)) {
           throw notWebHdfs(messageOf(error));
         }
@@ -98,13 +97,13 @@ export class WebHdfsTransport {
   /** Reads or writes data at the DataNode that the NameNode names. */
   async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
     const ended = await this.#round.run<T>(async (address) => {
-      const found = await this.#locate(method, this.#url(address, path, operation, { ...parameters, noredirect: 'true' }), path);
+      const found = await this.#locate(method, webHdfsUrl(address, path, operation, { ...parameters, noredirect: 'true' }), path);
       if ('again' in found) {
         return found;
       }
       const outcome = await this.#interpret(path, successes, () => send(this.#http, found.result, this.#idleTimeoutMs));
       if ('again' in outcome) {
-        beforeRepeat?.(outcome.again);
+        await beforeRepeat?.(outcome.again);
       }
       return outcome;
     });
@@ -123,7 +122,12 @@ export class WebHdfsTransport {
   async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
     let location: string | undefined;
     const outcome = await this.#interpret(path, [200, 307], async () => {
-      const response = await this.#http.send({ method, url, idleTimeoutMs: this.#idleTimeoutMs });
+      const response = await sendAs(
+        this.#login,
+        url,
+        (at, headers) => this.#http.send({ method, url: at, headers, idleTimeoutMs: this.#idleTimeoutMs }),
+        ({ statusCode }) => statusCode,
+      );
       if (response.statusCode === 200) {
         const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true');
         location = typeof answer.Location === 'string' ? answer.Location : undefined;
@@ -137,7 +141,7 @@ export class WebHdfsTransport {
       return outcome;
     }
     if (location === undefined || !URL.canParse(location)) {
-      throw notWebHdfs('there is no Location in a redirect');
+      throw notWebHdfs('a redirect has no Location');
     }
     return { result: new URL(location) };
   }
@@ -173,12 +177,13 @@ export class WebHdfsTransport {
     }
     throw storageError(remote, path);
   }
+}
 
-  #url(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
-    const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
-    url.search = new URLSearchParams({ op: operation, ...this.#identity, ...parameters }).toString();
-    return url;
-  }
+/** The request without its sender's identity. */
+function webHdfsUrl(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
+  const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
+  url.search = new URLSearchParams({ op: operation, ...parameters }).toString();
+  return url;
 }
 
 /** Socket errors and errors of Node's HTTP parser have a code; programming errors do not. */

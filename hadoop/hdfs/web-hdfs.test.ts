@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Secret } from '../../platform/secret.ts';
+import { type Login, SimpleLogin } from '../security/login.ts';
 import { listening } from '../testing/http-server.ts';
 import { NOBODYS_URL } from '../testing/nobody.ts';
 import { WebHdfs } from './web-hdfs.ts';
@@ -34,8 +34,8 @@ async function serve(handler: Handler): Promise<string> {
   return listening(server);
 }
 
-function client(addresses: string[], options: WebHdfsOptions & { user?: string | null } = {}): WebHdfs {
-  const made = new WebHdfs({ user: 'alice', patienceMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
+function client(addresses: string[], options: WebHdfsOptions & { login?: Login } = {}): WebHdfs {
+  const made = new WebHdfs({ login: new SimpleLogin('alice'), patienceMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
   clients.push(made);
   return made;
 }
@@ -62,7 +62,7 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer> {
 }
 
 describe('NameNodes', () => {
-  test('are tried in order: an unreachable one, a standby, one in safe mode, the active one', async () => {
+  test('NameNodes are tried in order: an unreachable one, a standby, one in safe mode, the active one', async () => {
     const active = await serve((_, response) => json(response, status()));
     const standby = await serve((_, response) =>
       refuse(response, 'StandbyException', 'Operation category READ is not supported in state standby'),
@@ -81,7 +81,7 @@ describe('NameNodes', () => {
     });
   });
 
-  test('that all refuse cause an error with the last answer', async () => {
+  test('an error contains the last response if all NameNodes refuse the request', async () => {
     const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
     await expect(client([safe], { patienceMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
       code: 'HDFS_UNREACHABLE',
@@ -90,7 +90,7 @@ describe('NameNodes', () => {
     });
   });
 
-  test('that do not answer are given up after the idle timeout', async () => {
+  test('a NameNode that does not respond is abandoned after the idle timeout', async () => {
     const silent = await serve(() => undefined);
     await expect(client([silent], { patienceMs: 0, idleTimeoutMs: 1000 }).status('/a')).rejects.toThrow('no progress for 1000 ms');
   });
@@ -99,20 +99,23 @@ describe('NameNodes', () => {
     ['an HTML page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
     ['plain text', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
     ['unexpected JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
-    ['a request for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'requires authentication'],
-  ])('that answer with %s cause a specific error', async (_what, code, body, error, message) => {
+    ['a demand for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'requires authentication'],
+  ])('a NameNode that responds with %s causes a specific error', async (_what, code, body, error, message) => {
     const address = await serve((_, response) => void response.writeHead(code).end(body));
     await expect(client([address]).status('/a')).rejects.toMatchObject({ code: error, message: expect.stringContaining(message) });
   });
 
-  test('receive the user name or the token, and errors show no token', async () => {
+  test('requests carry the user name or the token, and errors never show the token', async () => {
     const seen: string[] = [];
     const address = await serve((request, response) => {
       seen.push(request.url ?? '');
       refuse(response, 'InvalidToken', 'token expired');
     });
     await expect(client([address]).status('/a b/%41?#é')).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
-    const error = await client([address], { delegation: new Secret(Buffer.from('SECRET')) })
+    class WithToken extends SimpleLogin {
+      override identify = async () => ({ query: { delegation: 'SECRET' } as Record<string, string>, headers: {} });
+    }
+    const error = await client([address], { login: new WithToken(null) })
       .status('/a')
       .catch((thrown: unknown) => thrown);
     expect(seen).toEqual([
@@ -155,7 +158,7 @@ describe('writing a file', () => {
     });
   }
 
-  test.each(['json', '307'] as const)('follows a redirect as %s', async (form) => {
+  test.each(['json', '307'] as const)('follows a redirect in the form %s', async (form) => {
     const taken: unknown[] = [];
     const address = await cluster(form, async (request, response, query) => {
       taken.push([request.method, query.get('op'), query.get('permission'), query.get('overwrite'), (await bodyOf(request)).length]);
@@ -165,7 +168,7 @@ describe('writing a file', () => {
     expect(taken).toEqual([['PUT', 'CREATE', '600', 'true', 3_000_001]]);
   });
 
-  test('sends bytes in memory again when the DataNode breaks the connection', async () => {
+  test('sends bytes from memory again when the DataNode breaks the connection', async () => {
     let tries = 0;
     const address = await cluster('json', async (request, response) => {
       tries += 1;
@@ -187,7 +190,7 @@ describe('writing a file', () => {
     expect(progress.at(-1)).toBe(5_000_000);
   });
 
-  test('sends a stream of a known length without chunks, and rejects a stream of another length', async () => {
+  test('sends a stream of known length without chunked encoding, and rejects a stream of a different length', async () => {
     const headers: (string | undefined)[] = [];
     const address = await cluster('json', async (request, response) => {
       headers.push(request.headers['content-length'], request.headers['transfer-encoding']);
@@ -207,7 +210,7 @@ describe('writing a file', () => {
     }
   });
 
-  test('sends a source that can be reopened again, from its first byte', async () => {
+  test('resends a source that can be reopened, from its first byte', async () => {
     let tries = 0;
     const address = await cluster('json', async (request, response) => {
       tries += 1;
@@ -226,6 +229,30 @@ describe('writing a file', () => {
     }
     await client([address]).create('/a', source, { overwrite: true, permission: 0o644, length: 5_000_000 });
     expect(tries).toBe(3);
+  });
+
+  test('names the quota when the response that rejected a long stream was lost', async () => {
+    const address = await cluster('json', async (request, response) => {
+      let received = 0;
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        received += chunk.length;
+        if (received > 1) {
+          request.destroy();
+          return;
+        }
+      }
+      const RemoteException = { exception: 'DSQuotaExceededException', message: 'The DiskSpace quota is exceeded' };
+      response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify({ RemoteException }));
+    });
+    async function* source(): AsyncIterable<Buffer> {
+      for (;;) {
+        yield Buffer.alloc(500_000);
+      }
+    }
+    await expect(client([address]).create('/a', source(), { overwrite: true, permission: 0o644 })).rejects.toMatchObject({
+      code: 'STORAGE_FULL',
+      message: expect.stringContaining('quota'),
+    });
   });
 
   test('fails when the connection breaks during a stream that cannot be reopened', async () => {
@@ -250,7 +277,7 @@ describe('writing a file', () => {
     expect(closed).toBe(true);
   });
 
-  test("ends a write with the DataNode's refusal", async () => {
+  test("fails with the DataNode's error when the DataNode rejects the data", async () => {
     const address = await cluster('json', async (request, response) => {
       await once(request, 'data');
       refuse(response, 'DSQuotaExceededException', 'The DiskSpace quota of /a is exceeded');
@@ -267,7 +294,7 @@ describe('writing a file', () => {
     expect(yielded).toBeLessThan(1000);
   });
 
-  test('waits for a source that pauses, but not for a DataNode that does', async () => {
+  test('waits for a source that pauses, but not for a DataNode that pauses', async () => {
     const address = await cluster('json', async (request, response, _, path) => {
       if (path.endsWith('stuck')) {
         return;
@@ -335,12 +362,12 @@ describe('reading a file', () => {
     expect(Buffer.concat(await stream.toArray()).equals(data.subarray(11, 900_011))).toBe(true);
   });
 
-  test('treats a premature end as a break', async () => {
+  test('treats a response that ends early as a broken connection', async () => {
     const address = await file((response, bytes, opened) => void response.writeHead(200).end(opened === 1 ? bytes.subarray(0, 10) : bytes));
     expect(Buffer.concat(await (await client([address]).open('/a')).toArray()).equals(data)).toBe(true);
   });
 
-  test('fails after two connections in succession without data', async () => {
+  test('fails after two consecutive connections without data', async () => {
     let connections = 0;
     const address = await file((response, bytes) => {
       connections += 1;
@@ -368,7 +395,7 @@ describe('reading a file', () => {
     await expect((await client([address]).open('/a')).toArray()).rejects.toThrow('/a was changed while it was read.');
   });
 
-  test('restarts a read of a whole file when it breaks, and rejects a file that is too large', async () => {
+  test('restarts the read of a whole file after a broken connection, and rejects a file that is too large', async () => {
     const address = await file((response, bytes, opened) => {
       if (opened < 3) {
         breakOff(response, bytes, 100_000);
@@ -380,7 +407,7 @@ describe('reading a file', () => {
     const huge = await file((response) => void response.writeHead(200, { 'Content-Length': 5e9 }).write('x'));
     await expect(client([huge]).read('/a')).rejects.toMatchObject({
       code: 'STORAGE_REFUSED',
-      message: expect.stringContaining('too large'),
+      message: expect.stringContaining('the limit for a file'),
     });
   });
 
@@ -412,7 +439,7 @@ describe('reading a file', () => {
   });
 });
 
-describe('a lost answer', () => {
+describe('after a lost response', () => {
   /** Executes each request, but closes the first connection without a response. */
   async function forgetful(afterwards: Handler): Promise<string> {
     let calls = 0;
@@ -429,7 +456,7 @@ describe('a lost answer', () => {
     });
   }
 
-  test('counts as success when the rename happened', async () => {
+  test('a rename succeeds if the first attempt was executed', async () => {
     let asked = 0;
     const address = await forgetful((_, response, query, path) => {
       if (query.get('op') === 'RENAME') {
@@ -445,7 +472,7 @@ describe('a lost answer', () => {
     expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('renamed');
   });
 
-  test('counts as failure when another file took the target name', async () => {
+  test('a rename fails if another file has taken the target name', async () => {
     const address = await forgetful((_, response, query, path) => {
       if (query.get('op') === 'RENAME') {
         refuse(response, 'FileAlreadyExistsException', 'rename destination /to already exists');
@@ -456,7 +483,7 @@ describe('a lost answer', () => {
     expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('target-exists');
   });
 
-  test('counts as success when the removal happened', async () => {
+  test('a removal succeeds if the first attempt was executed', async () => {
     const address = await forgetful((_, response) => json(response, { boolean: false }));
     expect(await client([address]).remove('/a')).toBe(true);
   });
@@ -472,7 +499,7 @@ test('the room below a folder is limited by its space quota, its name quota and 
 
 describe('listing the first names of a folder', () => {
   const entries = ['a', 'b', 'c', 'd', 'e'].map((pathSuffix) => status({ pathSuffix }).FileStatus);
-  /** Two entries per response, in the form of Hadoop's JsonUtil. */
+  /** Serves two entries per response, in the format of Hadoop's JsonUtil. */
   const inParts = (asked: string[]) =>
     serve((_request, response, query) => {
       const after = query.get('startafter') ?? '';
@@ -482,7 +509,7 @@ describe('listing the first names of a folder', () => {
       json(response, { DirectoryListing: { partialListing, remainingEntries: Math.max(0, rest.length - 2) } });
     });
 
-  test('fetches no more parts than needed', async () => {
+  test('fetches only as many parts as needed', async () => {
     const asked: string[] = [];
     const hdfs = client([await inParts(asked)]);
     expect((await hdfs.listFirst('/x', 3))?.map(({ name }) => name)).toEqual(['a', 'b', 'c']);

@@ -3,16 +3,27 @@ import { Readable } from 'node:stream';
 import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte-source.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { loginOf } from '../configuration/login-of.ts';
 import { readWhole } from '../http/http-client.ts';
 import { isMissingBelowFile, type RemoteException, storageError } from '../http/remote-exception.ts';
 import { ResumingReader } from '../http/resuming-reader.ts';
 import { upload } from '../http/upload.ts';
+import type { Login } from '../security/login.ts';
 import { type FileStatus, fileStatusOf, notWebHdfs, recordOf, statusesOf } from './web-hdfs-answers.ts';
 import { type WebHdfsOptions, WebHdfsTransport } from './web-hdfs-transport.ts';
 
 export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
 
 const MAXIMUM_READ_BYTES = 1024 * 1024 * 1024;
+
+export interface CreateOptions {
+  readonly overwrite: boolean;
+  readonly makeParents?: boolean | undefined;
+  readonly permission: number;
+  /** Length of the data, bytes, if known. */
+  readonly length?: number | undefined;
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
 
 /**
  * An HDFS file system, accessed through its REST interface
@@ -23,16 +34,16 @@ const MAXIMUM_READ_BYTES = 1024 * 1024 * 1024;
 export class WebHdfs {
   readonly #transport: WebHdfsTransport;
 
-  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly user: string | null }) {
+  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly login: Login }) {
     this.#transport = new WebHdfsTransport(options);
   }
 
   /** The file system behind `hdfs://authority`. */
   static of(configuration: HadoopConfiguration, authority: string, user: string, options: WebHdfsOptions = {}): WebHdfs {
-    return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), user: configuration.secure ? null : user });
+    return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login: loginOf(configuration, user) });
   }
 
-  /** null when the path does not exist. */
+  /** Returns null when the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
     const answer = await this.#transport.call('GET', 'GETFILESTATUS', path);
     if ('remote' in answer) {
@@ -79,7 +90,7 @@ export class WebHdfs {
         return found;
       }
       if (typeof remainingEntries !== 'number') {
-        throw notWebHdfs('LISTSTATUS_BATCH has no remainingEntries');
+        throw notWebHdfs('the response to LISTSTATUS_BATCH has no remainingEntries');
       }
     }
   }
@@ -137,48 +148,58 @@ export class WebHdfs {
         }
         if (Number(response.headers['content-length'] ?? 0) > MAXIMUM_READ_BYTES) {
           response.destroy();
-          throw new TonyError('STORAGE_REFUSED', `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, too large to be read at once.`);
+          throw new TonyError(
+            'STORAGE_REFUSED',
+            `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, the limit for a file that is read as a whole.`,
+          );
         }
         return { response, result: await readWhole(response, MAXIMUM_READ_BYTES) };
       },
     });
   }
 
-  /** Writes a file and, by default, creates its parents. Sends the source again after a failure, where it can be read again. */
-  async create(
+  /** Writes a file and, by default, creates its parents. After a failure, sends the source again if it can be reopened. */
+  async create(path: string, data: ByteSource, options: CreateOptions): Promise<void> {
+    await this.#put(path, data, options, async (reason) => {
+      if (canBeSentAgain(data)) {
+        return;
+      }
+      const interrupted = new TonyError(
+        'HDFS_UNREACHABLE',
+        `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
+      );
+      // A DataNode that rejects an upload closes the connection, and its response may be lost. A single byte reveals such a rejection.
+      await this.#put(path, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
+        throw interrupted;
+      });
+      throw interrupted;
+    });
+  }
+
+  async #put(
     path: string,
     data: ByteSource,
-    options: {
-      readonly overwrite: boolean;
-      readonly makeParents?: boolean | undefined;
-      readonly permission: number;
-      readonly length?: number | undefined;
-      readonly onProgress?: ((bytes: number) => void) | undefined;
-    },
+    { overwrite, makeParents, permission, length, onProgress }: CreateOptions,
+    beforeRepeat: (reason: string) => void | Promise<void>,
   ): Promise<void> {
     await this.#transport.transfer(`Writing ${path}`, {
       method: 'PUT',
       operation: 'CREATE',
       path,
       parameters: {
-        overwrite: String(options.overwrite),
-        ...(options.makeParents === false && { createparent: 'false' }),
-        permission: octal(options.permission),
+        overwrite: String(overwrite),
+        ...(makeParents === false && { createparent: 'false' }),
+        permission: octal(permission),
       },
       successes: [201, 200],
       send: async (http, url, idleTimeoutMs) => {
-        const { length, onProgress } = options;
         const response = await upload(http, url, openSource(data), { idleTimeoutMs, length, onProgress });
         if (response.statusCode === 201 || response.statusCode === 200) {
           response.resume();
         }
         return { response, result: undefined };
       },
-      beforeRepeat: (reason) => {
-        if (!canBeSentAgain(data)) {
-          throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`);
-        }
-      },
+      beforeRepeat,
     });
   }
 
@@ -253,7 +274,7 @@ export class WebHdfs {
   ): Promise<{ readonly ofQuota: number | null; readonly ofNames: number | null; readonly ofFileSystem: number | null }> {
     const [summary, status] = await Promise.all([
       this.#transport.call('GET', 'GETCONTENTSUMMARY', path),
-      // Requires Hadoop 3.4 or newer.
+      // GETSTATUS requires Hadoop 3.4 or newer.
       this.#transport.call('GET', 'GETSTATUS', '/'),
     ]);
     const quota = 'json' in summary ? (summary.json.ContentSummary as Record<string, unknown> | undefined) : undefined;

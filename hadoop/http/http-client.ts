@@ -8,17 +8,17 @@ export interface HttpRequest {
   readonly headers?: OutgoingHttpHeaders;
   /** Aborts the request after this time without a byte in either direction. The total duration is unlimited. */
   readonly idleTimeoutMs: number;
-  /** While it returns true, this process causes the silence (a slow reader or source), and the idle timeout does not apply. */
+  /** Returns true while this process itself causes the silence, as a slow reader or source. The idle timeout does not apply then. */
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Limits the time to connect: a host that is switched off does not respond at all. */
+/** Limits the time to connect, because a host that is switched off does not respond at all. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
 /**
- * A plain HTTP client with keep-alive connections and idle timeouts. It ignores the proxies of the environment, because the daemons of a
- * cluster are in the local network. It uses only Node's own modules, because executors have little memory.
+ * A plain HTTP client with keep-alive connections and idle timeouts. It ignores the proxies that the environment names, because the daemons
+ * of a cluster are in the local network. It uses only Node's own modules, because executors have little memory.
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
@@ -77,7 +77,7 @@ export interface HttpAnswer {
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Not `once`: an error after the head belongs to the response, but must not be an unhandled event here.
+    // Not `once`: an error after the head belongs to the response, but without a listener on the request it would be thrown.
     sent.on('error', reject);
   });
 }
@@ -90,7 +90,7 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
     size += chunk.length;
     // Leaving the loop destroys the response and its connection.
     if (size > maximumBytes) {
-      throw new Error(`the answer is larger than ${maximumBytes} bytes`);
+      throw new Error(`the response is larger than ${maximumBytes} bytes`);
     }
     chunks.push(chunk);
   }

@@ -7,7 +7,7 @@ export interface RemoteException {
   readonly message: string;
 }
 
-/** null when the text is not a RemoteException. */
+/** Returns null when the text is not a RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
   let answer: unknown;
   try {
@@ -24,7 +24,9 @@ export function parseRemoteException(text: string): RemoteException | null {
   return { exception: remote.exception, message };
 }
 
-/** Transient errors: a later attempt, or another NameNode, may succeed. The last ones come from a DataNode that has lost its NameNode. */
+/**
+ * Transient errors: a later attempt, or another NameNode, may succeed. The last entries come from a DataNode that has lost its NameNode.
+ */
 const TRANSIENT = new Set([
   'StandbyException',
   'ObserverRetryOnActiveException',
@@ -41,7 +43,7 @@ const TRANSIENT = new Set([
 ]);
 
 export function isTransient(remote: RemoteException): boolean {
-  // No DataNode has reported yet: every Hadoop version throws a plain IOException for it.
+  // The message means that no DataNode has registered yet. Every Hadoop version reports this as a plain IOException.
   return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
 }
 
@@ -68,13 +70,13 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
     return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${said}`, {
-      hint: 'Check the space and the health of the DataNodes.',
+      hint: 'Check the free space and the health of the DataNodes.',
     });
   }
   return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${said}`);
 }
 
-/** A component of the path is a file: the NameNode reports it as an access error. */
+/** True if a component of the path is a file, which the NameNode reports as an access error. */
 export function isMissingBelowFile(remote: RemoteException): boolean {
   return remote.exception === 'AccessControlException' && remote.message.endsWith('(is not a directory)');
 }

@@ -18,7 +18,7 @@ export class ResumingReader extends Readable {
   #remaining: number;
   #response: IncomingMessage | null = null;
   #isConnecting = false;
-  /** The consumer applies backpressure. */
+  /** True while the consumer applies backpressure. */
   #isHeld = false;
   #hasProgress = true;
 

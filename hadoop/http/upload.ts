@@ -7,7 +7,7 @@ const PIECE_BYTES = 1024 * 1024;
 
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
-  /** Total length of a stream. */
+  /** Total length of a stream, bytes. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
@@ -38,7 +38,7 @@ export async function upload(
     settled = true;
     wake();
   });
-  // Awaited below; until then a failure must not count as unhandled.
+  // The promise is awaited below; until then, a rejection must not be reported as unhandled.
   answer.catch(() => undefined);
 
   /** Resolves when the bytes have left this process, or when the request has a response or has failed. */
@@ -88,7 +88,7 @@ export async function upload(
 }
 
 function wrongLength(promised: number, given: number): TonyError {
-  return new TonyError('INTERNAL', `the uploaded data has ${given} bytes or more instead of ${promised}`);
+  return new TonyError('INTERNAL', `the source yielded at least ${given} bytes instead of ${promised}`);
 }
 
 function* slices(data: Uint8Array): Iterable<Uint8Array> {
@@ -98,8 +98,8 @@ function* slices(data: Uint8Array): Iterable<Uint8Array> {
 }
 
 /**
- * Regroups chunks of any length into pieces of 1 MiB. Two buffers alternate: a piece is valid until the consumer requests the piece after
- * the next, so one buffer can be filled while the other is in transit.
+ * Regroups chunks of any length into pieces of 1 MiB. Two buffers alternate: piece n stays valid until the consumer requests piece n + 2,
+ * so one buffer can be filled while the other is in transit.
  */
 export async function* regroup(source: AsyncIterable<Uint8Array>, pieceBytes = PIECE_BYTES): AsyncIterable<Uint8Array> {
   let filling: Uint8Array | null = null;

@@ -53,7 +53,7 @@ describe('reading a file that a NodeManager wrote', () => {
   });
 });
 
-/** The inverse of readVLong, after TFile's writer: always the shortest encoding. */
+/** The inverse of `readVLong`. Like TFile's writer, it uses the shortest encoding. */
 function vlong(value: number): Buffer {
   if (value >= -32 && value < 128) {
     return Buffer.from([value & 0xff]);
@@ -135,7 +135,7 @@ function writeTFile(blocks: Container[][], compression: 'none' | 'gz', chunk: nu
   return Buffer.concat([...parts, meta, end, magic]);
 }
 
-test('rejects a log of more parts than a NodeManager writes, while reading it', async () => {
+test('stops reading a log that has more parts than a NodeManager writes', async () => {
   const id = 'container_1_0001_01_000001';
   const file = (name: string, size: number) => ({ name, bytes: Buffer.alloc(size) });
   const chunks = sourceOf(writeTFile([[{ id, files: [file('f', 500)] }]], 'gz', 1));
@@ -161,7 +161,7 @@ test('rejects a log with overlapping blocks before reading the blocks', async ()
       return source.stream(offset, length);
     },
   };
-  await expect(indexAggregatedLog(counted)).rejects.toThrow('within the one before it');
+  await expect(indexAggregatedLog(counted)).rejects.toThrow('overlaps the previous block');
   expect(bytes).toBeLessThan(2 * source.size);
 });
 
@@ -198,7 +198,7 @@ test('reads VLongs of all lengths', async () => {
   );
 });
 
-test('finds every file with its content, whatever the chunks, blocks and compression', async () => {
+test('finds every file and its content, for any chunks, blocks and compression', async () => {
   const name = fc.stringMatching(/^[a-zé._-]{1,12}$/);
   const file = fc.record({ name, bytes: fc.uint8Array({ maxLength: 300 }) });
   const container = fc.record({ id: fc.nat(99_999).map((id) => `container_1_0001_01_${id}`), files: fc.array(file, { maxLength: 4 }) });
@@ -229,7 +229,7 @@ test('finds every file with its content, whatever the chunks, blocks and compres
   );
 });
 
-test('rejects damaged logs without allocating the memory that they claim', async () => {
+test('rejects damaged logs without allocating the sizes that they declare', async () => {
   const whole = golden('aggregated-log-none.tfile');
   for (const cut of [0, 10, 44, 500, 993]) {
     await expect(indexAggregatedLog(sourceOf(whole.subarray(0, cut)))).rejects.toThrow(/TFile/);

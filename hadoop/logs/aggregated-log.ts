@@ -93,7 +93,7 @@ async function* readRecord(cursor: ByteCursor, compression: Compression, block: 
         throw new RangeError(`"${digits.slice(0, 100)}" is not the length of a log file`);
       }
       if (name.length > LONGEST_NAME) {
-        throw new RangeError(`a name of ${name.length} characters`);
+        throw new RangeError(`an invalid file name of ${name.length} characters`);
       }
       const size = Number(digits);
       const spans = await value.locate(size, most);

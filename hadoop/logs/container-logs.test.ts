@@ -60,7 +60,7 @@ test('reads the right range although the file grows between two requests', async
   expect(sizes[0]).toBe('/ws/v1/node/containers/container_1_0001_01_000002/logs/f?size=-65536&user.name=alice');
 });
 
-test('gives up a file that keeps growing faster than it is read', async () => {
+test('gives up on a file that grows faster than it can be read', async () => {
   let content = '';
   const container = await node((request, response) => {
     content += 'x'.repeat(5_000_000);
@@ -130,7 +130,7 @@ test('reads the same tail from an aggregated log on HDFS', async () => {
   expect(await read({ tail: 11 })).toMatchObject({ bytes: Buffer.from('xxlast line'), complete: true });
 });
 
-test('finds on HDFS a file that its node has just removed, and returns null for a missing file or without HDFS', async () => {
+test('reads from HDFS a file that its node has just removed; returns null if the file is missing or HDFS is not configured', async () => {
   const nodeHttp = await hdfs();
   const container = { ...STORED, nodeHttp };
   const logs = reader({ 'dfs.namenode.http-address': nodeHttp ?? '' });
@@ -186,10 +186,10 @@ test('reports ACCESS_DENIED to a user who may not view the logs', async () => {
 });
 
 test.each([
-  ['cut', 'LogLength:50\nLogContents:\nshort'],
-  ['no log', 'x'.repeat(100_000)],
-  ['a head without a length', 'LogType:f\nLogContents:\nx'],
-])('rejects an answer that is %s', async (_what, body) => {
+  ['a truncated log', 'LogLength:50\nLogContents:\nshort'],
+  ['a page without a log', 'x'.repeat(100_000)],
+  ['a header without a length', 'LogType:f\nLogContents:\nx'],
+])('rejects a response with %s', async (_what, body) => {
   const container = await node((_, response) => void response.end(`Container: x\n${body}`));
   await expect(reader().read(container, 'f', { tail: 40 })).rejects.toMatchObject({ code: 'LOGS_UNAVAILABLE' });
 });

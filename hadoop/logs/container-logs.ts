@@ -1,10 +1,12 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { loginOf } from '../configuration/login-of.ts';
 import { WebHdfs } from '../hdfs/web-hdfs.ts';
 import { type HttpAnswer, HttpClient, readWhole } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { applicationOf, parseContainerId } from '../rpc/application-id.ts';
+import { type Login, sendAs } from '../security/login.ts';
 import { type AggregatedFile, indexAggregatedLog, partsOf, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
 import { CONTENTS, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
@@ -15,7 +17,7 @@ export interface LogOwner {
   readonly containerId: string;
   /**
    * `host:port` of the web server of the container's node, if known: it serves the logs until the application ends. The value may come from
-   * data that another user wrote, so an invalid one counts as unknown.
+   * data that another user wrote, so an invalid value is treated as unknown.
    */
   readonly nodeHttp: string | null;
   /** The application's user. */
@@ -29,11 +31,11 @@ export interface LogFile {
 
 export interface LogPiece {
   readonly bytes: Buffer;
-  /** Position of the first of `bytes` in the file. */
+  /** Position of `bytes` in the file. */
   readonly offset: number;
   /** Current size of the file. */
   readonly size: number;
-  /** The file is complete and `bytes` reaches its end. */
+  /** True if the file is complete and `bytes` reaches its end. */
   readonly complete: boolean;
 }
 
@@ -53,11 +55,13 @@ const MAXIMUM_TRIES = 6;
 const REMEMBERED_PARTS = 400_000;
 
 /**
- * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after its end.
+ * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after it has
+ * ended.
  */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;
+  readonly #login: Login;
   readonly #http = new HttpClient();
   readonly #fileSystems = new Map<string, WebHdfs>();
   /** Keyed by the path on HDFS. Aggregated logs do not change. */
@@ -67,6 +71,7 @@ export class ContainerLogs {
   constructor(options: { readonly configuration: HadoopConfiguration; readonly user: string }) {
     this.#configuration = options.configuration;
     this.#user = options.user;
+    this.#login = loginOf(options.configuration, options.user);
   }
 
   /** Returns an empty list when the container has written nothing, or when its logs are not available yet. */
@@ -81,7 +86,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** null when the file does not exist, or does not exist yet. */
+  /** Returns null when the file does not exist, or has not been created yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
@@ -160,11 +165,19 @@ export class ContainerLogs {
     choose: (logLength: number) => { skip: number; take: number } | null,
   ): Promise<LogPiece | { readonly logLength: number } | null | 'unknown container'> {
     const url = this.#nodeUrl(nodeHttp, `${container.containerId}/logs/${encodeURIComponent(file)}`, { size: String(-fromEnd) });
-    const response = await this.#http.send({ method: 'GET', url, idleTimeoutMs: IDLE_TIMEOUT_MS }).catch(() => null);
+    const response = await sendAs(
+      this.#login,
+      url,
+      (at, headers) => this.#http.send({ method: 'GET', url: at, headers, idleTimeoutMs: IDLE_TIMEOUT_MS }),
+      ({ statusCode }) => statusCode,
+    ).catch(unlessExplained);
     if (response === null) {
       return 'unknown container';
     }
     try {
+      if (response.statusCode === 401) {
+        throw needsTicket(nodeHttp);
+      }
       if (response.statusCode !== 200) {
         const text = (await readWhole(response, MAXIMUM_ANSWER_BYTES)).toString('utf8');
         denied(text);
@@ -197,13 +210,23 @@ export class ContainerLogs {
     }
   }
 
-  /** null when the node is unreachable. */
+  /** Returns null when the node is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});
-    const answer = await this.#http
-      .fetch({ method: 'GET', url, headers, idleTimeoutMs: IDLE_TIMEOUT_MS }, { maximumBytes: MAXIMUM_ANSWER_BYTES })
-      .catch(() => null);
+    const answer = await sendAs(
+      this.#login,
+      url,
+      (at, identity) =>
+        this.#http.fetch(
+          { method: 'GET', url: at, headers: { ...headers, ...identity }, idleTimeoutMs: IDLE_TIMEOUT_MS },
+          { maximumBytes: MAXIMUM_ANSWER_BYTES },
+        ),
+      ({ status }) => status,
+    ).catch(unlessExplained);
+    if (answer?.status === 401) {
+      throw needsTicket(nodeHttp);
+    }
     if (answer !== null && answer.status !== 200) {
       denied(answer.body.toString('utf8'));
     }
@@ -213,7 +236,7 @@ export class ContainerLogs {
   #nodeUrl(nodeHttp: string, path: string, query: Readonly<Record<string, string>>): URL {
     const scheme = this.#configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
     const url = new URL(`${scheme}://${nodeHttp}/ws/v1/node/containers/${path}`);
-    url.search = new URLSearchParams({ ...query, ...(this.#configuration.secure ? {} : { 'user.name': this.#user }) }).toString();
+    url.search = new URLSearchParams(query).toString();
     return url;
   }
 
@@ -303,6 +326,21 @@ function checkedOwner(owner: LogOwner): LogOwner {
   const { containerId, nodeHttp } = owner;
   const isAddress = nodeHttp !== null && HOST_AND_PORT.test(nodeHttp) && /^container_\w{1,100}$/.test(containerId);
   return isAddress ? owner : { ...owner, nodeHttp: null };
+}
+
+/** A node that does not answer counts as one that does not know the container; a user without a ticket must learn of it. */
+function unlessExplained(error: unknown): null {
+  if (error instanceof TonyError) {
+    throw error;
+  }
+  return null;
+}
+
+/** NodeManagers accept no delegation tokens: containers and others without a ticket cannot read logs there. */
+function needsTicket(nodeHttp: string): TonyError {
+  return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
+    hint: 'Read them with `tony-ts logs APPLICATION_ID`, where you have a ticket.',
+  });
 }
 
 function denied(text: string): void {

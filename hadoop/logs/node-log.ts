@@ -18,7 +18,7 @@ export const CONTENTS = Buffer.from('\nLogContents:\n');
 /** A header has about 300 bytes, a footer about 250. */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
-/** Returns the length of the whole file at the time of the request; throws a RangeError for a header without it. */
+/** Returns the length of the whole file at the time of the request; throws a RangeError if the header does not contain it. */
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
   if (length === undefined) {

@@ -33,7 +33,7 @@ export type Compression = 'none' | 'gz';
 
 export interface Region {
   readonly offset: number;
-  /** Compressed size. */
+  /** Compressed size, bytes. */
   readonly size: number;
   readonly rawSize: number;
 }
@@ -50,11 +50,11 @@ export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
   }
   const trailer = await readAll(source, { offset: source.size - TRAILER_BYTES, size: TRAILER_BYTES });
   if (!trailer.subarray(12).equals(MAGIC)) {
-    throw new RangeError('not a TFile: it does not end as one');
+    throw new RangeError('not a TFile: the magic number at the end is missing');
   }
   const major = trailer.readInt16BE(8);
   if (major !== MAJOR_VERSION) {
-    throw new RangeError(`TFile version ${major}.${trailer.readInt16BE(10)} is not known`);
+    throw new RangeError(`TFile version ${major}.${trailer.readInt16BE(10)} is not supported`);
   }
   const metaOffset = Number(trailer.readBigInt64BE(0));
   const metaSize = source.size - TRAILER_BYTES - metaOffset;
@@ -140,7 +140,7 @@ export class ValueCursor {
     }
   }
 
-  /** For short values only: they may span chunks. */
+  /** Reads a short value, which may span chunks. */
   async #take(length: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let wanted = length; wanted > 0; ) {
@@ -165,7 +165,7 @@ export interface Span {
 export async function readKey(block: ByteCursor): Promise<Buffer> {
   const length = await readVInt(block);
   if (length < 0 || length > MAXIMUM_KEY_BYTES) {
-    throw new RangeError(`a key of ${length} bytes`);
+    throw new RangeError(`an invalid key of ${length} bytes`);
   }
   return block.take(length);
 }
@@ -194,7 +194,7 @@ export async function readVLong(cursor: ByteCursor): Promise<number> {
   }
   const length = first + 129;
   if (length < 4) {
-    throw new RangeError(`a VLong of ${length} bytes`);
+    throw new RangeError(`an invalid VLong of ${length} bytes`);
   }
   const bytes = await cursor.take(length);
   let value = BigInt(bytes.readInt8(0));
@@ -203,7 +203,7 @@ export async function readVLong(cursor: ByteCursor): Promise<number> {
   }
   const number = Number(value);
   if (!Number.isSafeInteger(number)) {
-    throw new RangeError(`a VLong of ${value}`);
+    throw new RangeError(`the VLong ${value} is too large`);
   }
   return number;
 }
@@ -211,7 +211,7 @@ export async function readVLong(cursor: ByteCursor): Promise<number> {
 async function readVInt(cursor: ByteCursor): Promise<number> {
   const value = await readVLong(cursor);
   if (value !== (value | 0)) {
-    throw new RangeError(`a VInt of ${value}`);
+    throw new RangeError(`the VInt ${value} does not fit into 32 bits`);
   }
   return value;
 }
@@ -225,14 +225,14 @@ async function readDataIndex(source: ByteSource, compression: Compression, regio
     const dataCompression = compressionOf(await readString(cursor));
     const count = await readVInt(cursor);
     if (count < 0 || count > MAXIMUM_BLOCKS) {
-      throw new RangeError(`${count} data blocks`);
+      throw new RangeError(`an invalid count of ${count} data blocks`);
     }
     const blocks: Region[] = [];
     // Blocks must follow each other in file order: overlapping blocks would make a small file cause up to 200,000 reads of the same bytes.
     for (let end = 0; blocks.length < count; ) {
       const block = await readRegion(cursor, source.size);
       if (block.offset < end) {
-        throw new RangeError(`a block at ${block.offset}, within the one before it`);
+        throw new RangeError(`the block at ${block.offset} overlaps the previous block`);
       }
       end = block.offset + block.size;
       blocks.push(block);
@@ -252,14 +252,14 @@ async function readRegion(cursor: ByteCursor, fileSize: number): Promise<Region>
 function checkRegion(region: Region, fileSize: number): void {
   const { offset, size, rawSize } = region;
   if (offset < 0 || size < 0 || rawSize < 0 || offset + size > fileSize) {
-    throw new RangeError(`a region of ${size} bytes at ${offset} in a file of ${fileSize}`);
+    throw new RangeError(`an invalid region of ${size} bytes at ${offset} in a file of ${fileSize}`);
   }
 }
 
 async function readString(cursor: ByteCursor): Promise<string> {
   const length = await readVInt(cursor);
   if (length < 0 || length > MAXIMUM_KEY_BYTES) {
-    throw new RangeError(`a string of ${length} bytes`);
+    throw new RangeError(`an invalid string of ${length} bytes`);
   }
   return (await cursor.take(length)).toString('utf8');
 }

@@ -18,7 +18,7 @@ test('starts with the address that answered last, and tries each of the others o
 test.each([
   ['doubled up to 2 s', 1, 10_000, 0, [50, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]],
   ['halved at random', 0, 400, 0, [25, 50, 100, 200]],
-  ['none that would outlast patience, which the tries use up too', 1, 400, 60, [50, 100]],
+  ['none that would exceed the patience, which the attempts use up too', 1, 400, 60, [50, 100]],
 ])('pauses between rounds: %s', async (_, random, patienceMs, tryMs, pauses) => {
   let now = 1_000;
   const paused: number[] = [];
@@ -37,7 +37,7 @@ test.each([
   expect(tries).toBe(pauses.length + 1);
 });
 
-test('without patience tries each address once; without addresses tries none', async () => {
+test('tries each address once without patience, and nothing without addresses', async () => {
   const asked: string[] = [];
   const ask = async (address: string) => {
     asked.push(address);
@@ -48,7 +48,7 @@ test('without patience tries each address once; without addresses tries none', a
   expect(asked).toEqual(['a', 'b']);
 });
 
-test('ends immediately when it is closed or when a try throws', async () => {
+test('ends immediately when the round is closed or an attempt throws', async () => {
   const round = new AddressRound(['a'], 60_000);
   const ended = round.run(async () => ({ again: 'no' }));
   round.close();
@@ -60,7 +60,7 @@ test('ends immediately when it is closed or when a try throws', async () => {
   ).rejects.toThrow('refused');
 });
 
-test('is less patient until an address has answered once', async () => {
+test('uses the shorter patience until an address has answered once', async () => {
   let now = 0;
   let tries = 0;
   const wait = async (ms: number) => {

@@ -7,9 +7,9 @@ export type Outcome<T> = { readonly result: T } | { readonly again: string };
 
 /** The clock, the jitter and the delay between two rounds. */
 export interface Pacing {
-  /** ms. */
+  /** Returns the time of a monotonic clock, ms. */
   readonly now: () => number;
-  /** In [0, 1). The jitter keeps clients that lost the same server from reconnecting all at once. */
+  /** Returns a number in [0, 1). The jitter keeps clients that lost the same server from reconnecting all at once. */
   readonly random: () => number;
   /** Ends early when the signal aborts. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -28,7 +28,7 @@ const REAL_PACING: Pacing = {
 export class AddressRound {
   readonly #addresses: readonly string[];
   readonly #patienceMs: number;
-  /** Applies until the first result. */
+  /** Replaces `#patienceMs` until an address has answered once. */
   readonly #firstPatienceMs: number;
   readonly #pacing: Pacing;
   readonly #closing = new AbortController();
@@ -50,7 +50,7 @@ export class AddressRound {
     this.#pacing = pacing;
   }
 
-  /** Returns the reason of the last attempt when the patience has run out. */
+  /** Returns the first result. If the patience runs out first, returns the reason why the last attempt failed. */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
     const { now, random, wait } = this.#pacing;
     const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));

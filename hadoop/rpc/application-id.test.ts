@@ -20,7 +20,7 @@ test('parses IDs as a real cluster writes them', () => {
   expect(applicationOf('container_1795225023264_12345_02_000001')).toBe('application_1795225023264_12345');
 });
 
-test('formatting and parsing are inverse', () => {
+test('formatting and parsing are inverse operations', () => {
   const application = fc.record({ clusterTimestamp: fc.nat(2_000_000_000_000), sequence: fc.nat(999_999_999) });
   const container = fc.record({ epoch: fc.nat(999), application, attempt: fc.nat(999), sequence: fc.nat(999_999_999) });
   fc.assert(fc.property(application, (id) => void expect(parseApplicationId(formatApplicationId(id))).toEqual(id)));

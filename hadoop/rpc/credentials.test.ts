@@ -47,7 +47,7 @@ test("decodes both formats of Java's own writer to the same credentials", () => 
   expect([...writable.secrets.keys()][0]).toMatch(/[^\0-\x7f]/);
 });
 
-test.each(['container_tokens.v0', 'java-written.v0'])('encodes %s again byte by byte', (name) => {
+test.each(['container_tokens.v0', 'java-written.v0'])('re-encodes %s to the same bytes', (name) => {
   expect(encodeCredentials(decodeCredentials(golden(name)))).toEqual(golden(name));
 });
 
@@ -89,7 +89,7 @@ test('restores written credentials in both formats', () => {
   );
 });
 
-test('decodes cut or damaged bytes, or rejects them with a TonyError', () => {
+test('decodes truncated or damaged bytes, or rejects them with a TonyError', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -38,17 +38,17 @@ export const MASTER_TOKEN_KIND = 'YARN_AM_RM_TOKEN';
 /** @throws TonyError CREDENTIALS_INVALID */
 export function decodeCredentials(bytes: Uint8Array): Credentials {
   if (!MAGIC.equals(bytes.subarray(0, MAGIC.length))) {
-    throw new TonyError('CREDENTIALS_INVALID', 'The file with the credentials does not begin with HDTS.');
+    throw new TonyError('CREDENTIALS_INVALID', 'The credentials file does not begin with HDTS.');
   }
   const format = bytes[MAGIC.length];
   const body = bytes.subarray(MAGIC.length + 1);
   if (format !== 0 && format !== 1) {
-    throw new TonyError('CREDENTIALS_INVALID', `The file with the credentials has the unknown format ${format ?? '(none)'}.`);
+    throw new TonyError('CREDENTIALS_INVALID', `The credentials file has the unknown format ${format ?? '(none)'}.`);
   }
   try {
     return format === 0 ? decodeWritable(body) : decodeProtobuf(body);
   } catch (error) {
-    throw new TonyError('CREDENTIALS_INVALID', `The file with the credentials is damaged: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('CREDENTIALS_INVALID', `The credentials file is damaged: ${messageOf(error)}.`, { cause: error });
   }
 }
 
@@ -138,12 +138,17 @@ export function findToken(credentials: Credentials, kind: string): Token | undef
   return credentials.tokens.find(({ token }) => token.kind === kind)?.token;
 }
 
+/** The kind of the delegation token that authenticates a user to the ResourceManager. */
+export const RESOURCE_MANAGER_TOKEN_KIND = 'RM_DELEGATION_TOKEN';
+
+const OF_MASTER: ReadonlySet<string> = new Set([MASTER_TOKEN_KIND, RESOURCE_MANAGER_TOKEN_KIND]);
+
 /**
- * The credentials of a task's container: all tokens except the ApplicationMaster's own, and the given secrets instead of the
- * ApplicationMaster's.
+ * The credentials of a task's container: all tokens except those for the ResourceManager, which only the ApplicationMaster talks to, and
+ * the given secrets instead of the ApplicationMaster's.
  */
 export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyMap<string, Secret>): Credentials {
-  return { tokens: credentials.tokens.filter(({ token }) => token.kind !== MASTER_TOKEN_KIND), secrets };
+  return { tokens: credentials.tokens.filter(({ token }) => !OF_MASTER.has(token.kind)), secrets };
 }
 
 /**

@@ -22,7 +22,7 @@ describe.each(Object.entries(capturedDigests))('%s', (_, captured) => {
     expect(digestResponse(ha1, input, captured.cipher ?? null)).toBe(captured.clientResponse);
   });
 
-  test('expects the captured proof of the server', () => {
+  test('computes the captured proof of the server', () => {
     expect(`rspauth=${digestProof(ha1, input, '')}`).toBe(captured.serverFinal);
   });
 
@@ -36,7 +36,7 @@ describe.each(Object.entries(capturedDigests))('%s', (_, captured) => {
   });
 });
 
-test('keeps the supported values of a challenge, in the order of the server', () => {
+test('keeps the supported values of a challenge, in the order in which the server lists them', () => {
   const challenge = parseChallenge(
     Buffer.from('realm="default",nonce="n",qop="auth-conf,auth-new,auth",cipher="des,rc4,3des",algorithm=md5-sess,maxbuf=4096'),
   );
@@ -47,7 +47,7 @@ test.each([
   ['no nonce', 'realm="default",algorithm=md5-sess', 'nonce'],
   ['another algorithm', 'nonce="n",algorithm=md5', 'algorithm md5'],
   ['a repeated directive', 'nonce="n",nonce="m",algorithm=md5-sess', 'twice'],
-  ['an open quote', 'nonce="n,algorithm=md5-sess', 'malformed'],
+  ['an unclosed quote', 'nonce="n,algorithm=md5-sess', 'malformed'],
   ['too small a buffer', 'nonce="n",algorithm=md5-sess,maxbuf=16', 'maxbuf'],
   ['more than the maximum length', `nonce="${'n'.repeat(2048)}",algorithm=md5-sess`, 'longer'],
 ])('rejects a challenge with %s', (_, text, message) => {
@@ -56,7 +56,7 @@ test.each([
 
 const quoted = (text: string) => `"${text.replace(/[\\"]/g, '\\$&')}"`;
 
-test('restores written directives', () => {
+test('parses written directives back unchanged', () => {
   const name = fc.stringMatching(/^[a-z][a-z-]{0,9}$/);
   const token = fc.stringMatching(/^[\w.+-]{1,10}$/);
   fc.assert(
@@ -91,9 +91,9 @@ test('parses any bytes as a challenge, or rejects them with an Error', () => {
   );
 });
 
-/** Directives of the maximum challenge length that would keep a backtracking parser busy. */
+/** Lists of the maximum length of a challenge, which a backtracking parser would take very long to reject. */
 test.each([
-  ['an open quote before backslashes', 'a="'.padEnd(2048, '\\')],
+  ['an unclosed quote before backslashes', 'a="'.padEnd(2048, '\\')],
   ['no commas', 'a=b '.repeat(512)],
   ['a quote after blanks', `a=${' '.repeat(2000)}"`],
 ])('rejects a list of directives with %s', (_, text) => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { encodeFrame, FrameReader } from './frame.ts';
 
 describe('a stream of frames', () => {
-  test('gives the same frames wherever it is cut', () => {
+  test('yields the same frames however it is split', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), fc.array(fc.nat({ max: 60 })), (bodies, cuts) => {
         const stream = Buffer.concat(bodies.map((body) => encodeFrame(body)));
@@ -22,7 +22,7 @@ describe('a stream of frames', () => {
     );
   });
 
-  test('gives a whole frame when bytes arrive one by one', () => {
+  test('yields a whole frame when bytes arrive one by one', () => {
     const body = Buffer.alloc(100_000, 'abc');
     const stream = encodeFrame(body);
     const reader = new FrameReader(200_000);
@@ -32,11 +32,11 @@ describe('a stream of frames', () => {
 });
 
 test.each([
-  ['more than the maximum', '00000401', 'announced a frame of 1025 bytes'],
-  ['2 GiB', '7fffffff', 'announced a frame'],
+  ['a frame above the maximum size', '00000401', 'announced a frame of 1025 bytes'],
+  ['a frame of 2 GiB', '7fffffff', 'announced a frame'],
   ['a negative length', '80000000', 'announced a frame'],
-  ['the answer to an old client', 'ffffffff', 'version 9'],
+  ['the response to an old client', 'ffffffff', 'version 9'],
   ['HTTP', Buffer.from('HTTP').toString('hex'), 'HTTP'],
-])('is rejected after its first four bytes: %s', (_, hex, message) => {
+])('the first four bytes suffice to reject %s', (_, hex, message) => {
   expect(() => new FrameReader(1024).push(Buffer.from(hex, 'hex'))).toThrow(message);
 });

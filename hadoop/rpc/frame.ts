@@ -9,7 +9,7 @@ import { Buffer } from 'node:buffer';
 const LENGTH_BYTES = 4;
 const CRUMB_BYTES = 16_384;
 
-/** A server that rejects a client older than version 9 sends this value instead of a length. */
+/** A server sends this value instead of a length when it rejects a client that is older than version 9. */
 const OLD_REFUSAL = -1;
 
 export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
@@ -31,7 +31,7 @@ export class FrameReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** Buffered bytes of an incomplete frame. */
+  /** The number of buffered bytes of an incomplete frame. */
   get pending(): number {
     return this.#buffered;
   }
@@ -43,7 +43,7 @@ export class FrameReader {
   push(chunk: Buffer): Buffer[] {
     this.#chunks.push(chunk);
     this.#buffered += chunk.length;
-    this.#gatherCrumbs();
+    this.#mergeSmallChunks();
     const frames: Buffer[] = [];
     while (this.#buffered >= LENGTH_BYTES) {
       const length = this.#length();
@@ -59,8 +59,8 @@ export class FrameReader {
     return frames;
   }
 
-  /** Many small chunks occupy more memory than their bytes: adjacent chunks are merged, and each byte is copied only a few times. */
-  #gatherCrumbs(): void {
+  /** Merges small adjacent chunks, which would occupy more memory than their bytes. Each byte is copied only a few times. */
+  #mergeSmallChunks(): void {
     for (;;) {
       const last = this.#chunks.at(-1);
       const before = this.#chunks.at(-2);

@@ -1,7 +1,7 @@
 /** How long a user's groups are cached (ms). Changes to group membership are not urgent. */
-const KEPT_MS = 60_000;
-/** Concurrent lookups. Each lookup opens its own connection. */
-const AT_ONCE = 8;
+const CACHED_MS = 60_000;
+/** The maximum number of concurrent lookups. Each lookup opens its own connection. */
+const MAX_CONCURRENT = 8;
 
 /** Caches the groups of users and limits the number of concurrent lookups. */
 export class GroupMemory {
@@ -35,12 +35,12 @@ export class GroupMemory {
     const askOneAfterTheOther = async (): Promise<void> => {
       for (let user = unknown.shift(); user !== undefined; user = unknown.shift()) {
         const found = await this.#ask(user);
-        this.#known.set(user, { groups: found, until: this.#now() + KEPT_MS });
+        this.#known.set(user, { groups: found, until: this.#now() + CACHED_MS });
         groups.set(user, found);
       }
     };
     try {
-      await Promise.all(Array.from({ length: Math.min(AT_ONCE, unknown.length) }, askOneAfterTheOther));
+      await Promise.all(Array.from({ length: Math.min(MAX_CONCURRENT, unknown.length) }, askOneAfterTheOther));
     } finally {
       unknown.length = 0;
     }

@@ -127,7 +127,7 @@ function registration(name: string): { host: string; rpc_port: number; tracking_
 describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => name.startsWith('amrm-') && cipher !== 'rc4'))(
   'replaying the capture %s',
   (name, digest) => {
-    test('connecting and registering send the captured bytes, and decode the answer', async () => {
+    test('connecting and registering send the captured bytes and decode the captured response', async () => {
       const said = registration(name);
       const received: Buffer[] = [];
       const connection = connect(await replay(name, received), {
@@ -166,7 +166,7 @@ describe('a captured refusal', () => {
       { code: 'RPC_REFUSED', message: expect.stringContaining('closed the connection during the authentication') },
     ],
   ];
-  test.each(errors)('gives a specific error: %s', async (name, expected) => {
+  test.each(errors)('causes a specific error: %s', async (name, expected) => {
     const answers = capture(name).filter(({ from }) => from === 'server');
     const endpoint = await rawServer((socket) => {
       socket.on('data', () => {
@@ -199,7 +199,7 @@ describe('a captured refusal', () => {
     });
   });
 
-  test('the connection stays usable after every exception of a call', async () => {
+  test('the connection stays usable after a call fails with any exception', async () => {
     const lines = golden('err-amrm-calls.decoded.txt')
       .toString()
       .split('\n')
@@ -229,7 +229,7 @@ describe.each([
   ['auth-conf 3des', { qop: 'auth-conf', cipher: '3des' }],
   ['auth-conf rc4', { qop: 'auth-conf', cipher: 'rc4' }],
 ] as const)('a connection with %s', (_, protection) => {
-  test('matches 500 calls in flight with answers in any order', async () => {
+  test('matches 500 concurrent calls with responses in any order', async () => {
     const waiting: FakeCall[] = [];
     const fake = await daemon((call) => {
       waiting.push(call);
@@ -246,7 +246,7 @@ describe.each([
     expect(connection.callsInFlight).toBe(0);
   });
 
-  test('sends a request that is longer than a protected message', async () => {
+  test('sends a request that does not fit into one protected message', async () => {
     const url = 'u'.repeat(270_000);
     const fake = await daemon(
       (call) => ({ success: 'FinishApplicationMasterRequestProto', message: { diagnostics: String(call.request.length) } }),
@@ -257,7 +257,7 @@ describe.each([
     expect(request.tracking_url).toBe(url);
   });
 
-  test('fails every pending call, in order, when an answer is cut anywhere', async () => {
+  test('fails every pending call, in order, when a response is truncated at any position', async () => {
     let cut = 0;
     let whole = 1;
     const fake = await daemon((call) => {
@@ -293,11 +293,11 @@ describe.each([
 });
 
 test.each([
-  ['an answer', { callId: 0, status: 'SUCCESS' }],
+  ['a response', { callId: 0, status: 'SUCCESS' }],
   ['an exception', { callId: 0, status: 'ERROR', exceptionClassName: 'java.io.IOException', errorMsg: 'forged' }],
   ['a FATAL', { callId: 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
-  ['a FATAL of the authentication', { callId: -33 >>> 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
-])('a protected connection ignores the content of %s without protection', async (_, header) => {
+  ['a FATAL authentication error', { callId: -33 >>> 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
+])('a protected connection fails on %s outside its protection, and ignores the content', async (_, header) => {
   const fake = await daemon(
     (call) => {
       const body = encodeDelimited('AllocateResponseProto', { response_id: 666 });
@@ -311,7 +311,7 @@ test.each([
   expect(error).toMatchObject({ code: 'RPC_PROTOCOL', message: expect.stringContaining('unprotected') });
 });
 
-test('a connection accepts a FATAL within the protection', async () => {
+test('a protected connection accepts a FATAL inside its protection', async () => {
   const fake = await daemon(() => ({ fatal: INVALID_TOKEN, message: 'it is over' }), { qop: 'auth-int' });
   await expect(allocate(connect(fake.endpoint), 0)).rejects.toMatchObject({ fatal: true, exceptionClassName: INVALID_TOKEN });
 });
@@ -325,7 +325,7 @@ test('rejects a server with less protection than the configuration requires', as
   });
 });
 
-test('drops a late answer; the next call gets its own', async () => {
+test('drops a late response; the next call gets its own response', async () => {
   const late: FakeCall[] = [];
   const fake = await daemon((call) => {
     if (requestId(call) === 1) {
@@ -346,7 +346,7 @@ test('drops a late answer; the next call gets its own', async () => {
   expect(responseId(await allocate(connection, 3))).toBe(2);
 });
 
-test('FATAL fails every call, whatever call it names', async () => {
+test('a FATAL response fails every pending call, whichever call it names', async () => {
   const fake = await daemon((call) =>
     call.callId < 2 ? null : { fatal: 'org.apache.hadoop.ipc.RpcServerException', message: 'it is over' },
   );
@@ -363,10 +363,10 @@ test.each([
   ['a frame without a header', Buffer.from('00000000', 'hex')],
   ['a header that ends beyond its frame', Buffer.from('000000027f08', 'hex')],
   [
-    'an answer to a call that was not made',
+    'a response to a call that was not made',
     encodeFrame(encodeDelimited('RpcResponseHeaderProto', { callId: 99, status: 'SUCCESS' }), Buffer.from([0])),
   ],
-  ['an answer without its message', encodeFrame(encodeDelimited('RpcResponseHeaderProto', { callId: 0, status: 'SUCCESS' }))],
+  ['a response without its message', encodeFrame(encodeDelimited('RpcResponseHeaderProto', { callId: 0, status: 'SUCCESS' }))],
 ])('%s ends the connection immediately', async (_, bytes) => {
   const fake = await daemon((call) => {
     call.connection.socket.write(bytes);
@@ -414,7 +414,7 @@ test('all calls end with a TonyError, whatever the server sends', async () => {
   );
 });
 
-test('a closed port gives an error with its address', async () => {
+test('the error for a closed port contains its address', async () => {
   await expect(connect(NOBODY).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(/127\.0\.0\.1:\d+ is not reachable: .*ECONNREFUSED/),
@@ -441,7 +441,7 @@ test('closing rejects pending calls', async () => {
   await expect(allocate(connection, 1)).rejects.toMatchObject({ code: 'RPC_CLOSED' });
 });
 
-test('rejects more calls than may be in flight', async () => {
+test('rejects calls beyond the limit of concurrent calls', async () => {
   const fake = await daemon(() => null);
   const connection = connect(fake.endpoint);
   await connection.opened();

@@ -55,7 +55,7 @@ export interface IpcOptions {
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
   /** 16 bytes, the same for all connections of a process. */
   readonly clientId: Uint8Array;
-  /** Covers the time from the first packet to the end of authentication. */
+  /** Limits the time from the first packet to the end of authentication. */
   readonly connectTimeoutMs: number;
   readonly clientNonce?: () => string;
 }
@@ -105,7 +105,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Callers of opened() receive the rejection; without a caller it must not count as unhandled.
+    // Callers of `opened()` receive the rejection; without a caller, it must not be reported as unhandled.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
@@ -214,18 +214,18 @@ export class IpcConnection {
     } else if (header.callId === SASL_CALL) {
       this.#saslReceived(header, body);
     } else {
-      throw new Error('it answered a call before the authentication was complete');
+      throw new Error('a response to a call before the authentication was complete');
     }
   }
 
-  /** A frame outside the security layer may come from an attacker between client and server, even a FATAL or an authentication error. */
+  /** Any frame outside the security layer, even a FATAL or an authentication error, may come from an attacker between client and server. */
   #protectedFrame(header: ResponseHeader, body: Buffer, layer: SecurityLayer): void {
     if (header.callId !== SASL_CALL || header.status !== 'SUCCESS') {
-      throw new Error(`it sent an unprotected frame (${header.status}) over a protected connection`);
+      throw new Error(`an unprotected frame (${header.status}) on a protected connection`);
     }
     const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
     if (message.state !== 'WRAP' || message.token === undefined) {
-      throw new Error(`it sent ${message.state} after the authentication`);
+      throw new Error(`${message.state} after the authentication`);
     }
     for (const inner of this.#inner.push(layer.unwrap(message.token))) {
       const response = responseOf(inner);
@@ -283,7 +283,7 @@ export class IpcConnection {
       if (this.#abandoned.delete(callId)) {
         return;
       }
-      throw new Error(`it answered call ${callId}, which was not made`);
+      throw new Error(`a response to call ${callId}, which was not made`);
     }
     this.#pending.delete(callId);
     clearTimeout(call.timer);
@@ -295,7 +295,7 @@ export class IpcConnection {
     try {
       message = splitDelimited(body, 0).message;
     } catch (error) {
-      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} sent a malformed answer to ${call.method}: ${messageOf(error)}.`));
+      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} sent a malformed response to ${call.method}: ${messageOf(error)}.`));
       throw error;
     }
     call.resolve(message);
@@ -315,7 +315,7 @@ export class IpcConnection {
     return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
   }
 
-  /** rpcOp is 0 and must be encoded nevertheless. */
+  /** RPC_FINAL_PACKET has the value 0, which must still be encoded. */
   #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
     return encodeDelimited('RpcRequestHeaderProto', {
       rpcKind: 'RPC_PROTOCOL_BUFFER',
@@ -345,11 +345,11 @@ export class IpcConnection {
     if (this.#state === 'authenticating') {
       return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during the authentication${why}.`, options);
     }
-    const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within an answer' : '';
+    const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within a response' : '';
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
   }
 
-  /** Only the first error counts. */
+  /** Closes the connection and rejects all pending calls. Only the first error counts. */
   #fail(error: TonyError): void {
     if (this.#failure !== null) {
       return;

@@ -3,13 +3,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeMessage, encodeDelimited, encodeMessage, splitDelimited } from './messages.ts';
 
-test('decoding keeps absent fields absent, also an enum without a value 0', () => {
+test('decoding keeps absent fields absent, including an enum that has no value 0', () => {
   const answer = decodeMessage<object>('AllocateResponseProto', encodeMessage('AllocateResponseProto', { response_id: 3 }));
   expect(answer).not.toHaveProperty('a_m_command');
   expect(answer).toMatchObject({ response_id: 3, allocated_containers: [] });
 });
 
-test('encoding writes given defaults: an empty protocol, operation 0', () => {
+test('encoding writes explicit default values: an empty protocol, operation 0', () => {
   const auth = encodeMessage('RpcSaslProto', {
     state: 'NEGOTIATE',
     auths: [{ method: 'TOKEN', mechanism: 'DIGEST-MD5', protocol: '', serverId: 'default' }],
@@ -39,7 +39,7 @@ test('splits delimited messages at their boundaries', () => {
   );
 });
 
-test('decodes any bytes as an answer, or rejects them with an Error', () => {
+test('decodes any bytes as a response, or rejects them with an Error', () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 200 }),

@@ -19,7 +19,7 @@ export function encodeMessage(name: string, value: object): Buffer {
 
 /**
  * Absent fields stay absent (an absent enum would otherwise read as its first value), lists are always present, 64-bit numbers are decimal
- * strings, and enums are names. Byte fields are views on `bytes`: copy what you keep. Throws when the bytes are not such a message.
+ * strings, and enums are names. Byte fields are views on `bytes`: copy what you keep. Throws when the bytes are not a message of this type.
  */
 export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   const type = typeOf(name);
@@ -52,7 +52,7 @@ export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer
   for (let shift = 0; ; shift += 7) {
     const byte = bytes[at++];
     if (byte === undefined || shift > 28) {
-      throw new RangeError('a message has no proper length');
+      throw new RangeError('a message has no valid length prefix');
     }
     length += (byte & 0x7f) * 2 ** shift;
     if (byte < 0x80) {
@@ -60,7 +60,7 @@ export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer
     }
   }
   if (length > bytes.length - at) {
-    throw new RangeError(`a message of ${length} bytes is expected and ${bytes.length - at} are left`);
+    throw new RangeError(`a message of ${length} bytes is announced, but only ${bytes.length - at} bytes are left`);
   }
   return { message: bytes.subarray(at, at + length), next: at + length };
 }

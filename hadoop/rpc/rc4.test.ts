@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { rc4 } from './rc4.ts';
 
 // RFC 6229, 128-bit key, offsets 0 and 16; and a well-known test vector.
-test('the key stream is the one of RFC 6229', () => {
+test('the key stream matches RFC 6229', () => {
   const stream = rc4(Buffer.from('0102030405060708090a0b0c0d0e0f10', 'hex'));
   expect(stream(Buffer.alloc(16)).toString('hex')).toBe('9ac7cc9a609d1ef7b2932899cde41b97');
   expect(stream(Buffer.alloc(16)).toString('hex')).toBe('5248c4959014126a6e8a84f11d1a9e1c');

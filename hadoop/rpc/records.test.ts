@@ -18,7 +18,7 @@ import {
 
 const overWire = <T>(name: string, value: object) => decodeMessage<T>(name, encodeMessage(name, value));
 
-test('a container ID survives encoding, with an ID beyond 2^53 too', () => {
+test('container IDs survive encoding and decoding, including numbers beyond 2^53', () => {
   const id = fc.record({
     epoch: fc.integer({ min: 0, max: 2 ** 20 }),
     application: fc.record({ clusterTimestamp: fc.integer({ min: 1, max: 2 ** 45 }), sequence: fc.integer({ min: 1, max: 99_999 }) }),
@@ -34,7 +34,7 @@ test('a container ID survives encoding, with an ID beyond 2^53 too', () => {
   expect(messageOfContainerId('container_e9000_1795225023264_0004_01_000002').id).toBe(String((9000n << 40n) | 2n));
 });
 
-test('resources survive encoding, with memory and vcores in their own fields', () => {
+test('resources survive encoding and decoding, with memory and vcores in their own fields', () => {
   const resources = { 'memory-mb': 2048, vcores: 2, 'yarn.io/gpu': 1, 'yarn.io/fpga': 0 };
   const message = messageOfResources(resources, new Map([['yarn.io/gpu', 'G']]));
   expect(message).toMatchObject({ memory: '2048', virtual_cores: 2 });

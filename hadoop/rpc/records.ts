@@ -1,7 +1,7 @@
 import { type ContainerId, formatContainerId, parseContainerId } from './application-id.ts';
 import { type Token, type TokenMessage, tokenOfMessage } from './credentials.ts';
 
-/** YARN's records: their wire form (as decodeMessage returns it) and the form that the rest of the code uses. */
+/** YARN's records: their wire form (as `decodeMessage` returns it) and the form that the rest of the code uses. */
 
 /** Amounts by YARN's resource name: memory-mb, vcores, yarn.io/gpu, ... */
 export type Resources = Readonly<Record<string, number>>;

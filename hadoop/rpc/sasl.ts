@@ -14,7 +14,7 @@ import {
 } from './digest-md5.ts';
 import { type SecurityLayer, securityLayer } from './security-layer.ts';
 
-/** RpcSaslProto. */
+/** The fields of RpcSaslProto that this client uses. */
 export interface SaslMessage {
   readonly state: 'SUCCESS' | 'NEGOTIATE' | 'INITIATE' | 'CHALLENGE' | 'RESPONSE' | 'WRAP';
   readonly token?: Uint8Array;
@@ -68,7 +68,7 @@ export class SaslClient {
     return { state: 'NEGOTIATE' };
   }
 
-  /** Throws an Error when the server's message is unexpected, unacceptable or proves nothing; the exchange then cannot continue. */
+  /** Throws an Error when the server's message is unexpected, unacceptable, or lacks a valid proof; the exchange then cannot continue. */
   step(message: SaslMessage): SaslStep {
     const state = this.#state;
     this.#state = { name: 'errored' };
@@ -77,7 +77,7 @@ export class SaslClient {
         return this.#negotiated(message);
       case 'awaiting challenge':
         if (message.state !== 'CHALLENGE' || message.token === undefined) {
-          throw new Error(`it answered ${message.state} instead of a challenge`);
+          throw new Error(`the server answered ${message.state} instead of a challenge`);
         }
         return { done: false, send: { state: 'RESPONSE', token: this.#respond(state.auth, message.token) } };
       case 'responded':
@@ -85,25 +85,25 @@ export class SaslClient {
       case 'new':
       case 'done':
       case 'errored':
-        throw new Error(`it sent ${message.state} out of turn`);
+        throw new Error(`the server sent ${message.state} out of turn`);
     }
   }
 
   #negotiated(message: SaslMessage): SaslStep {
-    // A server that requests no proof gives none either, so the client could not verify the server.
+    // A server that requests no proof offers none either, so the client could not verify the server.
     if (message.state === 'SUCCESS') {
-      throw new Error('it requires no authentication');
+      throw new Error('the server requires no authentication');
     }
     if (message.state !== 'NEGOTIATE') {
-      throw new Error(`it answered ${message.state} instead of its methods`);
+      throw new Error(`the server answered ${message.state} instead of its methods`);
     }
     const offered = message.auths ?? [];
     const auth = offered.find(({ method }) => method === 'TOKEN');
     if (auth === undefined) {
-      throw new Error(`it offers ${offered.map(({ method }) => method).join(', ') || 'nothing'} and no authentication by token`);
+      throw new Error(`the server offers ${offered.map(({ method }) => method).join(', ') || 'nothing'} and no authentication by token`);
     }
     if (auth.mechanism !== 'DIGEST-MD5') {
-      throw new Error(`it requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
+      throw new Error(`the server requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
     }
     // The choice repeats the offer exactly, including an empty protocol, but without the challenge.
     const { challenge, ...chosen } = auth;
@@ -118,11 +118,13 @@ export class SaslClient {
     const challenge = parseChallenge(challengeBytes);
     const supported = challenge.qops.filter((offered) => offered !== 'auth-conf' || challenge.ciphers.length > 0);
     if (supported.length === 0) {
-      throw new Error('it offers no supported quality of protection or cipher');
+      throw new Error('the server offers no supported quality of protection or cipher');
     }
     const qop = supported.find((offered) => isAtLeast(offered, this.#minimum));
     if (qop === undefined) {
-      throw new Error(`it offers the protection ${supported.join(', ')}, but hadoop.rpc.protection requires at least ${this.#minimum}`);
+      throw new Error(
+        `the server offers the protection ${supported.join(', ')}, but hadoop.rpc.protection requires at least ${this.#minimum}`,
+      );
     }
     const cipher = qop === 'auth-conf' ? (challenge.ciphers[0] ?? null) : null;
     const input: DigestInput = {
@@ -146,10 +148,10 @@ export class SaslClient {
   #concluded(state: State & { name: 'responded' }, message: SaslMessage): SaslStep {
     const proof = message.token === undefined ? undefined : parseDirectives(Buffer.from(message.token).toString('utf8')).get('rspauth');
     if (proof === undefined || !equal(proof, state.expectedProof)) {
-      throw new Error('it could not prove that it knows the token');
+      throw new Error('the server could not prove that it knows the token');
     }
     if (message.state !== 'SUCCESS') {
-      throw new Error(`it answered ${message.state} instead of the end`);
+      throw new Error(`the server answered ${message.state} instead of SUCCESS`);
     }
     this.#state = { name: 'done' };
     return { done: true, layer: state.layer };

@@ -80,7 +80,7 @@ describe.each(CIPHERS)('cipher %s', (cipher) => {
     }
   });
 
-  test('detects repeated, missing and cut messages', () => {
+  test('detects repeated, missing and truncated messages', () => {
     const here = securityLayer(keys, cipher, 65_536);
     const [one, two] = [...here.wrap(Buffer.from('one')), ...here.wrap(Buffer.from('two'))] as [Buffer, Buffer];
     const repeated = securityLayer(peerKeys, cipher, 65_536);

@@ -21,7 +21,7 @@ const OVERHEAD_BYTES = 40;
 export interface SecurityLayer {
   /** Returns the tokens for these bytes, in the order in which they must be sent. */
   wrap(bytes: Uint8Array): Buffer[];
-  /** Throws an Error when the token is not the next one of the peer. */
+  /** Throws an Error when the token is not the peer's next token. */
   unwrap(token: Uint8Array): Buffer;
 }
 
@@ -32,7 +32,7 @@ interface Sealing {
   decrypt(bytes: Buffer): Buffer;
 }
 
-/** The client's end; with exchanged keys, the server's end. `cipher` is null for integrity alone. */
+/** Creates the client's end, or with exchanged keys the server's end. `cipher` is null for integrity alone. */
 export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuffer: number): SecurityLayer {
   const sealing = cipher === null ? null : sealingOf(cipher, keys);
   const pieceBytes = Math.max(1, Math.min(peerMaxBuffer, 65_536) - OVERHEAD_BYTES);
@@ -67,7 +67,7 @@ export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuf
       const padded = body.subarray(0, body.length - MAC_BYTES);
       const message = sealing === null ? padded : withoutPad(padded, sealing);
       if (message === null || !timingSafeEqual(mac(keys.serverIntegrity, sequence, message), body.subarray(body.length - MAC_BYTES))) {
-        throw new Error('a protected message does not verify');
+        throw new Error('a protected message has a wrong checksum');
       }
       return message;
     },
@@ -84,7 +84,7 @@ function mac(key: Buffer, sequence: Buffer, message: Uint8Array): Buffer {
   return createHmac('md5', key).update(sequence).update(message).digest().subarray(0, MAC_BYTES);
 }
 
-/** null when the padding is invalid. */
+/** Returns null when the padding is invalid. */
 function withoutPad(padded: Buffer, sealing: Sealing): Buffer | null {
   if (sealing.pad(0) === 0) {
     return padded;

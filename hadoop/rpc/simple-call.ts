@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { AddressRound } from './address-round.ts';
-import { IpcConnection } from './ipc.ts';
+import { IpcConnection, type IpcOptions } from './ipc.ts';
 import { decodeMessage } from './messages.ts';
 import { endpointOfNode } from './records.ts';
 
@@ -12,8 +12,8 @@ export interface SimpleCall {
   /** The daemons that may answer, in the order of the HA list. */
   readonly endpoints: readonly { readonly host: string; readonly port: number }[];
   readonly protocol: { readonly name: string; readonly version: number };
-  /** The user name of the caller. Clusters without Kerberos trust it. */
-  readonly caller: string;
+  /** A user name, which clusters without Kerberos trust, or a token. */
+  readonly caller: IpcOptions['caller'];
   readonly method: string;
   /** Names of the request and response messages. */
   readonly request: string;
@@ -49,7 +49,7 @@ export async function simpleCall<Answer>({
     const connection = new IpcConnection({
       endpoint: endpointOfNode(address),
       protocol,
-      caller: { user: caller },
+      caller,
       clientId: randomBytes(16),
       connectTimeoutMs: TIMEOUT_MS,
     });
@@ -64,5 +64,5 @@ export async function simpleCall<Answer>({
   if ('result' in outcome) {
     return outcome.result;
   }
-  throw new TonyError(code, `${failure} Last try at ${outcome.reason}.`);
+  throw new TonyError(code, `${failure} The last attempt failed: ${outcome.reason}.`);
 }

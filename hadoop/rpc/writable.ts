@@ -30,6 +30,15 @@ export class WritableReader {
 
   /** Rejects values beyond 32 bits: all values are lengths and counts. */
   vInt(): number {
+    const value = this.vLong();
+    if (value > 0x7fffffff || value < -0x80000000) {
+      throw new RangeError('a number does not fit into 32 bits');
+    }
+    return value;
+  }
+
+  /** Rejects values that a number cannot represent exactly. */
+  vLong(): number {
     const first = this.#take(1).readInt8();
     if (first >= -112) {
       return first;
@@ -40,8 +49,8 @@ export class WritableReader {
     for (const byte of this.#take(size)) {
       value = value * 256 + byte;
     }
-    if (value > 0x7fffffff) {
-      throw new RangeError('a number does not fit into 32 bits');
+    if (value >= Number.MAX_SAFE_INTEGER) {
+      throw new RangeError('a number does not fit into 53 bits');
     }
     return negative ? -value - 1 : value;
   }
@@ -59,7 +68,7 @@ export class WritableReader {
   count(least: number): number {
     const count = this.vInt();
     if (count < 0 || count * least > this.remaining) {
-      throw new RangeError(`a count of ${count} cannot be`);
+      throw new RangeError(`a count of ${count} is impossible`);
     }
     return count;
   }
@@ -67,14 +76,14 @@ export class WritableReader {
   #length(): number {
     const length = this.vInt();
     if (length < 0) {
-      throw new RangeError(`a length of ${length} cannot be`);
+      throw new RangeError(`a length of ${length} is impossible`);
     }
     return length;
   }
 
   #take(length: number): Buffer {
     if (length > this.remaining) {
-      throw new RangeError(`${length} bytes are expected and ${this.remaining} are left`);
+      throw new RangeError(`${length} bytes are expected, but only ${this.remaining} are left`);
     }
     const taken = this.#bytes.subarray(this.#offset, this.#offset + length);
     this.#offset += length;

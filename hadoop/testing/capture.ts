@@ -47,5 +47,5 @@ export interface CapturedDigest {
   readonly kis?: string;
 }
 
-/** Keyed by the name of the capture. */
+/** The parameters of the captured DIGEST-MD5 exchanges, keyed by the name of the capture. */
 export const capturedDigests = JSON.parse(golden('digest-md5.json').toString()) as Record<string, CapturedDigest>;

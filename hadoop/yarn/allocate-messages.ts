@@ -44,7 +44,7 @@ export interface AllocateResult {
   /** Containers of the previous attempt that the ResourceManager reports late. */
   readonly previousContainers: readonly AllocatedContainer[];
   readonly updatedNodes: readonly { readonly node: string; readonly state: string; readonly usable: boolean }[];
-  /** What the queue and the user may still allocate. */
+  /** The resources that the queue and the user may still allocate. */
   readonly headroom: Resources;
   readonly nodes: number;
   /** Containers that YARN will preempt. Each is reported once. */
@@ -112,7 +112,7 @@ function messageOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object {
   };
 }
 
-/** Reads an AllocateResponseProto. The response itself refuses no asks. */
+/** Reads an AllocateResponseProto. `refusedAsks` stays empty, because the ResourceManager reports refused asks as exceptions. */
 export function allocateResultOf(response: AllocateResponse): AllocateResult {
   const { strictContract, contract } = response.preempt ?? {};
   return {
@@ -144,7 +144,7 @@ export const EMPTY_RESULT: AllocateResult = {
   reregistered: false,
 };
 
-/** Merges several results in order. For fields that describe the current state, the latest result counts. */
+/** Merges several results in order. For fields that describe the current state, the latest result applies. */
 export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
   return results.reduce(
     (sum, next) => ({
@@ -167,7 +167,7 @@ export function extrasOf(resources: Resources): Resources {
   return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
 }
 
-/** The last check against training without a GPU: apart from memory and vcores, a container must have at least the resources of its ask. */
+/** Whether a container lacks a resource of its ask other than memory and vcores. Without this check, a job could train without its GPUs. */
 export function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
   return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
 }

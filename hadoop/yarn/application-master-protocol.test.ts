@@ -239,7 +239,7 @@ test('sends each ask once, and returns allocated containers with their tokens', 
   expect(second).toMatchObject({ response_id: 1, progress: 0.5, ask: [] });
 });
 
-test('fetches a lost answer again, without losing or counting anything twice', async () => {
+test('fetches a lost response again, and applies every change exactly once', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(1));
   await client.heartbeat(0);
@@ -260,7 +260,7 @@ test('fetches a lost answer again, without losing or counting anything twice', a
   expect(rm.requests().at(-1)).toMatchObject({ response_id: 2, ask: [] });
 });
 
-test('waits for a hanging answer until its deadline, then calls over a new connection', async () => {
+test('repeats a call over a new connection if no response arrives before the deadline', async () => {
   client = connect([rm.endpoint], { callTimeoutMs: 100 });
   await client.register(ADDRESS);
   let hangs = 1;
@@ -272,7 +272,7 @@ test('waits for a hanging answer until its deadline, then calls over a new conne
   expect(answered?.connection).not.toBe(hung?.connection);
 });
 
-test('after a restart of the ResourceManager it registers again and asks only for the missing containers', async () => {
+test('after a restart of the ResourceManager, the client registers again and requests only the missing containers', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(3));
   client.setAvoidedHosts(new Set(['bad']));
@@ -300,7 +300,7 @@ test('after a restart of the ResourceManager it registers again and asks only fo
   ]);
 });
 
-test('finds the active one of several ResourceManagers, and the next one after a failover', async () => {
+test('finds the active ResourceManager among several, and the new one after a failover', async () => {
   const standby = await new FakeResourceManager().start();
   standby.fault = () => ({
     error: 'org.apache.hadoop.ipc.StandbyException',
@@ -316,8 +316,8 @@ test('finds the active one of several ResourceManagers, and the next one after a
   expect(standby.calls.map(({ method }) => method).slice(-3)).toEqual(['allocate', 'registerApplicationMaster', 'allocate']);
 });
 
-describe('the attempt is fenced', () => {
-  test('when the ResourceManager no longer knows the attempt', async () => {
+describe('fencing', () => {
+  test('an attempt that the ResourceManager no longer knows is fenced', async () => {
     await client.register(ADDRESS);
     rm.fault = () => ({
       error: NO_ATTEMPT,
@@ -329,12 +329,12 @@ describe('the attempt is fenced', () => {
     });
   });
 
-  test('when the ResourceManager no longer knows its token', async () => {
+  test('an attempt whose token the ResourceManager no longer knows is fenced', async () => {
     client = connect([rm.endpoint], { token: token('old attempt') });
     await expect(client.register(ADDRESS)).rejects.toMatchObject({ code: 'ATTEMPT_FENCED' });
   });
 
-  test('when the ResourceManager orders a shutdown', async () => {
+  test('an attempt that the ResourceManager shuts down is fenced', async () => {
     await client.register(ADDRESS);
     rm.answers.push({ a_m_command: 'AM_SHUTDOWN' });
     await expect(client.heartbeat(0)).rejects.toMatchObject({ code: 'ATTEMPT_FENCED' });
@@ -396,7 +396,7 @@ test('releases a container that lacks its GPU, and reports the ask as refused', 
   expect(rm.requests().at(-1)?.release.map(containerIdOfMessage)).toEqual([CONTAINER]);
 });
 
-test('drops only the refused one of several asks', async () => {
+test('drops only the ask that the ResourceManager refuses', async () => {
   await client.register(ADDRESS);
   rm.fault = (call) =>
     call.method === 'allocate' && requestOf(call).ask.some(({ capability }) => Number(capability.memory) > 4096)
@@ -449,6 +449,26 @@ test('sends the rest of a request when a release or an avoided host is refused',
   expect(() => client.release('nonsense')).toThrow('not a container ID');
 });
 
+test('keeps avoiding an accepted host when the ResourceManager rejects another one', async () => {
+  await client.register(ADDRESS);
+  client.setAvoidedHosts(new Set(['bad']));
+  await client.heartbeat(0);
+  rm.fault = (call) =>
+    call.method === 'allocate' && requestOf(call).blacklist_request?.blacklist_additions.includes('*')
+      ? { error: 'org.apache.hadoop.yarn.exceptions.InvalidResourceBlacklistRequestException', message: 'Cannot add *' }
+      : null;
+  client.setAvoidedHosts(new Set(['bad', '*']));
+  await client.heartbeat(0);
+  await client.heartbeat(0);
+  const sent = rm.requests().map(({ blacklist_request: hosts }) => [hosts?.blacklist_additions ?? [], hosts?.blacklist_removals ?? []]);
+  expect(sent).toEqual([
+    [['bad'], []],
+    [['*'], []],
+    [[], []],
+    [[], []],
+  ]);
+});
+
 test('adopts the response ID that the ResourceManager expects', async () => {
   await client.register(ADDRESS);
   rm.responseId = 41;
@@ -483,7 +503,7 @@ test('survives a restart of the ResourceManager while asks are sent one by one',
   expect(rm.requests().at(-1)?.ask).toHaveLength(2);
 });
 
-test('throws any other refusal, and sends the content of the request again', async () => {
+test('throws any other exception, and sends the content of the request again', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(2));
   rm.fault = ({ method }) => (method === 'allocate' ? { error: 'java.lang.NullPointerException', message: 'oops' } : null);
@@ -502,7 +522,7 @@ test('sends concurrent heartbeats one after the other', async () => {
   expect(rm.requests().map(({ response_id: id }) => id)).toEqual([0, 1, 2]);
 });
 
-test('survives a lost answer to the registration', async () => {
+test('continues after a lost response to the registration', async () => {
   let losses = 1;
   rm.fault = () => (losses-- > 0 ? 'lost' : null);
   expect(await client.register(ADDRESS)).toMatchObject({ resourceTypes: [], previousContainers: [] });
@@ -523,7 +543,7 @@ test('takes over containers and tokens of the previous attempt', async () => {
 });
 
 describe('finishing', () => {
-  test('repeats until the ResourceManager confirms it', async () => {
+  test('the end is reported until the ResourceManager confirms it', async () => {
     await client.register(ADDRESS);
     rm.unregisteredAfter = 2;
     await client.finish({ status: 'FAILED', diagnostics: 'worker 1 exited with 3', trackingUrl: 'http://history' });
@@ -558,7 +578,7 @@ describe('finishing', () => {
   });
 });
 
-test('gives up an unreachable ResourceManager after its time limit', async () => {
+test('gives up on an unreachable ResourceManager after the time limit', async () => {
   client = connect([NOBODY], { unreachableAfterMs: 200 });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',
@@ -566,7 +586,7 @@ test('gives up an unreachable ResourceManager after its time limit', async () =>
   });
 });
 
-test('fails with the refusal when authentication fails', async () => {
+test("fails with the server's error when authentication fails", async () => {
   client = connect([rm.endpoint], { token: { ...token('attempt'), password: new Secret(Buffer.from('wrong')) } });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({ exceptionClassName: 'javax.security.sasl.SaslException', fatal: true });
 });

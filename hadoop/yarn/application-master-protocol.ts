@@ -120,7 +120,10 @@ export class ApplicationMasterClient {
     return await turn;
   }
 
-  /** Unregisters the ApplicationMaster. Resolves when the ResourceManager has recorded the end; it kills the remaining containers. */
+  /**
+   * Unregisters the ApplicationMaster. Resolves when the ResourceManager has recorded the end of the application. The ResourceManager then
+   * kills the remaining containers.
+   */
   async finish(final: FinalStatus, timeoutMs = 15_000): Promise<void> {
     const end = performance.now() + timeoutMs;
     const request = {
@@ -193,7 +196,7 @@ export class ApplicationMasterClient {
         throw error;
       }
       this.#log.warn(
-        'this attempt is already registered, but the answer was lost: maximum, resource types and earlier containers are unknown',
+        'this attempt is already registered, but the response was lost: maximum, resource types and earlier containers are unknown',
       );
       return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], queue: '', previousContainers: [] };
     }
@@ -261,7 +264,7 @@ export class ApplicationMasterClient {
     }
     this.#received(request, response);
     if (response.a_m_command === 'AM_SHUTDOWN') {
-      throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager told this attempt to shut down.');
+      throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager ordered this attempt to shut down.');
     }
     if (response.a_m_command === 'AM_RESYNC') {
       await this.#reregister();
@@ -313,7 +316,7 @@ export class ApplicationMasterClient {
 
   async #reregister(): Promise<void> {
     if (this.#address === null) {
-      throw new TonyError('INTERNAL', 'Registering again requires an address.');
+      throw new TonyError('INTERNAL', 'The client cannot register again, because it has never registered.');
     }
     this.#log.warn('the ResourceManager no longer knows this attempt; registering again');
     const registration = await this.#register(this.#address);
@@ -321,7 +324,7 @@ export class ApplicationMasterClient {
     this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
   }
 
-  /** The ResourceManager rejects a whole request for a single ask; sending each ask alone identifies it. */
+  /** Finds the ask for which the ResourceManager rejected a whole request, by sending each ask alone. */
   async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
     for (const item of request.asks) {
       const taken = takeAsk(this.#ledger, askKey(item));
@@ -334,7 +337,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // A different error: the next request with all asks will meet it again.
+        // The error has a different cause, and the next request with all asks will report it again.
         if (!isAskRefused(error)) {
           return;
         }
@@ -359,7 +362,7 @@ export class ApplicationMasterClient {
     if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
       this.#ledger = forgetReleases(this.#ledger, request.releases);
     } else if (error.is('InvalidResourceBlacklistRequestException') && request.avoid.length > 0) {
-      this.#ledger = avoid(this.#ledger, this.#ledger.toldAvoided);
+      this.#ledger = avoid(this.#ledger, this.#ledger.sentAvoided);
     } else {
       return false;
     }

@@ -12,6 +12,7 @@ const submission: ApplicationSubmission = {
   nodeLabel: null,
   maxAttempts: 2,
   keepContainers: true,
+  tokens: [],
   command: 'exec node',
   environment: {},
   resources: [],

@@ -1,4 +1,5 @@
 import type { Acl, Resource } from '../../conf/job.ts';
+import { encodeTokenUrl, type Token } from '../rpc/credentials.ts';
 import { launchEnvironment } from './launch-script.ts';
 
 /** An application to submit to the ResourceManager. */
@@ -18,9 +19,11 @@ export interface ApplicationSubmission {
   readonly keepContainers: boolean;
   /** Inserted into the launch script unchanged: see `launchCommand`. */
   readonly command: string;
-  /** The program gets these values literally. */
+  /** The program receives these values unchanged. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
+  /** Delegation tokens in the container's credentials file. The ResourceManager renews them, and cancels them at the end. */
+  readonly tokens: readonly Token[];
   /** Entries of the container's credentials file. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
   /** Access in addition to the user and the administrators; null keeps the cluster's default. */
@@ -29,15 +32,17 @@ export interface ApplicationSubmission {
 
 /** The request body with its secrets redacted, for output to users. */
 export function redactedBody(submission: ApplicationSubmission): Record<string, unknown> {
-  return submissionBody(submission, () => '***');
+  const hidden = (): string => '***';
+  return submissionBody(submission, hidden, hidden);
 }
 
 /** The body of `POST /ws/v1/cluster/apps` (ApplicationSubmissionContextInfo). */
 export function submissionBody(
   submission: ApplicationSubmission,
   writeSecret: (secret: Uint8Array) => string = (secret) => Buffer.from(secret).toString('base64url'),
+  writeToken: (token: Token) => string = encodeTokenUrl,
 ): Record<string, unknown> {
-  const { acls, nodeLabel } = submission;
+  const { acls, nodeLabel, tokens } = submission;
   return {
     'application-id': submission.applicationId,
     'application-name': submission.name,
@@ -54,7 +59,7 @@ export function submissionBody(
       environment: entries(launchEnvironment(submission.environment)),
       'local-resources': entries(Object.fromEntries(submission.resources.map((resource) => [resource.name, localResource(resource)]))),
       credentials: {
-        tokens: {},
+        tokens: tokens.length === 0 ? {} : entries(Object.fromEntries(tokens.map((token) => [token.service, writeToken(token)]))),
         secrets: entries(Object.fromEntries([...submission.secrets].map(([key, value]) => [key, writeSecret(value)]))),
       },
       ...(acls === null ? {} : { 'application-acls': entries({ VIEW_APP: aclText(acls.view), MODIFY_APP: aclText(acls.modify) }) }),

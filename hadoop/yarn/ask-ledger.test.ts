@@ -35,8 +35,8 @@ const evaluator = (count: number): Ask => ({
 });
 const nothing = { asks: [], releases: [], avoid: [], readmit: [] };
 
-describe('the next request', () => {
-  test('contains each change once', () => {
+describe('requests', () => {
+  test('a request contains each change once', () => {
     let ledger = release(avoid(ask(EMPTY_LEDGER, worker(2)), new Set(['bad'])), 'c1');
     const first = takeRequest(ledger);
     expect(first.request).toEqual({ responseId: 0, asks: [worker(2)], releases: ['c1'], avoid: ['bad'], readmit: [] });
@@ -47,7 +47,7 @@ describe('the next request', () => {
     expect(takeRequest(avoid(ledger, new Set(['worse']))).request).toMatchObject({ avoid: ['worse'], readmit: ['bad'] });
   });
 
-  test('contains the changes of a failed call again, unless newer ones replace them', () => {
+  test('a request repeats the changes of a failed call, unless newer changes replace them', () => {
     const { ledger, request } = takeRequest(release(avoid(ask(ask(EMPTY_LEDGER, worker(2)), evaluator(1)), new Set(['bad'])), 'c1'));
     const failed = requestFailed(ask(ledger, worker(5)), request);
     expect(takeRequest(failed).request).toEqual({
@@ -59,14 +59,14 @@ describe('the next request', () => {
     });
   });
 
-  test('never contains a negative count', () => {
+  test('a request never contains a negative count', () => {
     for (const count of [-1, -0, Number.NaN, Number.NEGATIVE_INFINITY]) {
       expect(takeRequest(ask(EMPTY_LEDGER, worker(count))).request.asks).toEqual([]);
       expect(takeRequest(ask(ask(EMPTY_LEDGER, worker(3)), worker(count))).request.asks[0]?.count).toBe(0);
     }
   });
 
-  test('can contain one ask alone', () => {
+  test('a request can contain a single ask', () => {
     const ledger = release(ask(ask(EMPTY_LEDGER, worker(2)), evaluator(1)), 'c1');
     const alone = takeAsk(ledger, askKey(evaluator(1)));
     expect(alone?.request).toEqual({ responseId: 0, ...nothing, asks: [evaluator(1)] });
@@ -75,13 +75,13 @@ describe('the next request', () => {
   });
 });
 
-describe('an allocation', () => {
+describe('allocations', () => {
   const told = (() => {
     const taken = takeRequest(ask(EMPTY_LEDGER, worker(3)));
     return requestAnswered(taken.ledger, taken.request, { responseId: 1, allocated: [], completed: [] });
   })();
 
-  test('lowers the open count without another request', () => {
+  test('an allocation decrements the open count without another request', () => {
     const { ledger, request } = takeRequest(told);
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0), worker(0)], completed: [] });
     expect(after.asks.get(askKey(worker(0)))?.count).toBe(1);
@@ -91,13 +91,13 @@ describe('an allocation', () => {
     expect(hasOpenAsks(last)).toBe(false);
   });
 
-  test('that crossed a new ask causes a request with the corrected count', () => {
+  test('an allocation that crossed a new ask causes a request with the corrected count', () => {
     const { ledger, request } = takeRequest(ask(told, worker(4)));
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0)], completed: [] });
     expect(takeRequest(after).request.asks).toEqual([worker(3)]);
   });
 
-  test('without an ask changes nothing', () => {
+  test('an allocation without an ask changes nothing', () => {
     const { ledger, request } = takeRequest(told);
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [{ priority: 9, allocationRequestId: -1 }], completed: [] });
     expect(after.asks).toEqual(told.asks);
@@ -220,7 +220,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
 );
 
-test('both ledgers agree in the end, whatever happens', () => {
+test('the client and the ResourceManager agree on the asks after any sequence of events', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const books = new Books();
@@ -300,7 +300,7 @@ test('both ledgers agree in the end, whatever happens', () => {
       expect(books.avoided).toEqual(ledger.avoided);
       expect([...books.running].filter((id) => given.has(id))).toEqual([]);
       expect(ledger.released.size).toBe(0);
-      expect(ledger.untold.size + ledger.untoldReleases.size).toBe(0);
+      expect(ledger.unsent.size + ledger.unsentReleases.size).toBe(0);
       expect(books.running).toEqual(held);
     }),
     { numRuns: 3000 },

@@ -30,13 +30,13 @@ export interface AskLedger {
   /** By key. An ask with count 0 stays until it has been sent. */
   readonly asks: ReadonlyMap<string, Ask>;
   /** Keys of asks still to send. */
-  readonly untold: ReadonlySet<string>;
-  /** `released`: containers given back whose end YARN has not reported yet. `untoldReleases`: the subset still to send. */
+  readonly unsent: ReadonlySet<string>;
+  /** `released`: released containers whose end YARN has not reported yet. `unsentReleases`: the subset still to send. */
   readonly released: ReadonlySet<string>;
-  readonly untoldReleases: ReadonlySet<string>;
+  readonly unsentReleases: ReadonlySet<string>;
   /** Hosts to avoid: the wanted set, and the set that the ResourceManager knows. */
   readonly avoided: ReadonlySet<string>;
-  readonly toldAvoided: ReadonlySet<string>;
+  readonly sentAvoided: ReadonlySet<string>;
 }
 
 export interface AskRequest {
@@ -57,11 +57,11 @@ export interface AskAnswer {
 export const EMPTY_LEDGER: AskLedger = {
   responseId: 0,
   asks: new Map(),
-  untold: new Set(),
+  unsent: new Set(),
   released: new Set(),
-  untoldReleases: new Set(),
+  unsentReleases: new Set(),
   avoided: new Set(),
-  toldAvoided: new Set(),
+  sentAvoided: new Set(),
 };
 
 export function askKey(ask: { readonly priority: number; readonly allocationRequestId: number }): string {
@@ -76,12 +76,13 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
   if (known === undefined ? sound.count === 0 : sameAsk(known, sound)) {
     return ledger;
   }
-  return { ...ledger, asks: new Map(ledger.asks).set(key, sound), untold: new Set(ledger.untold).add(key) };
+  return { ...ledger, asks: new Map(ledger.asks).set(key, sound), unsent: new Set(ledger.unsent).add(key) };
 }
 
 /**
  * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold the count of an earlier ask under the same key, so
- * the ledger sends count 0 in a form without anything to reject. If the ResourceManager rejects even that, the ledger drops the ask.
+ * the ledger sends count 0 without resources and node label, which the ResourceManager has no reason to reject. If it rejects even that,
+ * the ledger drops the ask.
  */
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);
@@ -90,15 +91,15 @@ export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
     return ledger;
   }
   const asks = new Map(ledger.asks);
-  const untold = new Set(ledger.untold);
+  const unsent = new Set(ledger.unsent);
   if (refused.count > 0) {
     asks.set(key, { ...refused, count: 0, resources: {}, nodeLabel: null });
-    untold.add(key);
+    unsent.add(key);
   } else {
     asks.delete(key);
-    untold.delete(key);
+    unsent.delete(key);
   }
-  return { ...ledger, asks, untold };
+  return { ...ledger, asks, unsent };
 }
 
 export function release(ledger: AskLedger, containerId: string): AskLedger {
@@ -108,13 +109,13 @@ export function release(ledger: AskLedger, containerId: string): AskLedger {
   return {
     ...ledger,
     released: new Set(ledger.released).add(containerId),
-    untoldReleases: new Set(ledger.untoldReleases).add(containerId),
+    unsentReleases: new Set(ledger.unsentReleases).add(containerId),
   };
 }
 
-/** Removes the containers from the releases, as if they had not been given back. */
+/** Removes the containers from the releases, as if they had never been released. */
 export function forgetReleases(ledger: AskLedger, containerIds: readonly string[]): AskLedger {
-  return { ...ledger, released: lacking(ledger.released, containerIds), untoldReleases: lacking(ledger.untoldReleases, containerIds) };
+  return { ...ledger, released: lacking(ledger.released, containerIds), unsentReleases: lacking(ledger.unsentReleases, containerIds) };
 }
 
 export function avoid(ledger: AskLedger, hosts: ReadonlySet<string>): AskLedger {
@@ -135,38 +136,38 @@ export function hasOpenAsks(ledger: AskLedger): boolean {
 export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; readonly request: AskRequest } {
   const request = {
     responseId: ledger.responseId,
-    asks: [...ledger.untold].flatMap((key) => ledger.asks.get(key) ?? []),
-    releases: [...ledger.untoldReleases],
-    avoid: [...ledger.avoided].filter((host) => !ledger.toldAvoided.has(host)),
-    readmit: [...ledger.toldAvoided].filter((host) => !ledger.avoided.has(host)),
+    asks: [...ledger.unsent].flatMap((key) => ledger.asks.get(key) ?? []),
+    releases: [...ledger.unsentReleases],
+    avoid: [...ledger.avoided].filter((host) => !ledger.sentAvoided.has(host)),
+    readmit: [...ledger.sentAvoided].filter((host) => !ledger.avoided.has(host)),
   };
-  return { ledger: { ...ledger, untold: new Set(), untoldReleases: new Set(), toldAvoided: ledger.avoided }, request };
+  return { ledger: { ...ledger, unsent: new Set(), unsentReleases: new Set(), sentAvoided: ledger.avoided }, request };
 }
 
 /** Takes the ask of one key alone; null when nothing is to be sent for the key. */
 export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskLedger; readonly request: AskRequest } | null {
   const item = ledger.asks.get(key);
-  if (item === undefined || !ledger.untold.has(key)) {
+  if (item === undefined || !ledger.unsent.has(key)) {
     return null;
   }
   const request = { responseId: ledger.responseId, asks: [item], releases: [], avoid: [], readmit: [] };
-  return { ledger: { ...ledger, untold: lacking(ledger.untold, [key]) }, request };
+  return { ledger: { ...ledger, unsent: lacking(ledger.unsent, [key]) }, request };
 }
 
 /** Returns the content of a rejected request to the ledger. Values set in the meantime take precedence. */
 export function requestFailed(ledger: AskLedger, request: AskRequest): AskLedger {
-  const told = new Set([...ledger.toldAvoided, ...request.readmit]);
+  const told = new Set([...ledger.sentAvoided, ...request.readmit]);
   return {
     ...ledger,
-    untold: new Set([...request.asks.map(askKey).filter((key) => ledger.asks.has(key)), ...ledger.untold]),
-    untoldReleases: new Set([...request.releases.filter((id) => ledger.released.has(id)), ...ledger.untoldReleases]),
-    toldAvoided: lacking(told, request.avoid),
+    unsent: new Set([...request.asks.map(askKey).filter((key) => ledger.asks.has(key)), ...ledger.unsent]),
+    unsentReleases: new Set([...request.releases.filter((id) => ledger.released.has(id)), ...ledger.unsentReleases]),
+    sentAvoided: lacking(told, request.avoid),
   };
 }
 
 export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: AskAnswer): AskLedger {
   const asks = new Map(ledger.asks);
-  const untold = new Set(ledger.untold);
+  const unsent = new Set(ledger.unsent);
   const crossed = new Set(request.asks.map(askKey));
   for (const allocated of answer.allocated) {
     const key = askKey(allocated);
@@ -176,11 +177,11 @@ export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: 
     }
     asks.set(key, { ...open, count: Math.max(0, open.count - 1) });
     if (crossed.has(key)) {
-      untold.add(key);
+      unsent.add(key);
     }
   }
   for (const [key, { count }] of asks) {
-    if (count === 0 && !untold.has(key)) {
+    if (count === 0 && !unsent.has(key)) {
       asks.delete(key);
     }
   }
@@ -188,16 +189,16 @@ export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: 
     ...ledger,
     responseId: answer.responseId,
     asks,
-    untold,
+    unsent,
     released: lacking(ledger.released, answer.completed),
-    untoldReleases: lacking(ledger.untoldReleases, answer.completed),
+    unsentReleases: lacking(ledger.unsentReleases, answer.completed),
   };
 }
 
 /** The ResourceManager has forgotten this attempt and registered it again: only the open asks are sent again. */
 export function reregistered(ledger: AskLedger): AskLedger {
   const asks = new Map([...ledger.asks].filter(([, { count }]) => count > 0));
-  return { ...ledger, responseId: 0, asks, untold: new Set(asks.keys()), untoldReleases: ledger.released, toldAvoided: new Set() };
+  return { ...ledger, responseId: 0, asks, unsent: new Set(asks.keys()), unsentReleases: ledger.released, sentAvoided: new Set() };
 }
 
 function sameAsk(one: Ask, other: Ask): boolean {

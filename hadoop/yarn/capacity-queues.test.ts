@@ -5,7 +5,7 @@ import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.t
 /** A response of Hadoop 3.4's ResourceManager with two nodes, one of them labelled a100; reduced to the fields that are read. */
 const GOLDEN: unknown = JSON.parse(await readFile(new URL('../golden/capacity-scheduler.json', import.meta.url), 'utf8'));
 
-test('parses the tree of queues with the settings of each', () => {
+test('parses the queue tree with the settings of each queue', () => {
   const root = capacitySchedulerSchema.parse(GOLDEN);
   const told = (queue: CapacityQueue): string[] => [
     `${queue.path} ${queue.mode} submit [${queue.submitters}] labels ${queue.labels} ${queue.partitions.map(({ label, capacity, maximumCapacity }) => `${label}:${capacity.toFixed(1)}/${maximumCapacity.toFixed(0)}`).join(' ')}`,

@@ -24,13 +24,13 @@ export interface CapacityQueue {
   readonly name: string;
   /** `root.a.b` */
   readonly path: string;
-  /** Absent from the configuration: YARN created the queue at its first use. */
+  /** True if the configuration lacks the queue, because YARN created it at its first use. */
   readonly dynamic: boolean;
-  /** YARN creates child queues at their first use. */
+  /** True if YARN creates child queues at their first use. */
   readonly makesQueues: boolean;
   /**
-   * How the capacity is configured. `differing`: individually for each resource, or in an unknown form, so that the numbers below do not
-   * describe it.
+   * How the capacity is configured. `differing`: individually for each resource, or in an unknown form; the numbers below then do not
+   * describe the capacity.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;
@@ -39,7 +39,7 @@ export interface CapacityQueue {
   /** Node labels that the queue can access; `*` means all. */
   readonly labels: readonly string[];
   readonly defaultLabel: string | null;
-  /** ACL in the form `USERS GROUPS`, each a comma-separated list; `*` means everybody, a space nobody. */
+  /** ACL in the form `USERS GROUPS`, each a comma-separated list; `*` means every user, a space no user. */
   readonly submitters: string;
   readonly administrators: string;
   readonly maximumAllocation: Readonly<Record<string, number>>;

@@ -23,7 +23,7 @@ test.each([
   expect(containerEnd(status, diagnostics)).toBe(end);
 });
 
-test('describes the cause, without the repetitions of YARN', () => {
+test("describes the cause without YARN's repetitions", () => {
   expect(describeExit(0, 'anything')).toBe('The container exited with 0.');
   expect(describeExit(137, '')).toBe('The container was ended by SIGKILL (exit 137).');
   expect(

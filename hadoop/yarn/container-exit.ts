@@ -52,7 +52,7 @@ const SENTENCES: ReadonlyMap<number, string> = new Map([
 const ABORTED_SENTENCES: Readonly<Partial<Record<ContainerEnd, string>>> = {
   'node-lost': 'The node was lost',
   expired: 'The container was not started in time',
-  released: 'The container was given back',
+  released: 'The container was released',
 };
 
 /** Exit codes 128 + n: signal n ended the program. */
@@ -79,12 +79,12 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
   const what =
     known ??
     (signal === undefined ? `The container exited with ${exitStatus}` : `The container was ended by ${signal} (exit ${exitStatus})`);
-  const said = ownWords(diagnostics);
+  const said = withoutBoilerplate(diagnostics);
   return said === '' || exitStatus === 0 ? `${what}.` : `${what}: ${said}`;
 }
 
 /** Removes the exit code, the names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */
-function ownWords(diagnostics: string): string {
+function withoutBoilerplate(diagnostics: string): string {
   const lines = diagnostics
     .split(/\r?\n/)
     .map((line) => line.trim())
@@ -100,11 +100,11 @@ function ownWords(diagnostics: string): string {
   return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
 }
 
-/** A sentence about a deleted file of the job that a node could not localise; null for any other cause. */
+/** Returns a sentence about a file of the job that a node could not localise because it has been deleted; null for any other cause. */
 export function missingFile(diagnostics: string): string | null {
   const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
   if (file === undefined) {
     return null;
   }
-  return `${file} was removed while the job needed it. Keep programs that clean HDFS away from the staging folder, and submit the job again.`;
+  return `${file} was removed while the job needed it. Exclude the staging folder from programs that clean HDFS, and submit the job again.`;
 }

@@ -180,7 +180,7 @@ test('starts the other containers when one is refused', async () => {
   expect(starts.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });
 
-test('repeats a start whose answer was lost, and accepts that the container already runs', async () => {
+test('repeats a start whose response was lost, and accepts that the container is already running', async () => {
   let first = true;
   answer = (call) => {
     if (!first) {
@@ -212,12 +212,14 @@ test('waits for a NodeManager that restarts', async () => {
   expect(again.calls).toHaveLength(2);
 });
 
-test('gives up an unreachable NodeManager, with its address', async () => {
+test('fails with the address of a NodeManager that stays unreachable', async () => {
   node = `${NOBODY.host}:${NOBODY.port}`;
   client = connect({ patienceMs: 100 });
   await expect(client.start(container(2), context)).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
-    message: expect.stringMatching(/The NodeManager did not answer startContainers\. Last try at 127\.0\.0\.1:\d+: .*ECONNREFUSED/),
+    message: expect.stringMatching(
+      /The NodeManager did not answer startContainers\. The last attempt failed: 127\.0\.0\.1:\d+: .*ECONNREFUSED/,
+    ),
   });
 });
 

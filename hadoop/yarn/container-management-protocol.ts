@@ -18,7 +18,7 @@ import { NodeConnections } from './node-connections.ts';
 /** The launch context that a NodeManager needs to start a container. */
 export interface LaunchContext {
   readonly localResources: readonly Resource[];
-  /** The program gets these values literally. */
+  /** The program receives these values unchanged. */
   readonly environment: Readonly<Record<string, string>>;
   /** Inserted into the launch script unchanged (launch-script.ts). */
   readonly command: string;

@@ -79,7 +79,7 @@ const nasty = fc.oneof(
 );
 
 describe('the launch script run by bash', () => {
-  test('passes values of the environment unchanged', () => {
+  test('passes environment values unchanged', () => {
     fc.assert(
       fc.property(fc.array(nasty, { minLength: 1, maxLength: 12 }), (values) => {
         const environment = Object.fromEntries(values.map((value, index) => [`V_${index}`, value]));
@@ -95,7 +95,7 @@ describe('the launch script run by bash', () => {
     );
   });
 
-  test('passes words of a command unchanged', () => {
+  test('passes the words of a command unchanged', () => {
     fc.assert(
       fc.property(fc.array(nasty, { maxLength: 8 }), (words) => {
         const { status, stderr } = launch({}, launchCommand(['printf', '%s\\0', 'first', ...words], { stdout: 'out', stderr: 'err' }));
@@ -123,7 +123,7 @@ test('leaves plain words unquoted', () => {
   );
 });
 
-test('rejects what no shell can represent', () => {
+test('rejects names and values that no shell can represent', () => {
   expect(() => launchEnvironment({ 'A-B': '1' })).toThrow('"A-B" cannot be the name');
   expect(() => launchEnvironment({ A: 'x\0y' })).toThrow('NUL');
   expect(() => launchCommand(['a'], { stdout: '../x' })).toThrow('plain file name');

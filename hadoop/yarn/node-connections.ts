@@ -12,7 +12,7 @@ import { RemoteError } from '../rpc/remote-error.ts';
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
 /** Maximum number of nodes with concurrent calls; further calls wait. */
 const MAX_BUSY_NODES = 128;
-/** Above this number, idle connections are closed at once: with thousands of nodes they would cost more memory than they save time. */
+/** Above this number, idle connections are closed at once: with thousands of nodes, the memory they use outweighs the time they save. */
 const MAX_IDLE_CONNECTIONS = 128;
 
 interface NodeConnection {
@@ -87,7 +87,7 @@ export class NodeConnections {
       if (this.#closed) {
         throw closedError();
       }
-      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. Last try at ${outcome.reason}`);
+      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. The last attempt failed: ${outcome.reason}`);
     } finally {
       this.#rounds.delete(round);
       this.#busy--;

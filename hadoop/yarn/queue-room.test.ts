@@ -47,7 +47,7 @@ test('returns null for an unknown queue', () => {
   }
 });
 
-test('lists the queues of a cluster only if it certainly lacks the named one', () => {
+test('lists the queues of a cluster only if the named queue certainly does not exist', () => {
   const without = (queue: object, name = 'rsearch') =>
     queuesWithout({ scheduler: { schedulerInfo: { type: 'capacityScheduler', ...queue } } }, name);
   const leaf = (queueName: string, autoCreationEligibility = 'off') => ({

@@ -8,7 +8,7 @@ test.each([
   ['<Not set>', null],
   ['<DEFAULT_PARTITION>', null],
   ['a100', 'a100'],
-])('the node label %j of a submission is %j', (appNodeLabelExpression, expected) => {
+])('the node label expression %j is parsed as %j', (appNodeLabelExpression, expected) => {
   expect(applicationSchema.parse({ ...APPLICATION, appNodeLabelExpression }).nodeLabel).toBe(expected);
 });
 

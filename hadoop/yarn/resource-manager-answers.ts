@@ -42,7 +42,7 @@ export interface Application {
   /** ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** The log URL of the ApplicationMaster's current container; below, the web address of its node. */
+  /** The log URL of the ApplicationMaster's current container. `amNodeHttp` is the web address of its node. */
   readonly amContainerLogs: string | null;
   readonly amNodeHttp: string | null;
   readonly allocatedMb: number;
@@ -202,7 +202,7 @@ export interface Node {
   readonly rack: string;
   readonly labels: readonly string[];
   readonly containers: number;
-  /** Resource types that are absent are unknown. */
+  /** The total is unknown for resource types that are absent. */
   readonly total: Readonly<Record<string, number>>;
   readonly available: Readonly<Record<string, number>>;
   readonly healthReport: string;

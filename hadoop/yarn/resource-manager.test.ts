@@ -37,7 +37,7 @@ const ID = 'application_1795236426747_0001';
 const app = { id: ID, user: 'alice', state: 'RUNNING', startedTime: 1 };
 
 describe('finding the active ResourceManager', () => {
-  test('skips unreachable, standby and starting ones', async () => {
+  test('skips ResourceManagers that are unreachable, standby or starting', async () => {
     const active = await serve((_, response) => json(response, { app }));
     const redirecting = await serve(
       (_, response) => void response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end('This is standby RM. The redirect url is: x'),
@@ -50,7 +50,7 @@ describe('finding the active ResourceManager', () => {
     expect(await resourceManager.application(ID)).toMatchObject({ id: ID, state: 'RUNNING', finishedAt: null, amNodeHttp: null });
   });
 
-  test('stays with the one that answered', async () => {
+  test('stays with the ResourceManager that answered', async () => {
     const asked: string[] = [];
     const standby = await serve((_, response) => {
       asked.push('standby');
@@ -67,7 +67,7 @@ describe('finding the active ResourceManager', () => {
     expect(asked).toEqual(['standby', 'active', 'active', 'active']);
   });
 
-  test('waits until one becomes active', async () => {
+  test('waits until a ResourceManager becomes active', async () => {
     let calls = 0;
     const address = await serve((_, response) => {
       calls += 1;
@@ -80,7 +80,7 @@ describe('finding the active ResourceManager', () => {
     expect((await manager([address]).application(ID)).id).toBe(ID);
   });
 
-  test('retries when one that is starting does not know the application', async () => {
+  test('retries when a starting ResourceManager does not know the application', async () => {
     let asked = 0;
     const address = await serve((request, response) => {
       if (request.url?.startsWith('/ws/v1/cluster/info')) {
@@ -106,7 +106,7 @@ describe('finding the active ResourceManager', () => {
     });
   });
 
-  test('waits for an answer only until its timeout', async () => {
+  test('waits for a response only until the timeout', async () => {
     const address = await serve(() => undefined);
     await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).metrics()).rejects.toThrow('no answer within 50 ms');
   });
@@ -121,7 +121,7 @@ describe('finding the active ResourceManager', () => {
   });
 });
 
-describe('a refusal gives a specific error', () => {
+describe('each refusal causes a specific error', () => {
   const remote = (exception: string, message: string) => ({
     RemoteException: { exception, message, javaClassName: `org.apache.${exception}` },
   });
@@ -132,7 +132,7 @@ describe('a refusal gives a specific error', () => {
     [403, remote('ForbiddenException', 'Unauthorized attempt to kill appid x by remote user bob'), 'RM_REFUSED', 'by remote user bob'],
     [500, remote('RuntimeException', ''), 'RM_REFUSED', 'RuntimeException'],
     [404, 'not one', 'RM_UNREACHABLE', 'is not a ResourceManager: HTTP 404'],
-    [200, 'not json', 'RM_UNREACHABLE', 'is not a ResourceManager: its answer is not JSON'],
+    [200, 'not json', 'RM_UNREACHABLE', 'is not a ResourceManager: its response is not JSON'],
     [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'is not a ResourceManager: app.id'],
     [
       403,
@@ -158,7 +158,7 @@ describe('a refusal gives a specific error', () => {
   });
 });
 
-test('sends a submission with all that a container needs and with the user, again when the answer is lost', async () => {
+test('sends a submission with the user and everything that a container needs, and repeats it when the response is lost', async () => {
   const seen: { url: string | undefined; body: unknown }[] = [];
   const address = await serve((request, response, body) => {
     seen.push({ url: request.url, body: JSON.parse(body) });
@@ -180,6 +180,7 @@ test('sends a submission with all that a container needs and with the user, agai
     nodeLabel: 'big',
     maxAttempts: 2,
     keepContainers: true,
+    tokens: [],
     command: 'exec x 1><LOG_DIR>/tony.log 2>&1',
     environment: { A: 'say "$HOME"' },
     resources: [{ name: 'tony', uri: 'hdfs://nn/x.tgz', type: 'archive', visibility: 'private', size: 5, timestamp: 7 }],
@@ -235,15 +236,15 @@ test('reads lists in all formats of the ResourceManager', async () => {
   await resourceManager.applications({ submitted: { from: 5, to: 7 } });
   expect(urls).toEqual([
     '/ws/v1/cluster/apps',
-    '/ws/v1/cluster/apps?user=alice&states=RUNNING,ACCEPTED&applicationTypes=TONY&applicationTags=t&limit=3',
+    '/ws/v1/cluster/apps?user=alice&states=RUNNING%2CACCEPTED&applicationTypes=TONY&applicationTags=t&limit=3',
     '/ws/v1/cluster/apps',
     '/ws/v1/cluster/apps',
     '/ws/v1/cluster/apps?startedTimeBegin=5&startedTimeEnd=7',
   ]);
 });
 
-describe("the ApplicationMaster's pages", () => {
-  test('are read through the proxy, with path and query', async () => {
+describe('the proxy of the ResourceManager', () => {
+  test("serves the ApplicationMaster's pages, with path and query", async () => {
     const address = await serve(
       (request, response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(request.url)),
     );
@@ -257,7 +258,7 @@ describe("the ApplicationMaster's pages", () => {
   test.each([
     [302, { Location: `/cluster/app/${ID}` }],
     [404, { 'Content-Type': 'text/html;charset=utf-8' }],
-  ])('are unavailable when the proxy answers %i', async (status, headers) => {
+  ])("the ApplicationMaster's pages are unavailable when the proxy answers %i", async (status, headers) => {
     const address = await serve((_, response) => void response.writeHead(status, headers).end('<html/>'));
     expect(await manager([address]).proxy(ID, '/tony/')).toBeNull();
   });

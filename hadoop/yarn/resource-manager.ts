@@ -2,9 +2,11 @@ import axios, { type AxiosInstance, type AxiosResponse } from 'axios';
 import { z } from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { loginOf } from '../configuration/login-of.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
+import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
 import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
 import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
 import { type QueueRoom, queueRoomOf, queuesWithout } from './queue-room.ts';
@@ -32,8 +34,10 @@ import {
 export interface ResourceManagerOptions {
   /** Base URLs of all ResourceManagers of the cluster. */
   readonly addresses: readonly string[];
-  /** The user name sent to clusters without Kerberos; null sends none. */
+  /** The short name of the user; null if unknown. */
   readonly user: string | null;
+  /** Default: states the name of the user. */
+  readonly login?: Login;
   /** How long to search for an active ResourceManager. */
   readonly patienceMs?: number;
   /** Timeout for one response. */
@@ -73,7 +77,7 @@ const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
 
-/** Internal states of the ResourceManager that only the response to a kill contains. */
+/** Internal application states, which only the response to a kill request contains. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
@@ -85,15 +89,18 @@ const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 export class ResourceManager {
   readonly #round: AddressRound;
   readonly #user: string | null;
+  readonly #login: Login;
   readonly #timeoutMs: number;
   readonly #http: AxiosInstance;
 
   constructor(options: ResourceManagerOptions) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
     this.#user = options.user;
+    this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#http = axios.create({
-      // Proxies of the environment are meant for external addresses; a cluster's addresses would fail there with misleading errors.
+      // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
+      // misleading errors.
       proxy: false,
       maxRedirects: 0,
       maxContentLength: MAXIMUM_ANSWER_BYTES,
@@ -108,10 +115,10 @@ export class ResourceManager {
     user: string,
     options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
   ): ResourceManager {
-    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user: configuration.secure ? null : user });
+    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user, login: loginOf(configuration, user) });
   }
 
-  /** Returns a new application ID, and the largest container by resource name. */
+  /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
@@ -155,7 +162,7 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Containers of an attempt that the ResourceManager still knows: the running ones. */
+  /** Returns the running containers of an attempt; the ResourceManager does not report finished ones. */
   async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
     const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
     return checked(listOf('container', containerSchema), answer);
@@ -220,13 +227,15 @@ export class ResourceManager {
         throw refusal(response.status, response.data, request);
       }
       const { clusterInfo } = checked(schema, parsedJson(response.data));
-      return clusterInfo.haState === 'ACTIVE' ? { result: clusterInfo } : { again: `it is ${clusterInfo.haState}` };
+      return clusterInfo.haState === 'ACTIVE'
+        ? { result: clusterInfo }
+        : { again: `this ResourceManager is in state ${clusterInfo.haState}` };
     });
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. null when no ApplicationMaster can respond: it has not
-   * registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
+   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null when no ApplicationMaster can respond: it has
+   * not registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
     parseApplicationId(id);
@@ -260,7 +269,7 @@ export class ResourceManager {
       // A starting ResourceManager responds before it has loaded its applications.
       const state = await this.#haState(address);
       if (state !== null && state !== 'ACTIVE') {
-        return { again: `it is ${state}` };
+        return { again: `this ResourceManager is in state ${state}` };
       }
       if (status === 404) {
         // The ResourceManager may have become active between the two requests.
@@ -276,7 +285,7 @@ export class ResourceManager {
     });
   }
 
-  /** null when the response lacks the state. */
+  /** Returns null when the response lacks the state. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {
@@ -297,27 +306,40 @@ export class ResourceManager {
     if ('result' in ended) {
       return ended.result;
     }
-    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
   }
 
   /** Makes one attempt at one address. */
   async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     try {
-      const response = await this.#http.request<string>({
-        method: request.method,
-        baseURL: address,
-        url: request.path,
-        params: { ...request.query, ...(this.#user === null ? {} : { 'user.name': this.#user }) },
-        headers: { Accept: 'application/json', ...(request.body === undefined ? {} : { 'Content-Type': 'application/json' }) },
-        ...(request.body === undefined ? {} : { data: JSON.stringify(request.body) }),
-        // Includes the time to connect, which axios's own timeout does not.
-        signal: AbortSignal.timeout(timeoutMs),
-      });
-      return isStandby(response, request.path) ? { again: 'it is a standby' } : { response };
+      const url = new URL(`${address}${request.path}`);
+      url.search = new URLSearchParams(request.query).toString();
+      const response = await sendAs(
+        this.#login,
+        url,
+        (at, headers) => this.#sendOnce(at, headers, request, timeoutMs),
+        ({ status }) => status,
+      );
+      return isStandby(response, request.path) ? { again: 'this ResourceManager is a standby' } : { response };
     } catch (error) {
+      if (error instanceof TonyError) {
+        throw error;
+      }
       return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
     }
+  }
+
+  #sendOnce(url: URL, identity: Readonly<Record<string, string>>, request: Request, timeoutMs: number): Promise<AxiosResponse<string>> {
+    const hasBody = request.body !== undefined;
+    return this.#http.request<string>({
+      method: request.method,
+      url: url.href,
+      headers: { Accept: 'application/json', ...identity, ...(hasBody ? { 'Content-Type': 'application/json' } : {}) },
+      ...(hasBody ? { data: JSON.stringify(request.body) } : {}),
+      // Includes the time to connect, which axios's own timeout does not.
+      signal: AbortSignal.timeout(timeoutMs),
+    });
   }
 }
 
@@ -345,7 +367,7 @@ function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notResourceManager('its answer is not JSON');
+    throw notResourceManager('its response is not JSON');
   }
 }
 
@@ -367,7 +389,7 @@ function refusal(status: number, text: string, request: Request): TonyError {
   }
   if (status === 401) {
     return new TonyError('RM_REFUSED', 'The ResourceManager requires authentication (HTTP 401).', {
-      hint: 'The cluster uses Kerberos; check hadoop.security.authentication in core-site.xml.',
+      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
     });
   }
   if (remote !== null) {

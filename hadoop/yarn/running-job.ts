@@ -24,8 +24,8 @@ export function runningJob(application: Application, groupsOf: (user: string) =>
 }
 
 /**
- * True when the application has containers other than its ApplicationMaster's, so the job has started. For users who may not view it, the
- * resources of these containers show it.
+ * True when the application has containers other than its ApplicationMaster's, so the job has started. YARN does not report the number of
+ * containers to users who may not view the application, so the resources in use are checked as well.
  */
 export function holdsTasks({ runningContainers, used }: Pick<Application, 'runningContainers' | 'used'>): boolean {
   return runningContainers > 1 || Object.values(used).some((amount) => amount > 0);

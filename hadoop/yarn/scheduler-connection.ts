@@ -75,9 +75,13 @@ export class SchedulerConnection {
       throw this.#closedError();
     }
     const seconds = Math.round((performance.now() - started) / 1000);
-    throw new TonyError('RM_UNREACHABLE', `No ResourceManager answered ${method} for ${seconds} s. Last try at ${outcome.reason}.`, {
-      hint: 'Check that the ResourceManager is running and that yarn.resourcemanager.scheduler.address names it.',
-    });
+    throw new TonyError(
+      'RM_UNREACHABLE',
+      `No ResourceManager answered ${method} for ${seconds} s. The last attempt failed: ${outcome.reason}.`,
+      {
+        hint: 'Check that the ResourceManager is running and that yarn.resourcemanager.scheduler.address names it.',
+      },
+    );
   }
 
   /** Applies to the next connection; the open one stays valid. */

@@ -35,12 +35,12 @@ async function before(own: Submission, others: readonly Submission[]): Promise<s
   return [...(await submittedBefore({ id: own.id, startedAt: own.hidden ? 0 : own.startedAt }, all, resourceManager, {}))].sort();
 }
 
-test('orders applications by their start, whatever the IDs are, and by ID within the same millisecond', async () => {
+test('orders applications by submission time, and by ID only within the same millisecond', async () => {
   const others = [app(4, 1001), app(6, 999), app(3, 1000), app(7, 1000), { id: 'application_1_1', startedAt: 1001 }];
   expect(await before(app(5, 1000), others)).toEqual(['application_100_3', 'application_100_6']);
 });
 
-test('a user who may not view the others learns the same order by querying time spans', async () => {
+test('a user who may not view other applications finds the same order by querying time spans', async () => {
   const others = [app(4, 1001, true), app(6, 999, true), app(3, 1000, true), app(7, 1000, true), app(2, 998)];
   expect(await before(app(5, 1000), others)).toEqual(['application_100_2', 'application_100_3', 'application_100_6']);
 });

@@ -19,7 +19,8 @@ export async function submittedBefore(
   filter: Pick<ApplicationFilter, 'types' | 'states'>,
 ): Promise<ReadonlySet<string>> {
   const ids = (found: readonly Submission[]): string[] => found.map(({ id }) => id);
-  // Without its own time an application cannot query ranges. IDs then give an order, although users can influence it.
+  // Without its own submission time, an application cannot query ranges. The order of IDs is used instead, although users can influence
+  // IDs.
   if (own.startedAt === 0) {
     return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
   }

@@ -1,59 +1,25 @@
-import { access, constants } from 'node:fs/promises';
-import path from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
-import type { TestContext } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { afterAll, type TestContext } from 'vitest';
+import { findBrowser, launchBrowser, NO_BROWSER } from './launch-browser.ts';
 
-/** Names under which distributions install Chromium. */
-const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+/** The browser of this test file, started by the first test that needs it. */
+let started: Promise<Browser> | null = null;
 
-/** Disables the browser's own network traffic: tests use loopback only. */
-const QUIET = [
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  '--disable-default-apps',
-  '--disable-extensions',
-];
+afterAll(async () => (await started)?.close());
 
 /**
- * A headless browser with its own profile, closed when the test ends. Without an installed browser the test is skipped and says so;
- * with CI set it fails, because CI machines must have a browser. `CHROMIUM` names an executable to use instead of the one on PATH.
+ * The headless browser of this test file. Each of its contexts has its own cookies and cache, and is closed when the test ends. If no
+ * browser is installed, the test is skipped with a message; if CI is set, it fails, because CI machines must have a browser.
  */
 export async function openBrowser(context: TestContext): Promise<Browser> {
-  const executablePath = await findBrowser();
-  if (executablePath === null) {
-    const reason = `no browser: none of ${NAMES.join(', ')} is in PATH; install chromium, or name one in CHROMIUM`;
-    if (process.env.CI !== undefined && process.env.CI !== '') {
-      throw new Error(reason);
-    }
-    return context.skip(reason);
+  const isCi = process.env.CI !== undefined && process.env.CI !== '';
+  if (!isCi && (await findBrowser()) === null) {
+    return context.skip(NO_BROWSER);
   }
-  // Chromium's sandbox does not run as root.
-  const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  const browser = await chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: 120_000 });
-  context.onTestFinished(() => browser.close());
+  started ??= launchBrowser();
+  const browser = await started;
+  context.onTestFinished(async () => {
+    await Promise.all(browser.contexts().map((each) => each.close()));
+  });
   return browser;
-}
-
-async function findBrowser(): Promise<string | null> {
-  const named = process.env.CHROMIUM;
-  if (named !== undefined && named !== '') {
-    return named;
-  }
-  for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
-    for (const name of NAMES) {
-      const file = path.join(folder, name);
-      const usable = await access(file, constants.X_OK).then(
-        () => true,
-        () => false,
-      );
-      if (usable && folder !== '') {
-        return file;
-      }
-    }
-  }
-  return null;
 }

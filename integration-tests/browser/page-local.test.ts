@@ -75,8 +75,9 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   expect(complaints).toEqual([]);
   await writeFile(path.join(folder, 'go'), '');
   expect((await command.result).exitCode).toBe(0);
-  // The server ends with the job, perhaps before the page has learned of the end: then the page says where to look.
-  const told = async () => `${await page.locator('header .badge').innerText()} ${await page.locator('.banner').innerText()}`;
-  await expect.poll(told, PATIENT).toMatch(/succeeded|Should it have ended meanwhile, tony-ts history show local_\d+_0001/);
+  // The server stops when the job ends. If the page has not received the final state by then, the page names the command that shows the
+  // final state.
+  const shown = async () => `${await page.locator('header .badge').innerText()} ${await page.locator('.banner').innerText()}`;
+  await expect.poll(shown, PATIENT).toMatch(/succeeded|If the job has ended, tony-ts history show local_\d+_0001/);
   expect(complaints.filter((complaint) => !complaint.includes('net::ERR_'))).toEqual([]);
 }, 400_000);

@@ -10,10 +10,10 @@ export interface PageServer {
   close(): void;
 }
 
-/** Serves the job's site on loopback, as the ApplicationMaster does, for a scene that may change while it is shown. */
+/** Serves the pages of `scene` on loopback, as the ApplicationMaster does. A test may change the scene while a page shows it. */
 export async function servePage(scene: Scene): Promise<PageServer> {
   const log = pino({ level: 'silent' });
-  const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'judged' }, log });
+  const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'authorised' }, log });
   const web = await WebServer.open({ address: '127.0.0.1', site, log });
   return { url: `http://127.0.0.1:${web.port}/tony/`, close: () => web.close() };
 }

@@ -4,9 +4,9 @@ import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
-/** Job states for the page to display; the figures come from real runs, or follow their shape. */
+/** Job states for the page to display; the figures are taken from real runs or modelled on them. */
 
-/** The data of a view; fields that a job lacks are absent. */
+/** The data of a view; a field is absent when the job has no such data. */
 export interface Scene {
   status: JobStatus;
   entries?: readonly HistoryEntry[];
@@ -89,7 +89,7 @@ export function runningScene(now = Date.now()): Scene {
 
 function runningEntries(startedAt: number): HistoryEntry[] {
   return [
-    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers from before' }),
+    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers of the previous attempt' }),
     ...started('worker', 0, startedAt + 1_900, 2, 1),
     ...started('worker', 1, startedAt + 2_600, 3, 1),
     at(startedAt + 8_000, 'generation-started', { generation: 1, detail: '2 ranked tasks' }),
@@ -108,7 +108,7 @@ function runningEntries(startedAt: number): HistoryEntry[] {
       index: 0,
       generation: 1,
       containerId: 'container_1795247621148_0042_01_000002',
-      detail: 'a new generation is formed',
+      detail: 'a new generation is being formed',
     }),
     ...started('worker', 1, startedAt + 5 * MINUTE + 9_000, 5, 2),
     at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, detail: '2 ranked tasks' }),
@@ -160,7 +160,7 @@ export function waitingScene(now = Date.now()): Scene {
       ...job(tasks, startedAt),
       state: 'WAITING',
       message:
-        'Waiting for 172 s. worker:1-3 got no container (each requests 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research is full: it has room for 0 yarn.io/gpu).',
+        'Waiting for 172 s. worker:1-3 got no container (each requests 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research has too little room left: 0 yarn.io/gpu).',
       generations: 0,
       tensorboard: { state: 'waiting', message: 'TensorBoard is asked for when the job runs.' },
     },
@@ -270,7 +270,7 @@ export function largeScene(now = Date.now()): Scene {
 }
 
 const WORKERS = 192;
-/** The states of the workers that do not run. */
+/** States of the workers that are not running, by index. */
 const STARTING: Readonly<Record<number, TaskState>> = { 187: 'launching', 188: 'requested' };
 
 function largeTasks(): TaskStatus[] {
@@ -316,7 +316,7 @@ export function endedScene(now = Date.now()): Scene {
   };
 }
 
-/** Would set `document.title` to `hacked` if any of it became HTML. */
+/** Text that would set `document.title` to `hacked` if the page inserted it as HTML. */
 export const HOSTILE = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>`;
 
 export function hostileScene(now = Date.now()): Scene {

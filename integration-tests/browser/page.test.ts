@@ -8,12 +8,14 @@ import { openBrowser } from './chromium.ts';
 import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
-/** Screenshots that a run leaves for inspection. */
-const SCREENSHOTS = path.resolve(import.meta.dirname, '..', '..', '.cache', 'screenshots');
+/**
+ * The folder for screenshots. If the environment variable SCREENSHOTS names it, a run takes screenshots in both color schemes, for a person
+ * to inspect. The color scheme does not affect the layout.
+ */
+const SCREENSHOTS = process.env.SCREENSHOTS;
+const COLOR_SCHEMES = SCREENSHOTS === undefined ? (['light'] as const) : (['light', 'dark'] as const);
 /** Longer than the page's polling interval. */
 const PATIENT = { timeout: 40_000 };
-/** Number of page loads to time, each with an empty cache. */
-const LOADS = 5;
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
 
@@ -36,9 +38,9 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => {
-    const asked = request.url();
-    if (!asked.startsWith(`${origin}/`) && !asked.startsWith('data:')) {
-      complaints.push(`asked elsewhere: ${asked}`);
+    const requested = request.url();
+    if (!requested.startsWith(`${origin}/`) && !requested.startsWith('data:')) {
+      complaints.push(`request to another origin: ${requested}`);
     }
   });
   await page.goto(url);
@@ -53,12 +55,14 @@ async function shown(context: TestContext, scene: Scene, hash = '', options: Bro
 }
 
 async function screenshot(page: Page, name: string): Promise<void> {
-  mkdirSync(SCREENSHOTS, { recursive: true });
-  await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });
+  if (SCREENSHOTS !== undefined) {
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });
+  }
 }
 
 describe('the job’s page', () => {
-  test('shows the job, and sends requests to the job’s server only', async (context) => {
+  test('shows the job, and sends requests only to the job’s server', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await expect.poll(() => page.title()).toBe('running · mnist-convnet');
     expect(await page.locator('h1').textContent()).toBe('mnist-convnet');
@@ -119,7 +123,7 @@ describe('the job’s page', () => {
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[2]));
     await page.getByLabel('Scale').selectOption('log');
-    await page.getByLabel('Over').selectOption('wall');
+    await page.getByLabel('X axis').selectOption('wall');
     await plot.hover({ position: { x: 300, y: 100 } });
     await expect.poll(() => chart.locator('.at').textContent()).toMatch(/^\d\d:\d\d:\d\d$/);
     expect(complaints).toEqual([]);
@@ -142,7 +146,7 @@ describe('the job’s page', () => {
 
   test('shows why the job waits', async (context) => {
     const { page } = await shown(context, waitingScene());
-    expect(await page.locator('.alert').innerText()).toContain('queue research is full: it has room for 0 yarn.io/gpu');
+    expect(await page.locator('.alert').innerText()).toContain('queue research has too little room left: 0 yarn.io/gpu');
   });
 
   test('announces the state of the job, and stops polling when the job has ended', async (context) => {
@@ -150,21 +154,21 @@ describe('the job’s page', () => {
     const { page } = await shown(context, scene);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`asked ${new URL(request.url()).pathname}`));
-    // The response headers, which arrive before the page can send a further request because of the response.
+    // This event fires when the response headers arrive, before the page can send its next request.
     page.on('response', (response) => seen.push(`answered ${new URL(response.url()).pathname}`));
     const announced = page.locator('[aria-live=polite]').first();
     expect(await announced.textContent()).toBe('State of the job: running.');
     const { status } = endedScene();
     scene.status = status;
     await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
-    // Curves may have been written after the page learned of the end: it requests them once more.
-    const told = seen.lastIndexOf('answered /tony/api/job');
-    await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(told);
+    // Curves may have been written after the page received the final state, so the page requests them once more.
+    const informed = seen.lastIndexOf('answered /tony/api/job');
+    await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(informed);
     // Longer than the time between any two requests of a page that still polls.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
-  test('reports that the job is unreachable, and recovers when it answers again', async (context) => {
+  test('reports that the job is unreachable, and recovers when the job answers again', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
     await page.route('**/tony/api/**', (route) => route.abort('connectionrefused'));
@@ -175,9 +179,9 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('shows for how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
+  test('shows how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
     const { page } = await shown(context, runningScene());
-    // Neither answered nor refused, as with a stopped process.
+    // The requests get no response and no error, as when the ApplicationMaster's process is stopped.
     await page.route('**/tony/api/**', () => undefined);
     const banner = page.locator('.banner');
     await expect.poll(() => banner.innerText(), PATIENT).toMatch(/The ApplicationMaster has not answered for \d+ s\./);
@@ -185,14 +189,14 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('follows no redirect to another site, and reports it', async (context) => {
+  test('does not follow a redirect to another site, and reports it', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
-    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('leads elsewhere by now');
-    expect(complaints.filter((complaint) => complaint.startsWith('asked elsewhere'))).toEqual([]);
+    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('now leads elsewhere');
+    expect(complaints.filter((complaint) => complaint.startsWith('request to another origin'))).toEqual([]);
   });
 
-  test('shows logs as plain text without colours, starting at the end, and more on request', async (context) => {
+  test('shows the end of a log as plain text without colours, and earlier lines on request', async (context) => {
     const scene = runningScene();
     const long = Array.from({ length: 20_000 }, (_, line) => `line ${line}`).join('\n');
     const { page } = await shown(context, { ...scene, logs: { ...scene.logs, 'worker:0/stdout': long } }, '#logs/worker:0/stderr');
@@ -203,7 +207,7 @@ describe('the job’s page', () => {
     expect(await text.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight)).toBeLessThan(3);
     await page.getByRole('button', { name: 'Show more' }).click();
     await expect.poll(() => text.textContent()).toMatch(/^line 0\n/);
-    await page.getByLabel('Lines with').fill('line 1234');
+    await page.getByLabel('Lines containing').fill('line 1234');
     await expect
       .poll(() => text.textContent())
       .toBe(['line 1234', ...Array.from({ length: 10 }, (_, digit) => `line 1234${digit}`)].join('\n'));
@@ -211,24 +215,17 @@ describe('the job’s page', () => {
     await expect.poll(() => page.url()).toMatch(/#logs\/master\/tony\.log$/);
   });
 
-  test('shows, filters and sorts 200 tasks, and prints the time it takes', async (context) => {
+  test('shows, filters and sorts 200 tasks', async (context) => {
     const { page } = await shown(context, largeScene(), '#tasks');
     await expect.poll(() => page.locator('tr.task').count()).toBe(200);
     const search = page.getByLabel('Filter');
-    const started = performance.now();
     await search.pressSequentially('launching');
     await expect.poll(() => page.locator('tr.task').count()).toBe(1);
-    const typing = performance.now() - started;
     await search.fill('');
     await page.getByRole('button', { name: 'Memory' }).click();
     expect(await page.locator('th[aria-sort=descending]').innerText()).toContain('Memory');
     await page.getByRole('button', { name: /^worker/ }).click();
     await expect.poll(() => page.locator('tr.task').count()).toBe(8);
-    // Responses keep arriving while the user works.
-    await page.getByRole('button', { name: /^worker/ }).click();
-    const longest = await page.evaluate<number>(LONGEST_FRAME);
-    // The times are reported but not asserted: a busy machine is not a defect of the page.
-    console.log(`200 tasks: found by typing in ${typing.toFixed(0)} ms, the longest frame while polling took ${longest.toFixed(0)} ms`);
   });
 });
 
@@ -247,7 +244,7 @@ test.for(['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs/worker:0
   },
 );
 
-describe('the job’s page, by keyboard alone,', () => {
+describe('the job’s page, without a mouse,', () => {
   test('moves a visible focus through all controls', async (context) => {
     const { page } = await shown(context, failedScene(), '#tasks');
     const focused = () => page.evaluate<[string, boolean]>(FOCUSED);
@@ -304,7 +301,7 @@ describe('the job’s page, by keyboard alone,', () => {
   });
 });
 
-test.for(['light', 'dark'] as const)('the page fits narrow and wide screens, %s', { timeout: 500_000 }, async (colorScheme, context) => {
+test.for(COLOR_SCHEMES)('the page fits narrow and wide screens, %s', { timeout: 500_000 }, async (colorScheme, context) => {
   const browser = await openBrowser(context);
   const scenes: Readonly<Record<string, [Scene, readonly string[]]>> = {
     running: [runningScene(), SECTIONS],
@@ -333,36 +330,14 @@ test.for(['light', 'dark'] as const)('the page fits narrow and wide screens, %s'
   }
 });
 
-test('the job’s page weighs less than 70 kB, and paints on a fast and on a slow processor', { timeout: 500_000 }, async (context) => {
+test('the job’s page weighs less than 70 kB', () => {
   const weight = [...ASSETS].filter(([name]) => /^(job|page)-/.test(name)).reduce((sum, [, { gzip }]) => sum + gzip.length, 0);
-  console.log(`the page weighs ${(weight / 1000).toFixed(1)} kB compressed`);
   expect(weight).toBeLessThan(70_000);
-  const browser = await openBrowser(context);
-  const server = await servePage(largeScene());
-  onTestFinished(() => server.close());
-  for (const slower of [1, 4]) {
-    const paints: number[] = [];
-    const contents: number[] = [];
-    for (let load = 0; load < LOADS; load++) {
-      const page = await (await browser.newContext({ viewport: WIDE })).newPage();
-      const session = await page.context().newCDPSession(page);
-      await session.send('Emulation.setCPUThrottlingRate', { rate: slower });
-      await page.goto(server.url);
-      await page.locator('.tiles').waitFor();
-      const [paint, content] = await page.evaluate<[number, number]>(PAINTED);
-      paints.push(Math.round(paint));
-      contents.push(Math.round(content));
-      await page.context().close();
-    }
-    console.log(`processor ${slower} times slower: first paint after ${paints.join(', ')} ms, the job after ${contents.join(', ')} ms`);
-    // The times are reported but not asserted: a busy machine is not a defect of the page.
-    expect(paints.every((paint) => paint > 0)).toBe(true);
-  }
 });
 
 // Expressions that run in the page, as strings: this project's tests compile without DOM types.
 
-/** The focused element, and whether its focus is visible. */
+/** Returns the name of the focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
   const element = document.activeElement;
   if (element === null || element === document.body) return ['', false];
@@ -381,23 +356,6 @@ const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table,
     return !(element.getAttribute('aria-label') || element.getAttribute('aria-labelledby') || element.labels?.[0]?.innerText.trim() || text?.trim());
   })
   .map((element) => element.outerHTML.slice(0, 120))`;
-
-/** First contentful paint, and the time at which the job's figures appeared, ms. */
-const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
-
-/** The longest time between two frames within five seconds, ms. */
-const LONGEST_FRAME = `new Promise((resolve) => {
-  let worst = 0;
-  let last = performance.now();
-  const end = last + 5000;
-  const frame = (now) => {
-    worst = Math.max(worst, now - last);
-    last = now;
-    if (now < end) requestAnimationFrame(frame);
-    else resolve(worst);
-  };
-  requestAnimationFrame(frame);
-})`;
 
 /** The number of columns of the first chart that contain a pixel of a line's colour: the grid and the text are grey. */
 const COLOURED_COLUMNS = `(() => {

@@ -18,7 +18,8 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
 }
 
 /**
- * A worker draws the curve on a canvas, so the curve can only be read from pixels. Returns the share of the chart's columns that contain
+ * A web worker draws the curve on a canvas, so the curve can only be read from pixels. Returns the share of the chart's columns that
+ * contain
  * a pixel of a colour (the grid is grey).
  */
 export async function drawnColumns(page: Page, card: Locator): Promise<number> {
@@ -58,7 +59,7 @@ export interface TooltipRow {
 export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
   const row = page.locator('.tooltip-row.closest');
   // A chart that is still rendering ignores the pointer.
-  const told = async (): Promise<string[] | false> => {
+  const cells = async (): Promise<string[] | false> => {
     const box = await card.locator('line-chart .series-view').boundingBox();
     if (box === null) {
       return false;
@@ -69,7 +70,7 @@ export async function tooltip(page: Page, card: Locator, at: number): Promise<To
     const texts = (await row.locator('td, .tooltip-cell').allInnerTexts()).map((text) => text.trim()).filter((text) => text !== '');
     return texts.length >= 4 && texts;
   };
-  const [run = '', , value = '', step = ''] = await until(told, { describe: () => card.innerText() });
+  const [run = '', , value = '', step = ''] = await until(cells, { describe: () => card.innerText() });
   return { run, value: Number(value.replace('−', '-')), step: Number(step.replaceAll(',', '')) };
 }
 

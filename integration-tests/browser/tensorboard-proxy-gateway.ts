@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 export const PREFIX = '/proxy/application_1_0001/';
 
 export interface Gateway {
-  /** Including the prefix. */
+  /** Address of the gateway, including the prefix. */
   readonly url: string;
   /** `METHOD path` of every request received, in order. */
   readonly asked: readonly string[];
@@ -15,7 +15,7 @@ export interface Gateway {
 
 /**
  * A gateway between a browser and the site: forwards GET and the given methods with a few headers, and drops all other headers. Like real
- * gateways it answers other methods with 405, and addresses of more than `longest` characters with 414.
+ * gateways, it answers other methods with 405, and addresses of more than `longest` characters with 414.
  */
 export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
   const asked: string[] = [];
@@ -23,7 +23,7 @@ export async function startGateway(port: number, options: { passes: readonly str
     const { method = 'GET', url = '/' } = request;
     asked.push(`${method} ${url.split('?', 1)[0]}`);
     const refusal = refusalOf(request, options);
-    // Without the slash it serves the same content, as YARN's proxy does.
+    // The prefix without its trailing slash serves the same content, as in YARN's proxy.
     const path = url === PREFIX.slice(0, -1) ? '/' : url.slice(PREFIX.length - 1);
     if (refusal !== null) {
       response.writeHead(refusal, { 'Content-Type': 'text/html', Connection: 'close' }).end(`<h1>${refusal}</h1>`);

@@ -9,7 +9,7 @@ import { WebServer } from '../../web/server.ts';
 import { openBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 
-/** The response of these tests' upstream server: the request that it received. */
+/** The response of the upstream server: it describes the request that the server received. */
 interface Echo {
   readonly method: string;
   readonly url: string;
@@ -17,7 +17,7 @@ interface Echo {
   readonly hex: string;
 }
 
-/** A page behind a gateway, whose requests an upstream server echoes. */
+/** Opens a page behind a gateway; an upstream server echoes the requests of the page. */
 async function openPage(context: TestContext, passes: readonly string[]): Promise<Page> {
   const browser = await openBrowser(context);
   const echo = createServer((request, response) => {
@@ -41,7 +41,7 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
   await once(echo, 'listening');
   const { port } = echo.address() as AddressInfo;
   const tensorboard = { status: () => ({ state: 'ready', message: '' }) as const, connect: () => connect(port, '127.0.0.1') };
-  const site = new JobSite({ view: jobView(), tensorboard, access: { kind: 'judged' }, log: SILENT });
+  const site = new JobSite({ view: jobView(), tensorboard, access: { kind: 'authorised' }, log: SILENT });
   const web = await WebServer.open({ address: '127.0.0.1', site, log: SILENT });
   const gateway = await startGateway(web.port, { passes, longest: 8000 });
   onTestFinished(() => {
@@ -87,7 +87,7 @@ const WAYS = [
 const hex = (text: string): string => Buffer.from(text).toString('hex');
 
 for (const [way, passes] of WAYS) {
-  test(`requests by ${way} arrive as the page made them`, async (context) => {
+  test(`requests sent by ${way} arrive as the page made them`, async (context) => {
     const page = await openPage(context, passes);
     const text = 'hi €\n x';
     expect(await evaluate(page, `asFetch('data/a?b=1', { method: 'POST', body: ${JSON.stringify(text)} })`)).toEqual({
@@ -109,7 +109,7 @@ for (const [way, passes] of WAYS) {
     ]);
   });
 
-  test(`XMLHttpRequest behaves by ${way} as it does without the tunnel`, async (context) => {
+  test(`an XMLHttpRequest sent by ${way} behaves as it does without the tunnel`, async (context) => {
     const page = await openPage(context, passes);
     const url = new URL('data/x', page.url()).href;
     const sent = await evaluate(page, `asXhr('data/x#part', 'né', { headers: { 'Content-Type': 'application/json', 'X-Other': '1' } })`);
@@ -137,7 +137,7 @@ for (const [way, passes] of WAYS) {
     expect(await evaluate(page, `asXhr('data/x', null, { method: 'GET' })`)).toMatchObject({ method: 'GET', url: '/data/x', status: 200 });
   });
 
-  test(`requests that the page aborts also end by ${way}`, async (context) => {
+  test(`requests sent by ${way} end when the page aborts them`, async (context) => {
     const page = await openPage(context, passes);
     // Aborted while the request is packed (reading a Blob's bytes is asynchronous), and while the response is pending.
     for (const moment of ['0', 'new Promise((resolve) => setTimeout(resolve, 500))']) {

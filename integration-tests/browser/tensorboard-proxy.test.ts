@@ -22,7 +22,7 @@ import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
-/** YARN's proxy corrupts some of these in transit. */
+/** A run name with characters of which YARN's proxy corrupts some in transit. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
 /** The tabs, each with a selector that matches once its data has loaded. */
@@ -78,7 +78,8 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
   const folder = path.join(await temporaryFolder(), 'summaries');
   await writeSummaries(folder);
   const tensorboard = await TensorBoardServer.start(folder);
-  // TensorBoard's page requests the list of data only once, so this waits until all is read; each run's texts are read last.
+  // TensorBoard's page requests the list of data only once, so the test waits until TensorBoard has read all data. It reads each run's
+  // texts last.
   const isRead = async (run: string): Promise<boolean> =>
     (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
   await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {
@@ -102,7 +103,7 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
   return started;
 }
 
-/** A page, and the errors that occurred in it. */
+/** Opens a page; returns it with the list of errors that occur in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   // Many tests may run on this machine at the same time.
@@ -164,7 +165,7 @@ test('the printed URL with its token opens TensorBoard and the job’s page', as
   await page.getByText('mnist').first().waitFor();
   // A page cancels its pending requests when the user leaves it.
   expect(troubles.filter((each) => !each.startsWith('net::ERR_ABORTED'))).toEqual([]);
-  // Another site's page links here: the browser sends the cookie nevertheless.
+  // The browser sends the cookie even after the user follows a link on another site's page.
   const fresh = await openPage(browser);
   await fresh.page.setContent(`<a href="http://localhost:${web.port}/tony/?token=correct-horse-battery">the job</a>`);
   await fresh.page.click('a');

@@ -69,7 +69,7 @@ export class Cluster {
     /** HDFS's superuser and YARN's administrator. */
     this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
-    /** HADOOP_CONF_DIR of a client. */
+    /** HADOOP_CONF_DIR for clients. */
     this.configuration = path.join(this.state, 'conf', 'client');
     /** The active ResourceManager, as of the last `isReady`. */
     this.resourceManager = this.webAddresses('resourcemanager')[0];
@@ -210,8 +210,8 @@ export class Cluster {
     while (await isAlive(pid)) {
       await delay(20);
     }
-    // The threads of a killed JVM hold its sockets slightly longer than its process exists; after that, `start` reports the process that
-    // has the port.
+    // The threads of a killed JVM keep its sockets open slightly longer than its process exists; after that, `start` reports the process
+    // that has the port.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);
     }
@@ -252,9 +252,13 @@ export class Cluster {
     await writeFile(this.versionFile(), `${wanted ?? held}\n`);
   }
 
-  /** Environment variables with which Hadoop clients find this cluster. */
-  environment() {
-    return { HADOOP_CONF_DIR: this.configuration, ...this.profile.environment(this) };
+  /**
+   * Environment variables with which Hadoop clients find this cluster.
+   * @param {string} [user] the profile's usual user by default
+   * @returns {Record<string, string>}
+   */
+  environment(user) {
+    return { HADOOP_CONF_DIR: this.configuration, ...this.profile.environment(this, user) };
   }
 
   /**
@@ -438,7 +442,8 @@ export class Cluster {
   }
 
   /**
-   * Formats an empty name directory once and copies it from then on, which saves starting a JVM. A rename makes each of the two atomic.
+   * Formats an empty name directory once and copies it from then on, which saves starting a JVM. Both write under a temporary name and
+   * rename, so an interrupted call leaves no incomplete directory.
    * @param {string} jars
    * @param {string} java
    * @returns {Promise<void>}
@@ -463,7 +468,7 @@ export class Cluster {
     const args = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
     await this.runJava({ main: PROGRAMS.namenode.main, configuration: 'namenode', args, exitCodes: [0], log: 'namenode' }, jars, java);
     await rename(copy, formatted).catch((error) => {
-      // Another cluster that was started at the same time has put its directory there.
+      // Another cluster that was started at the same time has already stored its directory.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
         throw error;
       }

@@ -22,7 +22,7 @@ function coreSite(ports) {
     'fs.defaultFS': `hdfs://localhost:${ports.namenode.rpc}`,
     'hadoop.security.authentication': 'simple',
     'hadoop.http.staticuser.user': 'dr.who',
-    // Users have no groups here, except the one that runs the history server.
+    // No user belongs to a group, except the user that runs the history server.
     'hadoop.user.group.static.mapping.overrides': 'historian=historians;alice=research;bob=research,students;carol=students',
     // Clients must notice a stopped daemon within seconds.
     'ipc.client.connect.max.retries': 3,
@@ -87,7 +87,7 @@ function yarnSite({ resourcemanager }, state) {
 
     // Tests wait for these timeouts; a healthy process on a loaded machine would exceed shorter ones.
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
-    // Counted from the launch: a loaded machine may have to unpack 300 MB before the ApplicationMaster first sends a heartbeat.
+    // YARN counts from the launch: a loaded machine may have to unpack 300 MB before the ApplicationMaster sends its first heartbeat.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,

@@ -26,7 +26,7 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
     return lib;
   }
   const started = performance.now();
-  log(`downloading Hadoop ${hadoop} with Maven; the first time this takes about a minute ...`);
+  log(`downloading Hadoop ${hadoop} with Maven (once, about a minute) ...`);
   await mkdir(home, { recursive: true });
   // Concurrent commands each fill their own folder; the first complete one is kept.
   const folder = await mkdtemp(path.join(home, 'download-'));
@@ -34,7 +34,7 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
     await runMaven([...selection(hadoop), 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
     const jars = await lengths(folder);
     if (!(`hadoop-common-${hadoop}.jar` in jars)) {
-      throw new Error(`Maven ended well, but left no hadoop-common jar in ${folder}`);
+      throw new Error(`Maven succeeded, but ${folder} contains no hadoop-common jar`);
     }
     if (await isComplete(home, pom)) {
       return lib;
@@ -106,7 +106,7 @@ export function runMaven(args) {
       if (code === 'ENOENT') {
         reject(new Error('`mvn` was not found. Install Maven and a Java runtime (Debian: apt-get install maven).'));
       } else if (code === 'ABORT_ERR') {
-        reject(new Error(`Maven was not done after ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
+        reject(new Error(`Maven did not finish within ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
       } else {
         reject(error);
       }

@@ -38,7 +38,9 @@ export const KERBEROS = {
     `-Djava.security.krb5.conf=${path.join(folderOf(state), 'krb5.conf')}`,
     `-Djava.library.path=${nativeLibraryFolder()}`,
   ],
-  environment: ({ state }) => clientEnvironment(state, 'alice'),
+  // NodeManagers run containers as their own user here. The logs of another user's containers would belong to the wrong user, and secure
+  // NodeManagers then neither show nor aggregate them.
+  environment: ({ state }, user = ADMINISTRATOR) => clientEnvironment(state, user),
   request,
 };
 

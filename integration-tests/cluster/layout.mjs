@@ -20,6 +20,9 @@ export function versionFolder(hadoop) {
 /** Ports stay below 32768, where Linux starts its range for outgoing connections. */
 export const LARGEST_OFFSET = 20_000;
 
+/** From the ports of a worker's cluster to those of a cluster that one test file starts beside it. */
+export const OWN_CLUSTER_OFFSET = 500;
+
 /** @typedef {'namenode' | 'datanode' | 'resourcemanager' | 'nodemanager1' | 'nodemanager2'} DaemonName */
 
 /** @type {readonly DaemonName[]} */

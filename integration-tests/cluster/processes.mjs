@@ -56,7 +56,7 @@ export async function processesWithArgument(prefix) {
 
 /**
  * Running processes of containers whose directories are below `folder`: the launch scripts and all their descendants.
- * The environment or the working directory identifies a process; for one that changed both, its parent or its session does.
+ * The environment or the working directory identifies a process. A process that changed both is identified by its parent or its session.
  * @param {string} folder
  * @returns {Promise<ContainerProcess[]>}
  */

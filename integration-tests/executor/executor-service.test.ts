@@ -131,7 +131,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
       status.PERMISSION_DENIED,
     ],
     ["shows another job's proof", { proof: containerProof(newSecrets().jobSecret, CONTAINER) }, status.PERMISSION_DENIED],
-    ['has seen a newer master', { masterAttempt: 3 }, status.ABORTED],
+    ['has seen a newer ApplicationMaster', { masterAttempt: 3 }, status.ABORTED],
   ])('rejects an executor that %s, and reports its own attempt', async (_, hello, code) => {
     const { port, heard } = await serve();
     const error = await attach(port, hello).ended;
@@ -140,7 +140,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
     expect(heard).toEqual([]);
   });
 
-  test('tells executors to retry while the job is being restored', async () => {
+  test('tells executors to retry while the ApplicationMaster restores the saved state of the job', async () => {
     const served = await serve();
     served.assignment = undefined;
     expect((await attach(served.port).ended).code).toBe(status.UNAVAILABLE);
@@ -175,7 +175,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
     expect(heard.map(({ type }) => type)).toEqual(['hello', 'hello']);
   });
 
-  test("reports the progress in a hello before the program's end in the same hello", async () => {
+  test("when a hello contains progress and the program's end, reports the progress first", async () => {
     const { port, heard } = await serve();
     const exited = { generation: 1, code: 1, signal: '', stderrTail: '' };
     await welcomed(attach(port, { phase: 'ENDED', generation: 1, exited, progress: { step: 1, checkpointStep: 0, lostRank: 0 } }));

@@ -8,7 +8,7 @@ import { type ContainerOptions, isAlive, newSecrets, startExecutor, type TestExe
 
 const secrets = newSecrets();
 
-async function master(attempt = 1): Promise<TestMaster> {
+async function startMaster(attempt = 1): Promise<TestMaster> {
   const started = await new TestMaster(attempt).listen(secrets);
   onTestFinished(() => started.close());
   return started;
@@ -28,7 +28,7 @@ function gone(pids: readonly number[]): Promise<boolean> {
   return until(() => pids.every((pid) => !isAlive(pid)), { describe: () => `${pids.filter(isAlive)} still alive`, everyMs: 20 });
 }
 
-/** Pids that a program has written to its stdout. */
+/** Waits until the program has written `count` pids to its stdout; returns them. */
 async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   return until(
     () => {
@@ -39,15 +39,15 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, a background child of it, and a child that leads its own process group. */
+/** The shell, a background child of the shell, and a child that leads its own process group. */
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
   test('runs the program with its environment, and reports progress, exit code and the last lines of stderr', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: 'node program.mjs', env: { FROM_JOB: 'a "b" $c' } };
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: 'node program.mjs', env: { FROM_JOB: 'a "b" $c' } };
     const executor = executorOf({
-      master: boss,
+      master,
       environment: { FROM_NODE: 'kept' },
       source: {
         'program.mjs': `
@@ -65,22 +65,22 @@ describe('a task executor', () => {
           });`,
       },
     });
-    const hello = await boss.hello();
+    const hello = await master.hello();
     expect(hello).toMatchObject({ role: 'worker', index: 1, generation: 0, phase: 'IDLE', host: '127.0.0.1', masterAttempt: 0 });
     expect(hello.port).toBeGreaterThan(0);
-    boss.start(1, [
+    master.start(1, [
       { role: 'worker', index: 0, host: '127.0.0.1', port: 1, rank: 0 },
       { role: 'worker', index: 1, host: '127.0.0.1', port: hello.port, rank: 1 },
       { role: 'evaluator', index: 0, host: '127.0.0.1', port: 2 },
     ]);
-    await boss.message('started', ({ generation }) => generation === 1);
-    const exited = await boss.message('exited');
+    await master.message('started', ({ generation }) => generation === 1);
+    const exited = await master.message('exited');
     expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
     expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
-    // Reported before the end, so that the failure is classified with all available data.
-    const before = boss.heard.slice(
+    // The executor reports the last progress before the exit, so that the ApplicationMaster classifies the failure with all available data.
+    const before = master.heard.slice(
       0,
-      boss.heard.findIndex(({ exited: end }) => end != null),
+      master.heard.findIndex(({ exited: end }) => end != null),
     );
     const progress = before.map(({ heartbeat }) => heartbeat?.progress).find((each) => each != null);
     expect(progress).toMatchObject({ step: 7, metrics: { loss: 0.5 }, checkpointStep: 5 });
@@ -99,53 +99,53 @@ describe('a task executor', () => {
     expect(Object.keys(said.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
     expect(Object.keys(said.env)).not.toContain('TONY_MASTER');
     expect(statSync(said.env.TONY_TASK_FILE ?? '').mode & 0o777).toBe(0o600);
-    boss.send({ stop: { reason: 'the job is done' } });
+    master.send({ stop: { reason: 'the job is done' } });
     expect(await executor.exit).toEqual([0, null]);
   });
 
   test('passes the program its socket through a shell', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: 'cd . && (node listen.cjs) && echo done' };
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: 'cd . && (node listen.cjs) && echo done' };
     executorOf({
-      master: boss,
+      master,
       source: {
         'listen.cjs': "require('net').createServer().listen({ fd: 3 }, function () { console.log(this.address().port); this.close(); })",
       },
     });
-    const { port } = await boss.hello();
-    boss.start(1);
-    expect(await boss.message('exited')).toMatchObject({ code: 0 });
+    const { port } = await master.hello();
+    master.start(1);
+    expect(await master.message('exited')).toMatchObject({ code: 0 });
     expect(port).toBeGreaterThan(0);
   });
 
   test('ends all processes of the old program and uses a new port for a new generation', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: `${FAMILY}` };
-    const executor = executorOf({ master: boss });
-    const { port } = await boss.hello();
-    boss.start(1);
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: `${FAMILY}` };
+    const executor = executorOf({ master });
+    const { port } = await master.hello();
+    master.start(1);
     const first = await pids(executor, 3);
-    boss.send({ prepare: { generation: 2 } });
-    const ready = await boss.message('ready');
+    master.send({ prepare: { generation: 2 } });
+    const ready = await master.message('ready');
     expect(ready).toMatchObject({ generation: 2 });
     expect(ready.port).not.toBe(port);
     await gone(first);
-    boss.start(2);
-    await boss.message('started', ({ generation }) => generation === 2);
+    master.start(2);
+    await master.message('started', ({ generation }) => generation === 2);
     await pids(executor, 6);
     expect(readFileSync(path.join(executor.logs, 'stderr'), 'utf8')).toBe('--- generation 2 ---\n');
-    expect(boss.heard.some(({ exited }) => exited != null)).toBe(false);
+    expect(master.heard.some(({ exited }) => exited != null)).toBe(false);
     expect(readdirSync(executor.folder).filter((name) => /^(task|report)-/.test(name))).toEqual(['report-2.jsonl', 'task-2.json']);
-    boss.send({ stop: { reason: 'enough' } });
+    master.send({ stop: { reason: 'enough' } });
     expect(await executor.exit).toEqual([0, null]);
   });
 
-  test.each(['running', 'stopped'])('takes a %s program down with it when the executor is killed', async (how) => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: FAMILY };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+  test.each(['running', 'stopped'])('ends a %s program when the executor itself is killed', async (how) => {
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: FAMILY };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const family = await pids(executor, 3);
     if (how === 'stopped') {
       process.kill(-(family[0] as number), 'SIGSTOP');
@@ -155,116 +155,116 @@ describe('a task executor', () => {
   });
 
   test('kills its program and exits immediately on SIGTERM from YARN', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: `trap 'echo told' TERM; ${FAMILY}` };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: `trap 'echo terminated' TERM; ${FAMILY}` };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const family = await pids(executor, 3);
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN allows no more time, so no process received SIGTERM.
-    expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('told');
+    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without sending it a SIGTERM first.
+    expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('terminated');
   });
 
   test('lets the program handle SIGTERM when the ApplicationMaster stops the task', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done" };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done" };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const stdout = path.join(executor.logs, 'stdout');
     await until(() => readFileSync(stdout, 'utf8').includes('up'), { describe: 'the program is up', everyMs: 20 });
-    boss.send({ stop: { reason: 'the job is done' } });
+    master.send({ stop: { reason: 'the job is done' } });
     expect(await executor.exit).toEqual([0, null]);
     expect(readFileSync(stdout, 'utf8')).toBe('up\nsaved\n');
   });
 
   test('reports the resource usage of the program and whether it is suspended', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: 'echo $$; node -e "setInterval(() => {}, 1); for (;;);"' };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: 'echo $$; node -e "setInterval(() => {}, 1); for (;;);"' };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const [pid = 0] = await pids(executor, 1);
-    const busy = await boss.message('heartbeat', ({ usage }) => (usage?.cpuCores ?? 0) > 0.2);
+    const busy = await master.message('heartbeat', ({ usage }) => (usage?.cpuCores ?? 0) > 0.2);
     expect(busy.usage?.rssBytes).toBeGreaterThan(1 << 20);
     expect(busy.usage?.stopped).toBe(false);
     process.kill(-pid, 'SIGSTOP');
-    await boss.message('heartbeat', ({ usage }) => usage?.stopped === true);
+    await master.message('heartbeat', ({ usage }) => usage?.stopped === true);
   });
 
   test('keeps the program running when the stream breaks, and reports its state to the next ApplicationMaster', async () => {
-    const boss = await master();
-    boss.welcome = {
-      ...boss.welcome,
+    const master = await startMaster();
+    master.welcome = {
+      ...master.welcome,
       command: 'echo $$; echo \'{"type":"progress","step":4}\' >> "$(dirname $TONY_TASK_FILE)/report-1.jsonl"; sleep 1000',
     };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const [pid = 0] = await pids(executor, 1);
-    await boss.message('heartbeat', ({ progress }) => progress?.step === 4);
-    const next = await master(2);
+    await master.message('heartbeat', ({ progress }) => progress?.step === 4);
+    const next = await startMaster(2);
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: next.port, attempt: 2 }));
-    boss.close();
+    master.close();
     const hello = await next.hello();
     expect(hello).toMatchObject({ phase: 'RUNNING', generation: 1, masterAttempt: 1, progress: { step: 4 } });
     expect(isAlive(pid)).toBe(true);
     process.kill(pid, 'SIGKILL');
     expect(await next.message('exited')).toMatchObject({ code: -1, signal: 'SIGKILL' });
     next.close();
-    const third = await master(3);
+    const third = await startMaster(3);
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: third.port, attempt: 3 }));
     expect(await third.hello()).toMatchObject({ phase: 'ENDED', generation: 1, masterAttempt: 2, exited: { signal: 'SIGKILL' } });
   });
 
   test('obeys a rejection, but ignores one from an older ApplicationMaster', async () => {
-    const boss = await master(2);
-    boss.welcome = { ...boss.welcome, command: FAMILY };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+    const master = await startMaster(2);
+    master.welcome = { ...master.welcome, command: FAMILY };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const family = await pids(executor, 3);
-    const old = await master(1);
+    const old = await startMaster(1);
     old.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
     // Storage may briefly return an outdated address; executors ignore it. A refusal that still arrives comes from attempt 1.
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: old.port, attempt: 2 }));
-    boss.close();
+    master.close();
     await old.hello(2);
     expect(family.every(isAlive)).toBe(true);
-    const next = await master(3);
+    const next = await startMaster(3);
     next.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: next.port, attempt: 3 }));
     expect(await executor.exit).toEqual([1, null]);
     await gone(family);
   });
 
-  test('kills all processes of its program on an order to stop at once, and then confirms that it has left', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command: `trap '' TERM; ${FAMILY}` };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+  test('kills all processes of its program on an order to stop at once, and then confirms its exit', async () => {
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command: `trap '' TERM; ${FAMILY}` };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const family = await pids(executor, 3);
-    boss.send({ stop: { reason: 'this container is no longer part of the job', atOnce: true } });
-    await boss.message('left');
-    expect(boss.heard.map((message) => Object.keys(message)).at(-1)).toContain('left');
-    expect(await boss.message('exited')).toMatchObject({ code: -1, signal: 'SIGKILL' });
+    master.send({ stop: { reason: 'this container is no longer part of the job', atOnce: true } });
+    await master.message('left');
+    expect(master.heard.map((message) => Object.keys(message)).at(-1)).toContain('left');
+    expect(await master.message('exited')).toMatchObject({ code: -1, signal: 'SIGKILL' });
     expect(await executor.exit).toEqual([0, null]);
     await gone(family);
   });
 
   test('ends its program and itself when its lease expires without an ApplicationMaster', async () => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, leaseMs: 3_000, command: FAMILY };
-    const executor = executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, leaseMs: 3_000, command: FAMILY };
+    const executor = executorOf({ master });
+    await master.hello();
+    master.start(1);
     const family = await pids(executor, 3);
     const closed = performance.now();
-    boss.close();
+    master.close();
     expect(await executor.exit).toEqual([1, null]);
     // The lease starts at the last message from the ApplicationMaster.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
@@ -276,9 +276,9 @@ describe('a task executor', () => {
     await stranger.listen(newSecrets());
     onTestFinished(() => stranger.close());
     const executor = executorOf({ master: stranger });
-    const boss = await master();
-    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: boss.port, attempt: 1 }));
-    await boss.hello();
+    const master = await startMaster();
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: master.port, attempt: 1 }));
+    await master.hello();
     expect(stranger.hellos).toEqual([]);
   });
 
@@ -286,12 +286,12 @@ describe('a task executor', () => {
     ['no-such-command', 127],
     ['kill -SEGV $$', -1],
   ])('reports the end of `%s`', async (command, code) => {
-    const boss = await master();
-    boss.welcome = { ...boss.welcome, command };
-    executorOf({ master: boss });
-    await boss.hello();
-    boss.start(1);
-    const exited = await boss.message('exited');
+    const master = await startMaster();
+    master.welcome = { ...master.welcome, command };
+    executorOf({ master });
+    await master.hello();
+    master.start(1);
+    const exited = await master.message('exited');
     expect(exited.code).toBe(code);
     if (code === 127) {
       expect(exited.stderrTail).toContain('no-such-command');

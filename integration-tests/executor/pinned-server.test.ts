@@ -75,7 +75,7 @@ async function strangers(port: number, count: number): Promise<Socket[]> {
   return sockets;
 }
 
-test('the server limits unauthenticated connections, and they do not lock out an executor', async () => {
+test('the server limits unauthenticated connections, which cannot prevent an executor from connecting', async () => {
   const { port } = await listening({ mostUnproven: 10, graceMs: 0 });
   const before = dial(port);
   expect(await echoed(before, 1)).toBe(1);
@@ -140,7 +140,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
   const producer = dial(port, { metadata });
   producer.write({ opening: { feed: 'f', producer: 'p', first: 1 } });
   expect(await once(producer, 'data')).toMatchObject([{ expected: 1 }]);
-  // The stranger's time limit has passed; the producer, which connected at the same time, stays.
+  // The connection without a token has reached its time limit; the producer, which connected at the same time, stays connected.
   await once(silent, 'close');
   const ended = new Promise((resolve) => producer.once('end', () => resolve('ended')).once('error', resolve));
   producer.write({ chunk: { sequence: 1, records: [] } });

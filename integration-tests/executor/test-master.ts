@@ -45,7 +45,7 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** All messages except hellos, of all streams. */
+  /** The messages of all streams, except hellos. */
   readonly heard: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
@@ -133,7 +133,7 @@ export interface ContainerOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Starts an executor in the way a NodeManager does. */
+/** Starts an executor as a NodeManager does. */
 export function startExecutor({ master, secrets, source, environment = {} }: ContainerOptions): TestExecutor {
   const root = mkdtempSync(path.join(tmpdir(), 'tony-executor-'));
   const [folder, logs, staging] = ['work', 'logs', 'staging'].map((name) => path.join(root, name)) as [string, string, string];

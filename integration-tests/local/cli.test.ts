@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 
-/** Usage errors and missing prerequisites, which the command reports without a cluster. */
+/** Usage errors and missing prerequisites, which the command reports without contacting a cluster. */
 
 const JOB = 'name: hello\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {}}\n';
 
@@ -22,12 +22,12 @@ describe('the command line', () => {
     for (const command of ['submit', 'list', 'logs', 'doctor', 'import']) {
       expect(stdout).toContain(`tony-ts ${command} `);
     }
-    for (const code of ['0 done', '1 the job failed', '2 the request was wrong', '3 the cluster could not', '130 interrupted']) {
+    for (const code of ['0 success', '1 the job failed', '2 the request was invalid', '3 the cluster could not', '130 interrupted']) {
       expect(stdout.replace(/\s+/g, ' ')).toContain(code);
     }
   });
 
-  test('the help of a command lists its own options first', async () => {
+  test("the help of a command lists the command's own options first", async () => {
     const { stdout } = await runCommand(['logs', '--help']);
     expect(stdout.indexOf('--tail')).toBeGreaterThan(0);
     expect(stdout.indexOf('--tail')).toBeLessThan(stdout.indexOf('--debug'));
@@ -37,25 +37,25 @@ describe('the command line', () => {
     [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
     [['bogus', '--conf', 'x'], 'There is no command "bogus".'],
     [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
-    [['submit', '--conf'], '--conf wants a value.'],
-    [['submit', 'job.yaml'], '"job.yaml" is one word too many.\nhint: The job file is named by --conf job.yaml.'],
-    [['submit', '--output', 'xml'], '--output wants table, json or yaml, not xml.'],
+    [['submit', '--conf'], '--conf requires a value.'],
+    [['submit', 'job.yaml'], 'Unexpected argument "job.yaml".\nhint: To name a job file, use --conf job.yaml.'],
+    [['submit', '--output', 'xml'], '--output must be table, json or yaml, not xml.'],
     [['submit', '--no-such'], 'There is no option --no-such'],
-    [['status'], 'tony-ts status wants an application id'],
+    [['status'], 'tony-ts status requires an application ID'],
     [['status', 'job_1'], '"job_1" is not an application ID.'],
-    [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a whole number from 1 to 1000000, not 0.'],
-    [['logs', 'local_1_0001', '--tail'], '--tail wants a value.'],
+    [['logs', 'local_1_0001', '--tail', '0'], '--tail requires a whole number from 1 to 1000000, not 0.'],
+    [['logs', 'local_1_0001', '--tail'], '--tail requires a value.'],
     [['logs', 'local_1_0001', 'worker:0'], 'The local job local_1_0001'],
-    [['completion'], 'tony-ts completion wants SHELL: bash, zsh, fish.'],
-    [['completion', 'tcsh'], 'SHELL wants bash, zsh or fish, not tcsh.'],
+    [['completion'], 'tony-ts completion requires SHELL: bash, zsh, fish.'],
+    [['completion', 'tcsh'], 'SHELL must be bash, zsh or fish, not tcsh.'],
     [['version', '--al'], 'There is no option --al; did you mean --all?'],
-    [['version', 'all'], '"all" is one word too many.'],
+    [['version', 'all'], 'Unexpected argument "all".'],
     [['history', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
-    [['history', 'show'], 'tony-ts history show wants an application id'],
+    [['history', 'show'], 'tony-ts history show requires an application ID'],
     [['history', '--user', 'bob', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
     [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
     [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
-    [['feed', 'local_1_0001'], 'tony-ts feed wants FEED'],
+    [['feed', 'local_1_0001'], 'tony-ts feed requires FEED'],
     [['attach', 'local_1_0001'], 'The local job local_1_0001'],
     [['kill', 'local_1_0001'], 'The local job local_1_0001'],
     [['events', 'nonsense'], '"nonsense" is not an application ID.'],
@@ -63,7 +63,7 @@ describe('the command line', () => {
     [['top', 'nonsense'], '"nonsense" is not an application ID.'],
     [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
     [['status', 'local_1_0001'], 'The local job local_1_0001'],
-    [[], 'Say what to do'],
+    [[], 'A command is missing'],
   ])('rejects %j with exit code 2 and without a stack trace', async (words, sentence) => {
     const { exitCode, stdout, stderr } = await runCommand(words, { env: { HOME: await temporaryFolder() } });
     expect(stderr).toContain(`error: ${sentence}`);
@@ -97,7 +97,7 @@ describe('the command line', () => {
     const words = ['import', from, '--executes', 'echo "I am $TONY_ROLE $TONY_INDEX"', '--task-params', '--a 1', '--to', to];
     const imported = await runCommand(words);
     expect(imported).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(imported.stdout).toContain('What does not stand there:\n  tony.docker.enabled = true\n');
+    expect(imported.stdout).toContain('Not converted:\n  tony.docker.enabled = true\n');
     expect(await runCommand(words)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('already exists') });
     const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
     const submitted = await runCommand(['submit', '--conf', to, '--local', '--set', 'runtime=system'], { env });

@@ -14,7 +14,7 @@ type Shell = (typeof SHELLS)[number];
 
 const missing = new Set<Shell>(SHELLS.filter((shell) => shell !== 'bash' && spawnSync(shell, ['--version']).error !== undefined));
 for (const shell of missing) {
-  console.warn(`completion is not tested in ${shell}: this machine has none`);
+  console.warn(`completion is not tested in ${shell}, which is not installed`);
 }
 
 interface Home {
@@ -121,7 +121,7 @@ describe('completion of jobs and tasks', () => {
     const { stdout } = await runCommand(['submit', '--local', '--conf', path.join(local.folder, 'job.yaml')], { env: local.env });
     const ended = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
     expect(offered(shell, 'tony-ts logs ', local)).toEqual([ended]);
-    // Not offered for a job that has ended.
+    // `kill` does not offer a job that has ended.
     expect(offered(shell, 'tony-ts kill ', local)).toEqual([]);
     expect(offered(shell, `tony-ts logs ${ended} e`, local)).toEqual(['evaluator', 'evaluator:0']);
     const after = shell === 'bash' ? '' : 'worker:';
@@ -141,8 +141,8 @@ test('TAB completes words in an interactive bash', async () => {
   await terminal.sees(/--output=yaml/);
   terminal.type('\x15tony-ts st');
   terminal.type('\t\n');
-  await terminal.sees(/tony-ts status wants an application id/);
-  // The list of completions includes a description of each.
+  await terminal.sees(/tony-ts status requires an application ID/);
+  // The list shows a description beside each completion.
   terminal.type('tony-ts history \t\t');
   await terminal.sees(/prune {2}\(.+\)/);
 });

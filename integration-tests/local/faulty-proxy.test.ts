@@ -45,7 +45,7 @@ test('the proxy carries both directions, and the end after the last byte', async
   client.socket.end('x'.repeat(1_000_000));
   await once(client.socket, 'close');
   expect(client.received).toHaveLength(1_000_000);
-  await until(() => proxy.open === 0, { describe: 'the link is forgotten' });
+  await until(() => proxy.open === 0, { describe: 'the proxy has removed the link' });
 });
 
 test('cut resets open connections and accepts new ones', async () => {
@@ -72,12 +72,14 @@ test('the proxy delivers held answers after restore, and drops them after cut', 
   const client = dial();
   proxy.hold('answer');
   client.socket.write('one');
-  await expect(until(() => client.received !== '', { timeoutMs: 300, describe: 'nothing comes' })).rejects.toThrow('nothing comes');
+  await expect(until(() => client.received !== '', { timeoutMs: 300, describe: 'an answer despite hold' })).rejects.toThrow(
+    'an answer despite hold',
+  );
   proxy.restore();
-  await until(() => client.received === 'one', { describe: 'what was held' });
+  await until(() => client.received === 'one', { describe: 'the held answer' });
   proxy.hold('answer');
   client.socket.write('two');
-  await until(() => client.socket.bytesWritten === 6, { describe: 'the request is on its way' });
+  await until(() => client.socket.bytesWritten === 6, { describe: 'the request has been written' });
   proxy.cut();
   await until(() => client.failure === 'ECONNRESET', { describe: 'a reset' });
   expect(client.received).toBe('one');

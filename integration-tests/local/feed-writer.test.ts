@@ -66,7 +66,7 @@ it('splits records written before their sequence numbers are known into messages
           return;
         }
         if (answer === 'wait') {
-          throw new Error(`${lengths.length} records have come`);
+          throw new Error(`${lengths.length} records have arrived`);
         }
         lengths.push(...answer.records.map(({ length }) => length));
         at++;
@@ -119,7 +119,7 @@ it('waits on one connection while the feed has no room, and then sends everythin
   expect(reads).toBe(1);
 });
 
-it('closes while it is still looking for the job', async () => {
+it('the writer can be closed before it has found the job', async () => {
   const { address } = await openFeeds();
   let found = (_address: FeedAddress): void => {};
   const writer = newWriter('p', () => new Promise((resolve) => (found = resolve)));
@@ -161,7 +161,7 @@ it('accepts texts, typed arrays and buffers, and rejects other values without da
           return;
         }
         if (answer === 'wait') {
-          throw new Error(`${records.length} records have come`);
+          throw new Error(`${records.length} records have arrived`);
         }
         records.push(...answer.records.map((each) => Buffer.from(each)));
         at++;

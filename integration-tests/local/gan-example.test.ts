@@ -6,12 +6,12 @@ import { ROOT, runCommand, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
 interface Outcome {
-  /** The last line of each worker: the end of its training. */
+  /** The last line that each worker printed; it reports the result of the training. */
   readonly lines: readonly string[];
   readonly events: string;
 }
 
-/** Worker 1 of generation 1 stands still at step 175, so that the checkpoint of step 150 is the newest when it is killed. */
+/** Makes worker 1 of generation 1 stop at step 175, so that the checkpoint of step 150 is the newest when the test kills the worker. */
 async function holdAtStep175(program: string): Promise<void> {
   const first = 'for await (const { step } of loop) {\n';
   const text = await readFile(program, 'utf8');

@@ -20,7 +20,7 @@ test('the local copies of a rank survive a restart of its program, and are remov
   }
   const source = path.join(folder, 'source');
   await mkdir(source);
-  // Rank 1 fails once, after its first epoch: all programs restart, that of rank 0 in the same container.
+  // Rank 1 fails once, after its first epoch: all programs restart, and rank 0 keeps its container.
   await writeFile(
     path.join(source, 'read.ts'),
     `import { appendFileSync, statSync } from 'node:fs';
@@ -52,22 +52,22 @@ if (cluster.generation === 1) await new Promise(() => setInterval(() => {}, 1000
   const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root } });
   expect(exitCode, stderr + stdout).toBe(0);
 
-  interface Told {
+  interface Reading {
     readonly before: number;
     readonly after: number;
     readonly ids: readonly string[];
     readonly generation: number;
     readonly scratch: string;
   }
-  const told = await Promise.all(
+  const readings = await Promise.all(
     [0, 1].map(async (rank) =>
       (await readFile(path.join(folder, `rank-${rank}`), 'utf8'))
         .trim()
         .split('\n')
-        .map((line) => JSON.parse(line) as Told),
+        .map((line) => JSON.parse(line) as Reading),
     ),
   );
-  const [survivor, failed] = told as unknown as readonly [readonly [Told, Told], readonly [Told, Told]];
+  const [survivor, failed] = readings as unknown as readonly [readonly [Reading, Reading], readonly [Reading, Reading]];
   expect(survivor[0]).toMatchObject({ before: 0, generation: 1 });
   expect(survivor[0].after).toBeGreaterThan(2 * 300 * 10_000);
   expect(survivor[0].after).toBeLessThan(2.1 * 300 * 10_000);

@@ -49,8 +49,8 @@ test('a detached local job prints the URL of its pages, and leaves a history', a
   expect((await runCommand(['history', 'show', id], { env })).stdout).toMatch(/worker:0 +stopped/);
   // The final status is available before the job has written its last line.
   const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
-  await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster clears away' });
-  // The bundles, which a local job stores besides its source.
+  await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster cleans up' });
+  // A local job stores the bundles in addition to its source.
   expect((await runCommand(['cache', '--local'], { env })).stdout).toMatch(new RegExp(`^bundles +\\d.* ${id} +\\d{4}-\\d\\d-\\d\\d$`, 'm'));
   expect((await runCommand(['cache', 'prune', '--local'], { env })).stdout).toBe('0 entries, 0 B removed\n');
   const emptied = await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env });
@@ -121,5 +121,5 @@ test('history serve rejects --auth simple on a cluster with Kerberos', async () 
   const local = await runCommand(['history', 'serve', '--auth', 'simple', '--local'], { env: { HOME: folder } });
   expect(local).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--auth simple works only with the histories of a cluster') });
   const port = await runCommand(['history', 'serve', '--port', '70000', '--local'], { env: { HOME: folder } });
-  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port wants a whole number') });
+  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port requires a whole number') });
 });

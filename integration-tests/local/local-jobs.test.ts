@@ -29,12 +29,12 @@ interface Job {
   readonly id: string;
   readonly out: string;
   readonly paths: ReturnType<typeof localPaths>;
-  /** The pid of a program. */
+  /** Waits until the task's program of a generation has started; returns its pid. */
   pid(task: string, generation: number): Promise<number>;
   ran(task: string, generation: number): boolean;
   go(): void;
   status(): Promise<JobStatus>;
-  /** The process of the task's current container. */
+  /** Returns the pid of the executor in the task's current container. */
   executor(role: string, index: number): Promise<number>;
   final(): Promise<JobStatus>;
   /** Waits until no process of the job remains. */
@@ -150,7 +150,7 @@ async function succeeds(job: Job): Promise<JobStatus> {
 }
 
 describe('a job on this machine', () => {
-  test('runs to its end, and leaves its history and no processes', async () => {
+  test('runs to its end, leaves its history, and leaves no processes', async () => {
     const job = await startJob();
     await bothRun(job, 1);
     const status = await job.status();
@@ -191,7 +191,7 @@ describe('a job on this machine', () => {
     ['a program is killed', 'program', 'SIGKILL'],
     ['a program is stopped', 'program', 'SIGSTOP'],
   ] as const)('continues in a new generation when %s', async (_, who, signal) => {
-    // Detects silence soon, but not so soon that a busy machine counts as dead.
+    // Three seconds: short enough to detect the stopped process soon, long enough for an executor on a busy machine.
     const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
     const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
     const first = await bothRun(job, 1);
@@ -201,7 +201,7 @@ describe('a job on this machine', () => {
     // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
     // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
     expect(isAlive(first[0])).toBe(false);
-    await until(() => !isAlive(first[1]), { describe: 'the old program lives', everyMs: 20 });
+    await until(() => !isAlive(first[1]), { describe: 'the old program still runs', everyMs: 20 });
     const final = await succeeds(job);
     expect(final.generations).toBe(2);
   });
@@ -232,7 +232,7 @@ describe('a job on this machine', () => {
     const before = await job.status();
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
     process.kill(master, 'SIGKILL');
-    await until(() => !isAlive(master), { describe: 'the master is dead' });
+    await until(() => !isAlive(master), { describe: 'the ApplicationMaster is dead' });
     await startSecondAttempt(job);
     const after = await until(
       async () => {
@@ -251,7 +251,7 @@ describe('a job on this machine', () => {
     ]);
   });
 
-  test('gets its second attempt from the client that follows it when the ApplicationMaster is killed', async () => {
+  test('is continued by a second attempt, which the following client starts, when the ApplicationMaster is killed', async () => {
     const { command, ...job } = await startJob({ attached: true });
     const programs = await bothRun(job, 1);
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
@@ -269,14 +269,14 @@ describe('a job on this machine', () => {
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
     process.kill(master, 'SIGKILL');
     process.kill(executor, 'SIGKILL');
-    await until(() => !isAlive(master) && !isAlive(programs[0]), { describe: 'they are dead' });
+    await until(() => !isAlive(master) && !isAlive(programs[0]), { describe: 'the ApplicationMaster and the program are dead' });
     await startSecondAttempt(job);
     await bothRun(job, 2);
     expect(programs.filter(isAlive)).toEqual([]);
     expect((await succeeds(job)).generations).toBe(2);
   });
 
-  test('ends with all of its processes when it is killed', async () => {
+  test('leaves no processes when it is killed', async () => {
     const job = await startJob();
     const programs = await bothRun(job, 1);
     const { pid } = JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number };
@@ -286,7 +286,7 @@ describe('a job on this machine', () => {
     expect(programs.filter(isAlive)).toEqual([]);
   });
 
-  test('keeps secrets out of arguments, environments, logs, job.json and history, and its files with secrets private', async () => {
+  test('keeps secrets out of arguments, environments, logs, job.json and history, and makes files with secrets private', async () => {
     const job = await startJob();
     await bothRun(job, 1);
     const file = path.join(job.paths.work(job.paths.masterContainer(1)), 'credentials');

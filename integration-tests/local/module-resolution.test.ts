@@ -8,8 +8,8 @@ import { programEnvironment } from '../../training/process/program-environment.t
 import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
 
 /*
- * Module resolution of `import` and `require` in a user's program: in a container with small stubs in place of the large packages.
- * The runtime is a symbolic link, as YARN creates it.
+ * Module resolution of `import` and `require` in a user's program. Small stubs take the place of the large packages. As on YARN, the
+ * container's runtime is a symbolic link.
  */
 const REGISTER = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container', 'register.mjs');
 

@@ -43,7 +43,7 @@ async function run(node: string, program: string, options: { bundles?: string; c
 }
 
 describe.each(NODE_MAJORS)('Node %i', (major) => {
-  it('trains with every feature of tfjs-node that the runtime brings', async () => {
+  it('trains with every feature of tfjs-node that the runtime includes', async () => {
     const root = await folder();
     const program = path.join(root, 'features.mjs');
     await copyFile(FEATURES, program);
@@ -72,14 +72,14 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
 });
 
 describe('the runtime', () => {
-  it('is found again without another build', async () => {
+  it('is reused without another build', async () => {
     const lines: string[] = [];
     expect(await ensureRuntime((line) => lines.push(line))).toEqual(runtime);
     expect(await findRuntime()).toEqual(runtime);
     expect(lines).toEqual([]);
   });
 
-  it('works in an empty environment when tar unpacks it and a link leads to it', async () => {
+  it('works in an empty environment, unpacked with tar and reached through a symbolic link', async () => {
     const root = await folder();
     await mkdir(path.join(root, 'unpacked'));
     await promisify(execFile)('bash', ['-ec', 'set -o pipefail; gzip -dc "$0" | tar -C unpacked -xf -', runtime.archive], { cwd: root });
@@ -108,7 +108,7 @@ describe('the runtime', () => {
     );
   });
 
-  it('does not exist after a build that was killed', async () => {
+  it('does not exist after a killed build', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     // In its own process group, because a terminal or a shutdown ends a whole process group.
@@ -117,7 +117,7 @@ describe('the runtime', () => {
     const [said] = (await once(build.stderr, 'data')) as [Buffer];
     process.kill(-(build.pid ?? Number.NaN), 'SIGKILL');
     await closed;
-    expect(said.toString()).toContain('getting Node');
+    expect(said.toString()).toContain('downloading Node');
     expect(await readdir(path.join(root, 'cache', 'runtime'))).toEqual([
       expect.stringMatching(/^\.build-/),
       expect.stringMatching(/^\.lock-/),
@@ -135,7 +135,7 @@ describe('the runtime', () => {
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/the runtime cannot be built in .*\n.*TONY_CACHE_DIR/),
+      stderr: expect.stringMatching(/cannot build the runtime in .*\n.*TONY_CACHE_DIR/),
     });
   });
 

@@ -64,7 +64,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
     env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
     timeoutMs: 300_000,
   });
-  // Task 1's second trial, which waits for the kill in its first run.
+  // Task 1's second trial, whose first run waits to be killed.
   const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-1-')), {
     describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
     timeoutMs: 200_000,

@@ -19,7 +19,7 @@ interface Place {
   readonly gate: string;
 }
 
-/** A job file in a separate home folder; `$GATE` is a file that does not exist yet. */
+/** Writes a job file in a separate home folder. The job's variable `$GATE` names a file that does not exist yet. */
 async function job(command: string, roles = '{worker: {instances: 2, restart: {policy: never}}, evaluator: {}}'): Promise<Place> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
@@ -116,7 +116,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
     terminal.type('circle\n');
     await terminal.sees(/Workers \[2\]: /);
     terminal.type('\x03');
-    expect(await ended(terminal, 130)).toContain('Interrupted: nothing was written.');
+    expect(await ended(terminal, 130)).toContain('Interrupted. No files were written.');
     expect(await readdir(folder)).toEqual([]);
     expect(await ended(terminalCommand(['init', '--yes'], { columns, cwd: folder }), 0)).toContain('tony-ts submit --local --conf');
     expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
@@ -173,7 +173,7 @@ test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 },
   await terminal.sees(/evaluator:0 .*\n*$/);
   terminal.type('\x03');
   await terminal.sees(/^Kill the job \(k\)/m);
-  // A key without a meaning.
+  // A key that the prompt ignores.
   terminal.type('x');
   terminal.type('k');
   const text = await ended(terminal, 1);

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Tensor } from '@tensorflow/tfjs';
-// The bundle that a job uses; its declarations may not have been built.
+// The bundle that a job uses; its type declarations might not have been built.
 import { join } from 'tony-ts/training';
 
 export interface Death {

@@ -1,4 +1,4 @@
-/** Exports models to a given folder and loads them and another process's models back; reports the largest prediction differences. */
+/** Exports models to a given folder, loads these models and those of another process, and reports the largest prediction differences. */
 import { join } from 'tony-ts/training';
 
 const [own = '', other] = process.argv.slice(2);

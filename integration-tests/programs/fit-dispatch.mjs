@@ -1,4 +1,5 @@
-// Trains on dispatched files for one epoch. Each step appends the records that it used as a line to `$OUT/used-<rank>-<generation>`.
+// Trains on dispatched files for one epoch. For each step, appends one line to `$OUT/used-<rank>-<generation>`, with the records of that
+// step.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';
@@ -33,7 +34,7 @@ const { steps } = await cluster.fit(
         used = [];
         taken++;
         await delay(rank === 0 ? 20 : 5);
-        // Where the test asks for it, all ranks stop before the end until a rank has died.
+        // If the test sets HOLD, the ranks of generation 1 wait here after step 31 until the death of a rank restarts them.
         while (HOLD === 'yes' && generation === 1 && taken > 30) {
           await delay(20);
         }

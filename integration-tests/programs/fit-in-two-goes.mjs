@@ -1,4 +1,7 @@
-/** `fit-in-two-goes.mjs DIR FAIL_AT`: trains 50 steps with a checkpoint every 20; fails after step FAIL_AT, once that checkpoint exists. */
+/**
+ * `fit-in-two-goes.mjs DIR FAIL_AT`: trains 50 steps with a checkpoint every 20 steps; fails after step FAIL_AT, once the checkpoint before
+ * it exists.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 

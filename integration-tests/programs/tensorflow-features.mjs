@@ -1,6 +1,6 @@
-// @ts-nocheck: what a user writes, in plain JavaScript; and tfjs-node, with its types, need not be installed here
+// @ts-nocheck: this file is plain JavaScript, like a user's program, and tfjs-node with its types might not be installed
 /**
- * Checks each tfjs-node feature that training needs by its result: prints `NAME ok` or `NAME: <the error>` for each, then `done`.
+ * Checks the result of each tfjs-node feature that training needs: prints `NAME ok` or `NAME: <the error>` for each, then `done`.
  * The images are vertical (0) or horizontal (1) lines in deterministic noise: a model that learns distinguishes them.
  */
 import fs from 'node:fs';

@@ -70,7 +70,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       );
     });
 
-    test('leaves the previous file unchanged when a write fails, and no other file behind', async () => {
+    test('keeps the previous file when a write fails, and leaves no other file behind', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'file');
       await storage.write(uri, Buffer.from('old'));
@@ -84,7 +84,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await storage.remove(joinUri(folder, 'file'))).toBe(true);
     });
 
-    test('shows no file before it is complete', async () => {
+    test('does not show a file before it is complete', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'file');
       let duringWrite: unknown;
@@ -98,7 +98,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toEqual(['file']);
     });
 
-    test('does not recreate a folder that is removed during a write without makeParents', async () => {
+    test('does not recreate a folder that is removed during a write, if makeParents is false', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'file');
       const options = { makeParents: false };
@@ -247,7 +247,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       await expect(storage.makeFolder(joinUri(folder, 'file'))).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
     });
 
-    test('fails with a specific code for missing files and existing names', async () => {
+    test('fails with specific codes for missing files and existing names', async () => {
       const folder = fresh();
       await storage.write(joinUri(folder, 'file'), Buffer.from('x'));
       for (const uri of [joinUri(folder, 'none'), joinUri(folder, 'file', 'below'), folder]) {
@@ -263,7 +263,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toEqual(['file']);
     });
 
-    test('stays intact when a reader stops early', async () => {
+    test('stays usable when a reader stops early', async () => {
       const uri = joinUri(fresh(), 'long');
       await storage.write(uri, Buffer.alloc(8_000_000, 7));
       const stream = await storage.open(uri);

@@ -7,7 +7,7 @@ afterAll(async () => {
 });
 
 describe('backends', () => {
-  test('an unknown name is rejected', async () => {
+  test('reject an unknown name', async () => {
     await expect(loadBackend(1, { TONY_BACKEND: 'fast' })).rejects.toMatchObject({
       code: 'BACKEND_MISSING',
       hint: 'Use one of gpu, native, wasm, cpu.',
@@ -24,14 +24,14 @@ describe('backends', () => {
 });
 
 describe('the wasm backend', () => {
-  test('lacks the gradient of max pooling, which it would compute incorrectly', async () => {
+  test('throws for the gradient of max pooling instead of computing it incorrectly', async () => {
     await loadBackend(1, { TONY_BACKEND: 'wasm' });
     expect(tf.getBackend()).toBe('wasm');
     const gradient = () => tf.tidy(() => tf.grad((x) => tf.maxPool(x as tf.Tensor4D, 2, 2, 'valid').sum())(tf.randomNormal([1, 4, 4, 1])));
     expect(gradient).toThrow(/Kernel 'MaxPoolGrad' not registered for backend 'wasm'/);
   });
 
-  test('rejects models that it cannot train correctly, also when the layer is nested', () => {
+  test('rejects models with a layer that it cannot train correctly, including nested and wrapped layers', () => {
     const inner = tf.sequential({
       layers: [tf.layers.conv2d({ filters: 2, kernelSize: 3, inputShape: [8, 8, 1], name: 'hidden' }), tf.layers.flatten()],
     });

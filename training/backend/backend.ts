@@ -21,14 +21,14 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 };
 
 /**
- * Loads the first available backend, fastest first: CUDA if the machine has a GPU, TensorFlow's C library, WebAssembly, plain JavaScript.
- * The environment variable TONY_BACKEND selects one of them: `gpu`, `native`, `wasm`, `cpu`.
+ * Loads the fastest backend that is available. The order is CUDA (only if the machine has a GPU), TensorFlow's C library, WebAssembly,
+ * plain JavaScript. The environment variable TONY_BACKEND selects one of them: `gpu`, `native`, `wasm`, `cpu`.
  *
  * The native backend blocks the event loop during each operation. It starts its own threads: the number of cores divided by the ranks on
  * this machine, or TF_NUM_INTRAOP_THREADS if set.
  *
- * On the native backend, gradients and optimizer steps use TensorFlow's kernels, which compute the same results as TensorFlow.js several
- * times as fast. TONY_NATIVE_KERNELS=off keeps TensorFlow.js's own.
+ * On the native backend, gradients and optimizer steps use TensorFlow's kernels, which compute the same results several times as fast as
+ * those of TensorFlow.js. TONY_NATIVE_KERNELS=off disables them.
  *
  * @param neighbours the number of this job's ranks on this machine, including this one.
  * @throws TonyError BACKEND_MISSING with the reason for each backend that did not load.
@@ -38,7 +38,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
   environment.TF_NUM_INTRAOP_THREADS ??= String(Math.max(1, Math.floor(availableParallelism() / neighbours)));
   const asked = environment.TONY_BACKEND;
   if (asked !== undefined && asked !== '' && !ORDER.includes(asked as BackendName)) {
-    throw new TonyError('BACKEND_MISSING', `TONY_BACKEND is ${asked}`, { hint: `Use one of ${ORDER.join(', ')}.` });
+    throw new TonyError('BACKEND_MISSING', `TONY_BACKEND names an unknown backend: ${asked}`, { hint: `Use one of ${ORDER.join(', ')}.` });
   }
   const names = asked ? [asked as BackendName] : ORDER.filter((name) => name !== 'gpu' || hasGpu(environment));
   const reasons: string[] = [];
@@ -53,7 +53,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
       reasons.push(`${PACKAGES[name]}: ${messageOf(error).slice(0, 200)}`);
     }
   }
-  throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend can be loaded: ${reasons.join('; ')}`);
+  throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend could be loaded: ${reasons.join('; ')}`);
 }
 
 /** Whether the machine has a GPU that this process may use. */
@@ -69,7 +69,7 @@ async function load(name: BackendName): Promise<typeof tfjs> {
   const tf = await importModule(PACKAGES.cpu);
   if (name === 'wasm') {
     await importModule(PACKAGES.wasm);
-    disarmWasm(tf);
+    unregisterWrongKernels(tf);
   }
   if (!(await tf.setBackend(name))) {
     throw new TonyError('BACKEND_MISSING', `the ${name} backend failed to start`);
@@ -78,19 +78,22 @@ async function load(name: BackendName): Promise<typeof tfjs> {
   return tf;
 }
 
-/** Imports the same instance as the user's program: the bundle contains no TensorFlow.js, so the specifier is resolved at run time. */
+/**
+ * Imports the module instance that the user's program also imports. The bundle does not contain TensorFlow.js, so Node.js resolves the
+ * specifier at run time.
+ */
 async function importModule(specifier: string): Promise<typeof tfjs> {
   const module = (await import(specifier)) as { default?: typeof tfjs } & typeof tfjs;
   return module.default ?? module;
 }
 
 /**
- * Gradients that tfjs-backend-wasm 4.22 silently computes wrongly (compared with the cpu backend). After these kernels are unregistered, a
- * program that needs them fails with an error instead.
+ * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22 (compared with the cpu backend). They are unregistered, so
+ * that a program that needs one fails with an error.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 
-function disarmWasm(tf: typeof tfjs): void {
+function unregisterWrongKernels(tf: typeof tfjs): void {
   const registered = new Set(tf.getKernelsForBackend('wasm').map(({ kernelName }) => kernelName));
   for (const kernel of WRONG_WASM_KERNELS) {
     if (registered.has(kernel)) {
@@ -107,7 +110,7 @@ export interface LayerTree {
   readonly name: string;
   getClassName(): string;
   readonly layers?: readonly LayerTree[];
-  /** The wrapped layer of a wrapper such as TimeDistributed. */
+  /** The inner layer of a wrapper such as TimeDistributed. */
   readonly layer?: LayerTree;
   readonly forwardLayer?: LayerTree;
   readonly cell?: LayerTree;
@@ -121,14 +124,11 @@ export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel):
   const unfit = [...layersOf(model as unknown as LayerTree)].filter((layer) => UNFIT_FOR_WASM.test(layer.getClassName()));
   if (unfit.length > 0) {
     const names = unfit.map((layer) => `${layer.name} (${layer.getClassName()})`).join(', ');
-    throw new TonyError(
-      'BACKEND_UNFIT',
-      `the wasm backend cannot train ${names}: it does not implement their gradients, or computes wrong ones`,
-    );
+    throw new TonyError('BACKEND_UNFIT', `the wasm backend cannot train ${names}: it lacks their gradients or computes them wrongly`);
   }
 }
 
-/** A layer and all layers within it. */
+/** Yields a layer and all layers nested in it. */
 export function* layersOf(layer: LayerTree): Generator<LayerTree> {
   yield layer;
   const inner = [...(layer.layers ?? []), layer.layer, layer.forwardLayer, layer.cell];

@@ -8,17 +8,17 @@ export interface PatienceOptions {
 }
 
 export interface Judgement {
-  /** The value is better than all earlier ones. */
+  /** True if the value is better than all earlier values. */
   readonly isBest: boolean;
-  /** The patience is exhausted. */
+  /** True once `patience` is exhausted: training should stop. */
   readonly isEnough: boolean;
 }
 
-/** Judges a series of values. NaN is never better. */
+/** Finds the best of a series of values, and when the values stop improving. NaN is never better. */
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The last improvement, with which later values are compared. */
+  /** The value of the last improvement, which later values must exceed by `minDelta`. */
   #reference: number | null;
   #wait = 0;
 

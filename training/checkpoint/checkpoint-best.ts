@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The best checkpoint, as an evaluator found it. */
+/** The content of best.json: the best checkpoint, and the metric by which an evaluator chose it. */
 export interface BestCheckpoint {
   readonly step: number;
   readonly metric: string;
@@ -24,12 +24,12 @@ export function encodeBest({ step, metric, value, mode }: BestCheckpoint): Buffe
   return Buffer.from(`${JSON.stringify({ step, metric, value, mode })}\n`);
 }
 
-/** Returns null for an invalid file, which then protects no checkpoint. */
+/** Parses best.json. Returns null for an invalid file, which then protects no checkpoint from removal. */
 export function parseBest(bytes: Uint8Array): BestCheckpoint | null {
   return parseJson(bestSchema, bytes);
 }
 
-/** The step of a checkpoint that a task is reading. */
+/** Encodes a file that protects a checkpoint while a task reads it. */
 export function encodeHeld(step: number): Buffer {
   return Buffer.from(`${JSON.stringify({ step })}\n`);
 }
@@ -38,7 +38,7 @@ export function parseHeld(bytes: Uint8Array): number | null {
   return parseJson(heldSchema, bytes)?.step ?? null;
 }
 
-/** Records that the program of this application has ended. */
+/** Encodes end.json, which states that the program of this application has ended. */
 export function encodeEnd(applicationId: string): Buffer {
   return Buffer.from(`${JSON.stringify({ applicationId })}\n`);
 }

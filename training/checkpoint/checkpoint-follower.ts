@@ -3,20 +3,20 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';
 
 export interface FollowOptions {
-  /** The polling interval; default 2 s. */
+  /** The polling interval, in ms; 2 s by default. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
-  /** Only the end of this application ends the loop; null for the end of any application. */
+  /** The loop ends when this application's program has ended; with null, when any application's program has ended. */
   readonly applicationId: string | null;
-  /** Follows only the checkpoints of this phase; default: all phases. */
+  /** Restricts the checkpoints to those of this phase; all phases by default. */
   readonly phase?: string;
   readonly onTrouble: (message: string) => void;
 }
 
 /**
- * Yields the newest checkpoint each time a new one appears, skipping older ones that it has missed. Ends when the program that writes them
- * has ended. Skips damaged checkpoints and reports them to `onTrouble`, but only after two failed polls in a row: a checkpoint is missing
- * for a moment while it is being replaced. Waits while storage is unreachable.
+ * Yields the newest checkpoint each time a new one appears; older ones that appeared since the last poll are skipped. Ends when the program
+ * that writes the checkpoints has ended. A damaged checkpoint is skipped and reported to `onTrouble`, but only after two failed polls in a
+ * row, because a checkpoint is missing for a moment while it is replaced. Waits while storage is unreachable.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
@@ -31,7 +31,8 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // Reads the end mark before listing, so that no checkpoint written in between is missed. Doubtful checkpoints get another poll.
+      // The end mark is read before the checkpoints are listed: in the reverse order, a checkpoint written between the two reads would be
+      // missed. If checkpoints could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, tell);
       if (found !== null) {
@@ -47,7 +48,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
         throw error;
       }
-      tell(`checkpoints cannot be read now: ${error.message}`);
+      tell(`checkpoints cannot be read at the moment: ${error.message}`);
     }
     await pause(options.everyMs ?? 2000, options.signal);
   }
@@ -59,7 +60,10 @@ interface Seen {
   doubtful: ReadonlySet<number>;
 }
 
-/** The newest intact checkpoint since the last one seen; null if there is none. Reads tensors only of the checkpoint that it returns. */
+/**
+ * Returns the newest intact checkpoint that is newer than the last one seen; null if there is none. Reads the tensors of the returned
+ * checkpoint only.
+ */
 async function nextOf(
   store: CheckpointStore,
   seen: Seen,
@@ -96,8 +100,8 @@ async function nextOf(
 }
 
 /**
- * A checkpoint of a lower step is new only if it was created later: training has resumed from an earlier step. Otherwise the last seen
- * checkpoint was merely removed.
+ * Whether a checkpoint is newer than the last one seen. A checkpoint with a lower step is newer only if it was created later, because
+ * training has then resumed from an earlier step. Otherwise, the last one seen has merely been removed.
  */
 function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
   return step >= position.step || createdAt > manifest.createdAt;

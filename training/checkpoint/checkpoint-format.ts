@@ -8,7 +8,7 @@ import type { Json } from '../../platform/json-value.ts';
  *
  *   tensors-00000-of-00002.bin   tensors one after the other, without gaps, little-endian
  *   tensors-00001-of-00002.bin
- *   manifest.json                { "sha256": of the text of `body`, "body": { ..., files: [name, length], tensors: [name, type, shape,
+ *   manifest.json                { "sha256": hash of the text of `body`, "body": { ..., files: [name, length], tensors: [name, type, shape,
  *                                file, offset, sha256] } }
  *
  * The writer stores the manifest last and then renames the folder into place, so every folder named `step-N` was complete when it appeared.
@@ -17,7 +17,7 @@ import type { Json } from '../../platform/json-value.ts';
  */
 export const MANIFEST = 'manifest.json';
 
-/** A phase's name and start; see phases.ts. */
+/** Identifies a phase in checkpoints; see phases.ts. */
 export interface PhasePlace {
   readonly name: string;
   /** The number of steps that earlier phases have taken. */
@@ -26,25 +26,25 @@ export interface PhasePlace {
 
 /** The state of training apart from its tensors. */
 export interface TrainingPosition {
-  /** Optimizer steps taken so far, including those of earlier phases. */
+  /** The number of optimizer steps taken so far, including those of earlier phases. */
   readonly step: number;
   readonly phase: PhasePlace;
   readonly epoch: number;
-  /** Examples of this epoch used so far by all ranks together. */
+  /** The number of examples of this epoch that all ranks together have used. */
   readonly examples: number;
   /** Determines the order of the data. All random state is derived from the seed, the step and the rank. */
   readonly seed: number;
-  /** The optimizer's step counter. */
+  /** The optimizer's own step counter; 0 in loops. */
   readonly iterations: number;
-  /** The phase is complete. */
+  /** True if the phase is complete. */
   readonly final: boolean;
-  /** The weights or the loss are NaN or infinite. Such a checkpoint only records that training has ended. */
+  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records that training has ended. */
   readonly diverged?: boolean | undefined;
   /** The position in the dataset, if `fit` uses one. */
   readonly data?: Json | undefined;
   /** The history that `fit` returns, for the epochs so far. */
   readonly history?: Json | undefined;
-  /** The state of a custom loop apart from its variables. */
+  /** The state of a custom loop other than its variables. */
   readonly state?: Json | undefined;
 }
 
@@ -54,8 +54,8 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * For a writer that holds a part of a tensor: the index, in the flattened tensor, of the first number in `bytes`. Readers get whole
-   * tensors without this field.
+   * Set by a writer that holds only a part of a tensor: the index, in the flattened tensor, of the first number in `bytes`. Readers get
+   * whole tensors, without this field.
    */
   readonly from?: number;
 }
@@ -65,7 +65,7 @@ export interface Snapshot {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** The writer of a checkpoint. */
+/** Identifies the writer of a checkpoint. */
 export interface Origin {
   readonly applicationId: string;
   readonly generation: number;
@@ -79,7 +79,7 @@ const tensorPlace = z.object({
   name: z.string(),
   dtype: z.enum(['float32', 'int32', 'bool']),
   shape: z.array(count),
-  /** In bytes, within its file. */
+  /** The position in the file, in bytes. */
   offset: count,
   bytes: count,
 });
@@ -89,7 +89,7 @@ const describedTensor = tensorPlace.extend({ sha256: sha256Text, from: count.opt
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
-/** Describes one written file to the process that writes the manifest. Serialisable as JSON. */
+/** Describes one written file for the process that writes the manifest. It can be sent as JSON. */
 export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
@@ -171,7 +171,7 @@ export function encodeManifest(
   return Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);
 }
 
-/** @throws TonyError CHECKPOINT_DAMAGED with the defect. */
+/** Parses and verifies manifest.json. @throws TonyError CHECKPOINT_DAMAGED; the message describes the defect. */
 export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   let document: unknown;
   try {
@@ -205,18 +205,18 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
       throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not describe the contents of ${name}`);
     }
   }
-  const broken = notThereOnce(tensors);
+  const broken = missingOrRepeated(tensors);
   if (broken !== null) {
     throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not contain ${broken} completely and exactly once`);
   }
 }
 
-/** The name of the first tensor with a missing or repeated number; null if every number is present exactly once. */
-export function notThereOnce(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
+/** Returns the name of the first tensor with a missing or repeated number; null if every number is present exactly once. */
+export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;
     for (const part of parts) {
-      // A repeated empty tensor passes this check; the last one below catches it.
+      // A repeated empty tensor passes this check; the check after the loop detects it.
       if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
         return name;
       }
@@ -230,7 +230,7 @@ export function notThereOnce(places: readonly Pick<TensorPlace, 'name' | 'dtype'
   return null;
 }
 
-/** Groups parts by tensor name: parts in their order, tensors in the order in which their names first appear. */
+/** Groups parts by tensor name. The parts of a tensor are sorted by position; tensors keep the order in which their names first appear. */
 export function byName<T extends { readonly name: string; readonly from?: number | undefined }>(places: readonly T[]): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const place of places) {

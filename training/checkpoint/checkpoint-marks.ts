@@ -10,19 +10,19 @@ import type { CheckpointThread } from './checkpoint-thread.ts';
 const HELD = '.held';
 const BEST = 'best.json';
 const END = 'end.json';
-/** How long `setEndNow` blocks an exiting process. */
+/** The maximum time, in ms, for which `setEndNow` blocks an exiting process. */
 const END_NOW_MS = 10_000;
 
 /**
- * What processes record beside the checkpoints of a folder: the best one (best.json), those that tasks are reading (.held), and that no
- * further one follows (end.json).
+ * Reads and writes the marks in a folder of checkpoints: the best checkpoint (best.json), the checkpoints that tasks are reading (.held),
+ * and the end of the program (end.json).
  */
 export class CheckpointMarks {
   readonly #storage: Storage;
   readonly #dir: string;
   readonly #openThread: () => CheckpointThread | null;
 
-  /** @param openThread returns the thread that writes for an exiting process. */
+  /** @param openThread returns the thread that writes on behalf of an exiting process. */
   constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null) {
     this.#storage = storage;
     this.#dir = dir;
@@ -40,14 +40,14 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint as the best one, in place of the previous best.
-   * @returns false, without a change, if the checkpoint no longer exists.
+   * Protects a checkpoint as the best one, instead of the previous best.
+   * @returns false, and changes nothing, if the checkpoint no longer exists.
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);
     const before = await this.#readIfThere(uri);
     await this.#storage.write(uri, encodeBest(best));
-    if (await this.#isThere(best.step)) {
+    if (await this.#exists(best.step)) {
       return true;
     }
     await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
@@ -60,12 +60,12 @@ export class CheckpointMarks {
     return bytes === null ? null : parseBest(bytes);
   }
 
-  /** Records that the program which writes here has ended, so that readers stop waiting for further checkpoints. */
+  /** Records the end of the program that writes to this folder, so that readers stop waiting for further checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
     await this.#storage.write(this.#endUri, encodeEnd(applicationId));
   }
 
-  /** Synchronous `setEnd` for a process that is exiting. @returns whether the mark was written. */
+  /** Like `setEnd`, but synchronous, for a process that is exiting. @returns whether the mark was written. */
   setEndNow(applicationId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
@@ -78,14 +78,14 @@ export class CheckpointMarks {
     }
   }
 
-  /** Removes an earlier program's end mark, because training continues. */
+  /** Removes the end mark of an earlier program. Call it when training begins. */
   async clearEnd(): Promise<void> {
     if ((await this.#storage.stat(this.#endUri)) !== null) {
       await this.#storage.remove(this.#endUri);
     }
   }
 
-  /** @param applicationId the application whose end counts; null for any application. */
+  /** @param applicationId the application to ask about; null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
     const bytes = await this.#readIfThere(this.#endUri);
     const of = bytes === null ? null : parseEnd(bytes);
@@ -97,12 +97,12 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
+   * Protects a checkpoint while `holder` reads it: until `release`, or until the holder's next `hold`.
    * @returns false if the checkpoint no longer exists.
    */
   async hold(holder: string, step: number): Promise<boolean> {
     await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
-    if (await this.#isThere(step)) {
+    if (await this.#exists(step)) {
       return true;
     }
     await this.release(holder);
@@ -118,7 +118,7 @@ export class CheckpointMarks {
     return joinUri(this.#dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
   }
 
-  async #isThere(step: number): Promise<boolean> {
+  async #exists(step: number): Promise<boolean> {
     return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
   }
 

@@ -5,12 +5,12 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
-/** How much is hashed and sent at once: little enough not to block the event loop, enough for fast storage. */
+/** The number of bytes to hash and send at once: small enough not to block the event loop, and large enough for fast storage. */
 const PIECE_BYTES = 1024 * 1024;
-/** Adjacent tensors are read in one request up to this size. */
+/** Adjacent tensors are read in one request of at most this many bytes. */
 const RANGE_BYTES = 64 * 1024 * 1024;
 
-/** Writes one file of a checkpoint into the folder `uri`. The tensors' bytes must not change meanwhile. */
+/** Writes one file of a checkpoint into the folder `uri`. The tensors' bytes must not change until the promise settles. */
 export async function writeShardFile(
   storage: Storage,
   uri: string,
@@ -41,7 +41,7 @@ export async function writeShardFile(
 }
 
 /**
- * Reads the wanted tensors of the checkpoint in the folder `uri`, in its order, and no other bytes.
+ * Reads only the wanted tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
  */
 export async function readTensorsOf(
@@ -78,7 +78,7 @@ export async function readTensorsOf(
   return [...byName(found).values()].map(wholeOf);
 }
 
-/** @param parts all parts of one tensor, in order; parsing the manifest has verified that they are complete. */
+/** Joins the parts of a tensor. @param parts all of its parts, in order; `parseManifest` has verified that they are complete. */
 function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
   const [first] = parts as readonly [StoredTensor];
   return parts.length === 1
@@ -107,7 +107,7 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
   return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
-/** The caller has already compared the file's length with the manifest, so a short read means that the file has changed. */
+/** The caller has compared the file's length with the manifest, so a short read means that the file has changed since. */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -121,7 +121,7 @@ async function readRange(storage: Storage, uri: string, offset: number, length: 
     }
   }
   if (at !== length) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${uri} was changed while it was read`);
+    throw new TonyError('CHECKPOINT_DAMAGED', `${uri} changed while it was read`);
   }
   return bytes;
 }
@@ -131,7 +131,7 @@ async function verify(bytes: Uint8Array, expected: string, what: string): Promis
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     hash.update(bytes.subarray(at, at + PIECE_BYTES));
     if (at > 0) {
-      // Yields to other work on this thread.
+      // Lets other work on this thread run.
       await setImmediate();
     }
   }

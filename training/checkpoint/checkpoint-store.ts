@@ -6,7 +6,7 @@ import {
   encodeManifest,
   MANIFEST,
   type Manifest,
-  notThereOnce,
+  missingOrRepeated,
   type Origin,
   parseManifest,
   type ShardDescription,
@@ -21,10 +21,10 @@ import { CheckpointThread } from './checkpoint-thread.ts';
 
 const PENDING = '.pending';
 const STEP = /^step-(\d{1,15})$/;
-/** An old writer may recreate its generation's folder between two attempts to replace it. This limits the attempts. */
+/** The maximum number of attempts to replace a generation's folder, which an old writer may recreate between two attempts. */
 const RETIRE_TRIES = 100;
 
-/** A checkpoint whose manifest has been read. Serialisable as JSON. */
+/** A checkpoint whose manifest has been read. It can be sent as JSON. */
 export interface OpenedCheckpoint {
   readonly uri: string;
   readonly manifest: Manifest;
@@ -35,7 +35,7 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** A checkpoint that one or several processes are writing. Serialisable as JSON. */
+/** A checkpoint that one or several processes are writing. It can be sent as JSON. */
 export interface PendingCheckpoint extends Origin {
   readonly step: number;
   readonly uri: string;
@@ -45,15 +45,15 @@ export interface PendingCheckpoint extends Origin {
  * The checkpoints of a job in one folder:
  *
  *   step-100/ step-200/ ...                          complete checkpoints
- *   best.json                                        the best checkpoint, as an evaluator found it; never removed
+ *   best.json                                        the best checkpoint, as an evaluator found it; protected from pruning
  *   end.json                                         this application's program has ended and writes no further checkpoints
- *   .held/evaluator-0.json                           the checkpoint that a task is reading; never removed
+ *   .held/evaluator-0.json                           the checkpoint that a task is reading; protected from pruning
  *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
- *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that must not write any more
+ *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
  * A writer creates its files below its generation's folder and renames the step's folder into place. Both fail if a tombstone file has
- * taken the generation folder's name. After retiring the older generations, a reader can therefore choose the newest checkpoint, and no
- * older generation can add a newer one.
+ * taken the generation folder's name. Once older generations are retired, a reader can therefore choose the newest checkpoint, and no older
+ * generation can add a newer one.
  */
 export class CheckpointStore {
   readonly dir: string;
@@ -61,7 +61,7 @@ export class CheckpointStore {
   readonly #storage: Storage;
   readonly #openThread: () => CheckpointThread | null;
 
-  /** @param openThread returns the thread in which `save` writes; null to write in the calling thread. */
+  /** @param openThread returns the thread in which `save` writes, or null to write in the calling thread. */
   constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null = () => null) {
     this.dir = dir;
     this.marks = new CheckpointMarks(storage, dir, openThread);
@@ -69,7 +69,7 @@ export class CheckpointStore {
     this.#openThread = openThread;
   }
 
-  /** Fences off all older generations of the application. Call it before choosing the checkpoint to resume from. */
+  /** Prevents all older generations of the application from writing. Call it before choosing the checkpoint from which to resume. */
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
     const pending = joinUri(this.dir, PENDING);
     const own = joinUri(pending, folderNameOf(applicationId));
@@ -94,7 +94,7 @@ export class CheckpointStore {
       }
       if (entry?.type === 'folder') {
         await this.#storage.rename(uri, joinUri(this.dir, PENDING, `retired-${generation}-${randomUUID()}`));
-      } else if (await this.#storage.write(uri, Buffer.from('This generation writes no more.\n'), { ifAbsent: true })) {
+      } else if (await this.#storage.write(uri, Buffer.from('This generation may no longer write checkpoints.\n'), { ifAbsent: true })) {
         return;
       }
     }
@@ -131,13 +131,14 @@ export class CheckpointStore {
     for (const left of await this.#storage.list(mine)) {
       await this.#storage.remove(left.uri);
     }
-    // A unique folder protects this attempt from late writers of an earlier one.
+    // The folder's name is unique, so that late writers of an earlier attempt cannot write into it.
     return { step, applicationId, generation, uri: joinUri(mine, `step-${step}-${randomUUID()}`) };
   }
 
   /**
-   * Writes one of `count` files; each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change meanwhile.
-   * @param pending the result of `beginSave`, possibly received over the network: any other folder is rejected.
+   * Writes one of `count` files; each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change until the promise
+   * settles.
+   * @param pending the result of `beginSave`. It may come from the network, so any other folder is rejected.
    * @throws TonyError CHECKPOINT_FENCED, CHECKPOINT_FAILED.
    */
   async writeShard(
@@ -151,7 +152,10 @@ export class CheckpointStore {
     return await this.#unlessFenced(pending, async () => await writeShardFile(this.#storage, pending.uri, place, tensors));
   }
 
-  /** Also rejects application names with `/` or `..`, which would escape the folder. */
+  /**
+   * Whether `uri` is a folder that `beginSave` could have returned. Also rejects application IDs with `/` or `..`, which would escape the
+   * checkpoint folder.
+   */
   #isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
     const [name = ''] = uri.split('/').slice(-1);
     const isName = /^[\w-]*$/.test(applicationId) && name.startsWith(`step-${step}-`) && /^[\w-]+$/.test(name);
@@ -205,7 +209,7 @@ export class CheckpointStore {
     if ((await this.#storage.stat(target)) === null) {
       throw new TonyError('CHECKPOINT_FAILED', `${pending} disappeared before it was renamed`);
     }
-    // Replaces an older checkpoint of this step: a damaged one that was skipped, or one that was not marked as final.
+    // A checkpoint of this step already exists and is replaced: a damaged one that was skipped, or one that was not final.
     const replaced = joinUri(mine, `replaced-${randomUUID()}`);
     await this.#storage.rename(target, replaced);
     if (!(await this.#storage.rename(pending, target))) {
@@ -215,7 +219,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Removes checkpoints up to `step`, except the newest `keep`, the steps in `others`, the best one and those that tasks are reading.
+   * Removes the checkpoints up to `step` except the newest `keep`, those in `others`, the best one and those that tasks are reading.
    * Keeps checkpoints of later steps: they belong to an earlier run, and this run will replace them.
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
@@ -227,8 +231,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Hides the checkpoint before removing it. If `setBest` or `hold` runs at the same time, either this method sees the mark and restores
-   * the checkpoint, or the other one finds the checkpoint missing.
+   * Renames the checkpoint before removing it. If `setBest` or `hold` runs at the same time, either this method sees the mark and restores
+   * the checkpoint, or `setBest` or `hold` finds that the checkpoint is missing.
    */
   async #drop(step: number): Promise<void> {
     const uri = joinUri(this.dir, `step-${step}`);
@@ -275,7 +279,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Reads the named tensors, or all tensors, in the checkpoint's order, and no other bytes.
+   * Reads the named tensors (all by default) in the checkpoint's order, without reading any others.
    * @throws TonyError CHECKPOINT_MISFIT when a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
    */
   async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
@@ -292,11 +296,11 @@ export class CheckpointStore {
     return await readTensorsOf(this.#storage, uri, manifest, (name) => wanted.has(name));
   }
 
-  /** The newest intact checkpoint, or null. Calls `onSkipped` for each newer one that is damaged or has diverged. */
+  /** Returns the newest intact checkpoint, or null. Calls `onSkipped` for each newer checkpoint that is damaged or diverged. */
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
     return await this.newestThat(async (opened) => {
       if (opened.position.diverged === true) {
-        onSkipped(`${opened.uri} is skipped: training had diverged, and its weights are no numbers`);
+        onSkipped(`${opened.uri} is skipped: training had diverged, so its loss or a weight is NaN or infinite`);
         return null;
       }
       return { ...opened, tensors: await this.readTensors(opened) };
@@ -326,7 +330,7 @@ export class CheckpointStore {
   }
 }
 
-/** A standalone program has no application ID. */
+/** Returns the name of an application's folder below `.pending`. A standalone program has an empty application ID. */
 function folderNameOf(applicationId: string): string {
   return applicationId === '' ? 'alone' : applicationId;
 }
@@ -342,16 +346,16 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
   }
   shards.forEach(({ name }, index) => {
     if (name !== shardName(index, shards.length)) {
-      throw fail(`there is ${name} in place of ${shardName(index, shards.length)}`);
+      throw fail(`file ${index} is named ${name} instead of ${shardName(index, shards.length)}`);
     }
   });
-  const broken = notThereOnce(shards.flatMap(({ tensors }) => tensors));
+  const broken = missingOrRepeated(shards.flatMap(({ tensors }) => tensors));
   if (broken !== null) {
-    throw fail(`${broken} was not written once as a whole`);
+    throw fail(`${broken} was not written completely and exactly once`);
   }
 }
 
-/** Whether the checkpoint itself is unusable, in contrast to storage that is temporarily unreachable. */
+/** Whether an error means that the checkpoint itself is unusable, and not that storage is temporarily unreachable. */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')

@@ -1,7 +1,10 @@
 import type { ErrorCode } from '../../platform/errors.ts';
 import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 
-/** A checkpoint for the worker thread to write. The buffers are transferred to it and back with the answer, without copies. */
+/**
+ * A checkpoint that the worker thread is to write. The tensors' buffers are transferred to the thread, and back with its answer, without
+ * copies.
+ */
 export interface ToCheckpointThread {
   readonly id: number;
   /** URI of the checkpoint folder. */
@@ -12,8 +15,8 @@ export interface ToCheckpointThread {
 }
 
 /**
- * Asks the worker to mark the end of the program. The calling thread blocks and cannot receive a message, so the worker sets the first
- * number of `done` (1 for success, -1 for failure) and wakes it.
+ * Asks the worker thread to mark the end of the program. The calling thread blocks and cannot receive a message, so the worker thread sets
+ * the first number of `done` (1 for success, -1 for failure) and wakes the calling thread.
  */
 export interface EndToMark {
   readonly endOf: string;

@@ -38,7 +38,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Like the result of captureState: each tensor has its own memory. */
+/** A snapshot in which each tensor has its own memory, as in the result of `captureState`. */
 function owned(step: number): Snapshot {
   const { position, tensors } = snapshot(step);
   return { position, tensors: tensors.map((tensor) => ({ ...tensor, bytes: Uint8Array.from(tensor.bytes) })) };
@@ -48,7 +48,7 @@ function openStore(): CheckpointStore {
   return new CheckpointStore(new FileStorage(), fileUri(folder), () => thread);
 }
 
-test('the checkpoint thread writes the same bytes as the main thread and returns the memory', async () => {
+test("the checkpoint thread writes the same bytes as the main thread, and returns the tensors' memory", async () => {
   const store = openStore();
   const given = owned(3);
   const saving = store.save(given, ORIGIN);
@@ -84,7 +84,7 @@ test('the checkpoint thread reports a newer generation with the same error as th
   await expect(store.save(owned(1), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
 });
 
-test('memory that several tensors share stays in the main thread, and the store still writes it', async () => {
+test('the main thread writes tensors that share memory', async () => {
   const store = openStore();
   const { position, tensors } = owned(5);
   const both = new Uint8Array(new ArrayBuffer(400));

@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * Writes checkpoints in a worker thread. A training step blocks its thread while it computes; an upload on the same thread would wait for
- * the end of a step before each piece and each NameNode call, and take ten times as long.
+ * Writes checkpoints in a worker thread. A training step blocks its thread while it computes. An upload on the same thread would wait for
+ * the end of a step before each piece and each call to the NameNode, and would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;
@@ -31,7 +31,10 @@ export class CheckpointThread {
 
   static #ofProcess: CheckpointThread | null = null;
 
-  /** The thread of this process, started on first use; null if its bundle is missing. An idle thread does not keep the process alive. */
+  /**
+   * Returns the thread of this process, which the first call starts; null if the thread's bundle is missing. An idle thread does not keep
+   * the process alive.
+   */
   static ofProcess(): CheckpointThread | null {
     CheckpointThread.#ofProcess ??= CheckpointThread.open(new URL('checkpoint-thread.mjs', import.meta.url));
     return CheckpointThread.#ofProcess;
@@ -51,8 +54,8 @@ export class CheckpointThread {
   }
 
   /**
-   * Works like `CheckpointStore.save`, with the process's default storage. The tensors' buffers are detached until the promise settles and
-   * are then restored, so that the caller can retry.
+   * Like `CheckpointStore.save`, with the process's default storage. The tensors' buffers are detached until the promise settles; then they
+   * are restored, so that the caller can retry.
    */
   async save(dir: string, { position, tensors }: Snapshot, { applicationId, generation }: Origin): Promise<string> {
     if (this.#failure !== null) {
@@ -72,7 +75,7 @@ export class CheckpointThread {
   }
 
   /**
-   * Marks the end of the program and blocks the calling thread, because an exiting process cannot await a promise.
+   * Marks the end of the program. Blocks the calling thread, because an exiting process cannot await a promise.
    * @returns whether the mark was written within `mostMs`.
    */
   markEndNow(dir: string, applicationId: string, mostMs: number): boolean {

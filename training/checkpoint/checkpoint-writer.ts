@@ -7,17 +7,17 @@ export interface WriterOptions {
   readonly applicationId: string;
   readonly generation: number;
   readonly keep: number;
-  /** Steps of checkpoints that pruning never removes. */
+  /** The steps of checkpoints that the writer never removes. */
   readonly kept?: ReadonlySet<number>;
   readonly onSaved: (step: number) => void;
-  /** Called when writes start to fail and, with the same `about`, when they succeed again; also when old checkpoints cannot be removed. */
+  /** Called when writes begin to fail, when they succeed again (with the same `about`), and when old checkpoints cannot be removed. */
   readonly onTrouble: (message: string, about: string) => void;
   readonly retry?: Backoff;
-  /** How long `finish` retries. */
+  /** How long `finish` retries, in ms; 10 minutes by default. */
   readonly finishMs?: number;
 }
 
-/** Subjects of notices. */
+/** The values of `about` in notices. */
 const WRITING = 'checkpoints';
 const PRUNING = 'old checkpoints';
 const DEFAULT_RETRY = { firstMs: 1000, mostMs: 30_000 };
@@ -26,14 +26,14 @@ const DEFAULT_FINISH_MS = 600_000;
 /** A checkpoint to write; the writer retries `write` on failure. */
 export interface Save {
   readonly step: number;
-  /** Set for a diverged checkpoint: the writer does not prune older ones after it. */
+  /** True for a diverged checkpoint, after which the writer removes no older checkpoints. */
   readonly isBad?: boolean;
   write(): Promise<unknown>;
 }
 
 /**
- * Writes snapshots in the background, one at a time, so that training does not wait for storage. While it writes one snapshot (or retries
- * it because the NameNode is unreachable), one more can wait; a newer snapshot replaces the waiting one. Memory holds at most two.
+ * Writes snapshots in the background, one at a time, so that training does not wait for storage. While it writes a snapshot (or retries it
+ * because the NameNode is unreachable), one more snapshot can wait; a newer one replaces it. So at most two snapshots are in memory.
  */
 export class CheckpointWriter {
   readonly #store: CheckpointStore;
@@ -53,8 +53,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Takes a snapshot and writes it in the background; resolves when it is taken. Drops a waiting snapshot first, so that memory never holds
-   * three.
+   * Takes a snapshot and writes it in the background; resolves once the snapshot is taken. First drops a waiting snapshot, so that there
+   * are never three in memory.
    * @throws TonyError CHECKPOINT_FENCED after a newer generation has taken over, or the permanent error of an earlier write.
    */
   async record(take: () => Promise<Snapshot>): Promise<void> {
@@ -86,7 +86,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Resolves when the newest snapshot is written. @throws TonyError CHECKPOINT_FAILED, or as `record` does. */
+  /** Resolves once the newest snapshot has been written. @throws TonyError CHECKPOINT_FAILED, or as `record` does. */
   async finish(): Promise<void> {
     const deadline = setTimeout(() => this.giveUp(), this.#options.finishMs ?? DEFAULT_FINISH_MS);
     try {
@@ -99,7 +99,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Stops retrying, so that a finished run does not keep the program alive. */
+  /** Stops retrying, so that the writer does not keep a finished program alive. */
   giveUp(): void {
     this.#closing = true;
     this.#wake?.();
@@ -137,7 +137,7 @@ export class CheckpointWriter {
         await this.#pause(jittered(backoffMs(failures, this.#options.retry ?? DEFAULT_RETRY)));
       }
       if (this.#waiting !== null) {
-        // A newer snapshot replaces the failed one.
+        // The newer snapshot is written instead of the failed one.
         return;
       }
     }
@@ -148,7 +148,7 @@ export class CheckpointWriter {
       return;
     }
     this.#failingSince = performance.now();
-    this.#options.onTrouble(`${message}; training goes on, and checkpoints are tried again until they succeed`, WRITING);
+    this.#options.onTrouble(`${message}; training continues, and checkpoints are retried until one succeeds`, WRITING);
   }
 
   #recovered(step: number): void {
@@ -157,7 +157,7 @@ export class CheckpointWriter {
     }
     const seconds = Math.ceil((performance.now() - this.#failingSince) / 1000);
     this.#failingSince = null;
-    this.#options.onTrouble(`checkpoints are written again, beginning with step-${step}, after ${seconds} s of failures`, WRITING);
+    this.#options.onTrouble(`checkpoints succeed again, starting with step-${step}, after ${seconds} s of failures`, WRITING);
   }
 
   async #prune(step: number): Promise<void> {
@@ -172,7 +172,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Ends early when a newer snapshot arrives or the writer gives up. */
+  /** Waits before a retry. The wait ends early if a newer snapshot arrives or the writer gives up. */
   async #pause(ms: number): Promise<void> {
     if (this.#closing) {
       return;

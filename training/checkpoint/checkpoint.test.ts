@@ -28,7 +28,7 @@ async function openStore(
 }
 
 describe('a store', () => {
-  test('returns what was saved', async () => {
+  test('returns the saved snapshot', async () => {
     const { store } = await openStore();
     expect(await store.newest(() => {})).toBeNull();
     await store.save(snapshot(10), ORIGIN);
@@ -41,7 +41,7 @@ describe('a store', () => {
     expect(newest?.manifest).toMatchObject(ORIGIN);
   });
 
-  test('accepts the first generation of another application, whatever the generation of the previous application', async () => {
+  test('accepts the first generation of another application after any generation of the previous one', async () => {
     const { store } = await openStore();
     await store.retireOlderThan({ ...ORIGIN, generation: 3 });
     const next = { applicationId: 'application_1_0002', generation: 1 };
@@ -74,7 +74,7 @@ describe('a store', () => {
           const skipped: string[] = [];
           const newest = await store.newest((message) => skipped.push(message));
           await writeFile(file, good);
-          // White space between JSON values may change into other white space without damage.
+          // A flipped bit that turns white space between JSON values into other white space does no damage.
           if (newest?.position.step === 2) {
             expect(name).toBe('manifest.json');
             expect(newest.tensors.map(({ bytes }) => Buffer.from(bytes))).toEqual(
@@ -109,7 +109,7 @@ describe('a store', () => {
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 2, final: true });
   });
 
-  test('keeps the newest checkpoints up to a step, and every later one', async () => {
+  test('prunes all but the newest checkpoints up to a step, and keeps every later one', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4, 9]) {
       await store.save(snapshot(step), ORIGIN);
@@ -206,7 +206,7 @@ describe('several processes', () => {
     expect((await store.read(1)).tensors.map(({ name }) => name).sort()).toEqual(['model/a', 'model/b']);
   });
 
-  test('commit a checkpoint unchanged although an abandoned attempt writes later', async () => {
+  test('commit a checkpoint that late writes of an abandoned attempt do not change', async () => {
     const { store } = await openStore();
     const { position, tensors } = snapshot(1);
     const given = await store.beginSave(1, ORIGIN);
@@ -233,10 +233,10 @@ describe('several processes', () => {
   });
 });
 
-describe('the best checkpoint', () => {
+describe('a protected checkpoint', () => {
   const best = (step: number) => ({ step, metric: 'loss', value: 0.25, mode: 'min' as const });
 
-  test('is kept besides the newest ones, until another checkpoint is better', async () => {
+  test('survives pruning as the best one, until another one is better', async () => {
     const { store } = await openStore();
     expect(await store.marks.best()).toBeNull();
     for (const step of [1, 2, 3, 4]) {
@@ -255,7 +255,7 @@ describe('the best checkpoint', () => {
     expect((await store.newest(() => {}))?.position.step).toBe(4);
   });
 
-  test('a checkpoint that a reader holds is kept until its release', async () => {
+  test('survives pruning while a reader holds it', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
@@ -271,8 +271,8 @@ describe('the best checkpoint', () => {
     expect(await store.marks.hold('evaluator-0', 2)).toBe(false);
   });
 
-  // Writes hundreds of files, each synced to disk before the next one.
-  test('exists after marking or holding it has succeeded, at whatever point of a concurrent pruning', { timeout: 120_000 }, async () => {
+  // The timeout is long because the test writes hundreds of files and syncs each to disk before the next.
+  test('still exists if setBest or hold succeeds at any point of a concurrent prune', { timeout: 120_000 }, async () => {
     for (const keepBy of ['best', 'hold'] as const) {
       for (let moment = 0; moment < 20; moment++) {
         let kept: boolean | undefined;
@@ -297,7 +297,7 @@ describe('the best checkpoint', () => {
     }
   });
 
-  test('is null when best.json is damaged', async () => {
+  test('is not taken from a damaged best.json', async () => {
     const { store, folder } = await openStore();
     await writeFile(join(folder, 'best.json'), '{"step": -1');
     expect(await store.marks.best()).toBeNull();
@@ -333,12 +333,12 @@ describe('a writer', () => {
     await writer.finish();
     expect(saved).toEqual([5]);
     expect(troubles).toEqual([
-      'checkpoint step-5 could not be written: the NameNode is away; training goes on, and checkpoints are tried again until they succeed',
-      expect.stringMatching(/^checkpoints are written again, beginning with step-5, after \d+ s of failures$/),
+      'checkpoint step-5 could not be written: the NameNode is away; training continues, and checkpoints are retried until one succeeds',
+      expect.stringMatching(/^checkpoints succeed again, starting with step-5, after \d+ s of failures$/),
     ]);
   });
 
-  test('replaces the waiting checkpoint by the newest one, and keeps the configured number', async () => {
+  test('replaces a waiting checkpoint with a newer one, and keeps the configured number of checkpoints', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -352,14 +352,14 @@ describe('a writer', () => {
     expect(await store.steps()).toEqual([5, 4]);
   });
 
-  test('drops the waiting snapshot before it takes a new one, so that memory never holds three', async () => {
+  test('drops the waiting snapshot before it takes a new one, so that three are never in memory', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
     writer.offer(snapshot(1));
     writer.offer(snapshot(2));
     await writer.record(async () => {
-      // Meanwhile the first snapshot is written, and no other one follows it.
+      // The first snapshot has been written, and the second is not written after it.
       await expect.poll(() => saved).toEqual([1]);
       await new Promise((resolve) => setTimeout(resolve, 20));
       return snapshot(3);
@@ -387,7 +387,7 @@ describe('a writer', () => {
     expect([saved, troubles.length, await store.steps()]).toEqual([[6], 2, [6]]);
   });
 
-  test('stops permanently when a newer generation has taken over', async () => {
+  test('stops permanently once a newer generation has taken over', async () => {
     const { store, again } = await openStore();
     const writer = new CheckpointWriter(store, options([], []));
     await again.retireOlderThan({ ...ORIGIN, generation: 2 });
@@ -396,7 +396,7 @@ describe('a writer', () => {
     expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 has ended/);
   });
 
-  test('fails at the end when storage stays unreachable', async () => {
+  test('fails at the end if storage stays unreachable', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
     );
@@ -418,7 +418,7 @@ describe('a writer', () => {
   });
 });
 
-test('a follower yields the newest checkpoints, also those of the last moment, and ends when its application has ended', async () => {
+test('a follower yields the newest checkpoints, including one written just before the end, and ends with its application', async () => {
   const { store, folder } = await openStore();
   await store.marks.setEnd('application_0_0001');
   await store.save(snapshot(1, true), { ...ORIGIN, applicationId: 'application_0_0001' });
@@ -441,10 +441,12 @@ test('a follower yields the newest checkpoints, also those of the last moment, a
   expect(troubles).toHaveLength(1);
 });
 
-test('a follower reports a checkpoint during its replacement neither as missing nor as damaged, and yields no older one', async () => {
+test('a follower does not report a checkpoint that is being replaced as missing or damaged, and yields no older one', async () => {
   const { folder, again } = await openStore();
   let looks = 0;
-  /** Simulates step-2 between its two renames: from the middle of the second poll to the end of the third. */
+  /**
+   * Simulates the moment between the two renames that replace step-2; it lasts from the middle of the second poll to the end of the third.
+   */
   class Replacing extends FileStorage {
     override async list(uri: string) {
       looks++;

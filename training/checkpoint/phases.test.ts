@@ -15,13 +15,13 @@ interface Life {
   readonly dir: string;
   readonly generation: number;
   readonly workers: number;
-  /** The program dies after this step of this phase (counted from 0), after writing its checkpoint. */
+  /** The phase (from 0) and the step after whose checkpoint the program dies. */
   readonly diesAt?: readonly [phase: number, step: number];
   readonly applicationId?: string;
   readonly keep?: number;
 }
 
-/** The result of a program that trains, freezes its first layer, trains again, and then trains another model. */
+/** The result of a program that trains a model, freezes its first layer, trains it again, and then trains another model. */
 interface Outcome {
   readonly histories: readonly FitHistory[];
   readonly weights: readonly number[][];
@@ -32,7 +32,7 @@ const data = examples(40);
 async function live({ dir, generation, workers, diesAt, applicationId = 'application_1_0001' }: Life): Promise<Outcome> {
   const ranks = Array.from({ length: workers }, (_, rank) => rank);
   const phases = ranks.map(() => new Phases(applicationId));
-  // Initial weights differ in each life: they must not matter after a checkpoint, or on ranks above 0.
+  // The initial weights differ between generations and between ranks. They must have no effect after a checkpoint, or on ranks above 0.
   const seedOf = (rank: number, begunIn: number) => (generation <= begunIn && rank === 0 ? 7 : 100 * generation + rank);
   const models = ranks.map((rank) => classifier(tf.train.adam(0.02), { seed: seedOf(rank, 1), dropout: 0.2 }));
   const others = ranks.map((rank) => classifier(tf.train.momentum(0.05, 0.9), { seed: seedOf(rank, 5) + 50 }));
@@ -64,7 +64,7 @@ async function live({ dir, generation, workers, diesAt, applicationId = 'applica
 }
 
 describe.each([1, 2])('a program with three phases and two models, on %i ranks', (workers) => {
-  test('that is killed in each phase resumes in the same phase and ends like an undisturbed run', { timeout: 180_000 }, async () => {
+  test('resumes in the phase in which it was killed, and ends like an undisturbed run', { timeout: 180_000 }, async () => {
     const undisturbed = await live({ dir: await folder(), generation: 1, workers });
     const dir = await folder();
     const deaths = [
@@ -92,7 +92,7 @@ describe.each([1, 2])('a program with three phases and two models, on %i ranks',
       [{ name: 'fit-2', start: 10 }, true],
       [{ name: 'fit-3', start: 25 }, true],
     ]);
-    // A program that dies after its last phase restores everything without a step.
+    // A program that is restarted after its last phase restores everything and takes no step.
     expect(await live({ dir, generation: deaths.length + 2, workers })).toEqual(undisturbed);
   });
 });
@@ -107,7 +107,7 @@ test('a phase rejects the checkpoint of another model with an error that names t
   );
 });
 
-test('a phase that starts at another step than its checkpoints record starts from scratch and reports it', async () => {
+test('a phase ignores and reports checkpoints that record a different start', async () => {
   const dir = await folder();
   const run = async (epochs: number, generation: number, reports: Report[][]) => {
     const phases = [new Phases('application_1_0001')];
@@ -120,7 +120,7 @@ test('a phase that starts at another step than its checkpoints record starts fro
   expect(await run(3, 2, [reports])).toBe(2);
   expect(reports).toContainEqual({
     type: 'notice',
-    message: expect.stringMatching(/step-4 is not used: its phase fit-2 began at step 2, and begins at step 6 now$/),
+    message: expect.stringMatching(/step-4 is not used: its phase fit-2 began at step 2, but now begins at step 6$/),
   });
   expect((await new CheckpointStore(new FileStorage(), fileUri(dir)).steps())[0]).toBe(8);
 });
@@ -135,12 +135,12 @@ test('a phase without steps keeps the final checkpoint of the previous phase', a
   expect((await store.manifest(2)).position.phase.name).toBe('fit-1');
 });
 
-test('names are numbered per kind, unique, and valid file names', () => {
+test('names of phases are numbered per kind, unique, and valid file names', () => {
   const phases = new Phases('');
   const names = [phases.begin('fit'), phases.begin('loop'), phases.begin('fit', 'fine-tuning'), phases.begin('fit')].map(
     ({ name }) => name,
   );
   expect(names).toEqual(['fit-1', 'loop-1', 'fine-tuning', 'fit-3']);
-  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program already had a training phase called loop-1');
-  expect(() => phases.begin('fit', 'a b')).toThrow('"a b" is not a valid name of a training phase');
+  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program already has a training phase named loop-1');
+  expect(() => phases.begin('fit', 'a b')).toThrow('"a b" is not a valid name for a training phase');
 });

@@ -7,8 +7,9 @@ export type PhaseKind = 'fit' | 'loop';
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * The phases of one program. Each call of `fit`, and each loop that stores checkpoints, is a phase. All phases write into one checkpoint
- * folder and continue one numbering of steps, so the highest number is always the newest checkpoint. Every checkpoint names its phase.
+ * The phases of one program. Each call of `fit` or `loop` that writes checkpoints is a phase. All phases write into the same checkpoint
+ * folder. Their steps are numbered consecutively, so the checkpoint with the highest number is always the newest. Every checkpoint names
+ * its phase.
  *
  * A restarted program runs from its beginning and starts the same phases in the same order. A completed phase is restored from its final
  * checkpoint and returns at once, the interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
@@ -42,7 +43,7 @@ export class Phases {
 
   /**
    * Begins the next phase. Every rank must begin the same phases in the same order.
-   * @param name default: the kind and its running number, for example `fit-2`.
+   * @param name by default the kind and a number that counts the phases of this kind, for example `fit-2`.
    * @throws TonyError USAGE if the name is invalid or already used.
    */
   begin(kind: PhaseKind, name?: string): Phase {
@@ -50,12 +51,12 @@ export class Phases {
     this.#counts.set(kind, count);
     const own = name ?? `${kind}-${count}`;
     if (typeof own !== 'string' || !NAME.test(own)) {
-      throw new TonyError('USAGE', `${JSON.stringify(own)} is not a valid name of a training phase`, {
+      throw new TonyError('USAGE', `${JSON.stringify(own)} is not a valid name for a training phase`, {
         hint: 'Use up to 64 letters, digits, dots, dashes and underscores.',
       });
     }
     if (this.#names.has(own)) {
-      throw new TonyError('USAGE', `this program already had a training phase called ${own}`, {
+      throw new TonyError('USAGE', `this program already has a training phase named ${own}`, {
         hint: 'Give each call of fit a different name, or no name.',
       });
     }
@@ -72,7 +73,10 @@ export class Phases {
     return phase;
   }
 
-  /** A phase without checkpoints, which is not counted. A restarted program trains it again from scratch. */
+  /**
+   * Returns a phase without checkpoints, which does not count as one of the program's phases. A restarted program trains it again from
+   * scratch.
+   */
   unkept(): Phase {
     return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
   }
@@ -82,14 +86,14 @@ export class Phases {
     return this.#names.size;
   }
 
-  /** The phase that began last, if it has not ended; otherwise null. */
+  /** The phase that began last; null if it has ended. */
   get running(): Phase | null {
     return this.#running;
   }
 }
 
 interface PhaseProgram {
-  /** Steps of the final checkpoints of completed phases. */
+  /** The steps of the final checkpoints of completed phases, which pruning must keep. */
   readonly kept: ReadonlySet<number>;
   readonly onEnd: (step: number) => void;
 }
@@ -112,7 +116,7 @@ export class Phase {
     return this.#start;
   }
 
-  /** The description of this phase in its checkpoints. */
+  /** The identification of this phase in its checkpoints. */
   get place(): PhasePlace {
     return { name: this.name, start: this.#start };
   }
@@ -123,11 +127,11 @@ export class Phase {
   }
 
   /**
-   * Finds the newest intact checkpoint of this phase. Skips damaged checkpoints, and those of a phase of the same name with a different
-   * start, which means that earlier phases now take a different number of steps. Reports both to `onNotice`.
+   * Finds the newest intact checkpoint of this phase. Skips damaged checkpoints, and those that record a different start of the phase
+   * because earlier phases took a different number of steps. Reports both to `onNotice`.
    * @param use reads the required parts of a checkpoint. If it throws because the checkpoint is damaged, the next older one is tried.
    * @returns the result of `use` and the position to share with all ranks; `final` only if this application has completed the phase.
-   * @throws TonyError CHECKPOINT_MISFIT naming the phase.
+   * @throws TonyError CHECKPOINT_MISFIT; the message names the phase.
    */
   async newest<T>(
     store: CheckpointStore,
@@ -143,7 +147,7 @@ export class Phase {
       }
       if (start !== this.#start) {
         if (!strayed) {
-          onNotice(`${uri} is not used: its phase ${name} began at step ${start}, and begins at step ${this.#start} now`);
+          onNotice(`${uri} is not used: its phase ${name} began at step ${start}, but now begins at step ${this.#start}`);
         }
         strayed = true;
         return null;
@@ -163,7 +167,7 @@ export class Phase {
     } catch (error) {
       if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
         throw new TonyError('CHECKPOINT_MISFIT', `phase ${this.name}: ${error.message}`, {
-          hint: 'Checkpoints belong to phases by name; by default, the name counts calls of fit. Restore the earlier phases of the program, or set another checkpoint.dir.',
+          hint: 'Checkpoints belong to phases by name; by default, phases are numbered in the order of the calls. Restore the earlier phases of the program, or set another checkpoint.dir.',
           cause: error,
         });
       }
@@ -171,13 +175,13 @@ export class Phase {
     }
   }
 
-  /** The notice for a checkpoint that training resumes from. */
+  /** Returns the notice about the checkpoint from which training resumes. */
   noticeOf({ uri, position }: { readonly uri: string; readonly position: TrainingPosition }): string {
     const { step, final } = position;
-    return final ? `phase ${this.name} was over before: restored from ${uri}` : `training goes on from ${uri}, step ${step}`;
+    return final ? `phase ${this.name} is already complete: restored from ${uri}` : `training resumes from ${uri}, step ${step}`;
   }
 
-  /** Continues from the position of a checkpoint. Call on every rank. */
+  /** Continues the phase from the position of a checkpoint. Call it on every rank. */
   resume({ phase }: TrainingPosition): void {
     this.#start = phase.start;
   }
@@ -187,7 +191,7 @@ export class Phase {
     return step === this.#start && step > 0;
   }
 
-  /** Call on every rank after the final checkpoint is stored. @param step the last step, counted across all phases. */
+  /** Ends the phase. Call it on every rank after the final checkpoint is stored. @param step the last step, counted across all phases. */
   end(step: number): void {
     this.#program.onEnd(step);
   }

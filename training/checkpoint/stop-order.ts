@@ -12,18 +12,18 @@ const schema = z.object({
   at: z.number().int().nonnegative().nullable(),
 });
 
-/** An order to end a phase of training before its last epoch. Only the named application obeys it. */
+/** An order to end a phase of training before its last epoch. Other applications ignore it. */
 export interface StopOrder {
   readonly applicationId: string;
   readonly phase: string;
   readonly reason: string;
   /** The step of the evaluated checkpoint, or the step whose callback requested the stop. */
   readonly step: number;
-  /** The last step, after all ranks have agreed on it; otherwise null. A run that resumes from an earlier checkpoint ends there too. */
+  /** The last step, once all ranks have agreed on it; null before. A run that resumes from an earlier checkpoint ends at the same step. */
   readonly at: number | null;
 }
 
-/** The file `stop.json` in a checkpoint folder, with which an evaluator ends the training that it follows. */
+/** The file `stop.json` in a checkpoint folder. With it, an evaluator ends the training whose checkpoints it evaluates. */
 export class StopOrders {
   readonly #storage: Storage;
   readonly #uri: string;
@@ -33,7 +33,7 @@ export class StopOrders {
     this.#uri = joinUri(checkpointDir, STOP_FILE);
   }
 
-  /** The order for this application and phase; null if there is none. */
+  /** Returns the order for this application and phase; null if there is none. */
   async read(applicationId: string, phase: string): Promise<StopOrder | null> {
     const order = await this.#read();
     return order?.applicationId === applicationId && order.phase === phase ? order : null;
@@ -43,7 +43,7 @@ export class StopOrders {
     await this.#storage.write(this.#uri, Buffer.from(`${JSON.stringify(order)}\n`));
   }
 
-  /** Removes the order of another application; for a standalone program, that of an earlier run. */
+  /** Removes the order if it belongs to another application or, for a standalone program, to an earlier run. */
   async clear(applicationId: string): Promise<void> {
     const order = await this.#read();
     if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {

@@ -8,13 +8,13 @@ export interface Checkpoint {
   readonly uri: string;
   readonly step: number;
   readonly epoch: number;
-  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
+  /** The phase that wrote the checkpoint: `fit-1` or `loop-1`, for example, or the `name` passed to `fit` or `loop`. */
   readonly phase: string;
   /** True for the last checkpoint of its phase. */
   readonly final: boolean;
   /**
-   * Copies the weights of the checkpoint into a model of the same shape.
-   * @param name the model's name, for a loop with several models.
+   * Copies the weights of the checkpoint into a model with the same layers.
+   * @param name the model's name in the loop, if the loop has several models.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
   restore(model: tfjs.LayersModel, name?: string): void;

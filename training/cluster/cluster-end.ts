@@ -9,7 +9,7 @@ import type { SummaryWriter } from '../summary/summary.ts';
 export interface ClusterEndParts {
   /** Empty for a standalone program. */
   readonly applicationId: string;
-  /** The store in which this process records the end of training; null if another process does so, or if there are no checkpoints. */
+  /** The store in which this process records the end of training; null if another process records it, or if there are no checkpoints. */
   readonly store: CheckpointStore | null;
   readonly writer: SummaryWriter | null;
   readonly phases: Phases;
@@ -27,13 +27,13 @@ export class ClusterEnd {
   readonly #parts: ClusterEndParts;
   readonly #onExit: (code: number) => void;
   readonly #stopLastWork: () => void;
-  /** True once the store records that no further checkpoint follows. */
+  /** True once this process has recorded that no further checkpoint follows. */
   #isMarked = false;
 
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // A program that exits with code 0 without close() must not appear as a lost peer.
+    // If a program exits with code 0 without calling `close()`, the other ranks must not count it as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();
@@ -52,8 +52,8 @@ export class ClusterEnd {
   }
 
   /**
-   * A program of a job that exits with code 0 in the middle of `fit` has failed. This method sets the exit code to 1, and the other ranks
-   * see this rank as lost. A program that ends training on purpose closes the cluster first.
+   * A job's program that exits with code 0 in the middle of `fit` has failed. Sets the exit code to 1, and returns true so that the
+   * other ranks count this rank as lost. A program that ends training on purpose closes the cluster first.
    */
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
@@ -67,7 +67,7 @@ export class ClusterEnd {
     return true;
   }
 
-  /** Call while the process can still wait. */
+  /** Completes the work. Call it while the process can still await promises. */
   async finish(succeeded: boolean): Promise<void> {
     const { writer } = this.#parts;
     if (succeeded) {
@@ -76,10 +76,10 @@ export class ClusterEnd {
     await Promise.all([writer?.finish(), succeeded ? this.#mark() : null]);
   }
 
-  /** Completes what is left without waiting. */
+  /** Completes the work synchronously. */
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
+    // Closing the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }
@@ -103,7 +103,7 @@ export class ClusterEnd {
     this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
   }
 
-  /** null if there is nothing to record, or if it is recorded already. */
+  /** null if this process has no end to record, or has already recorded it. */
   get #storeToMark(): CheckpointStore | null {
     const { store, phases } = this.#parts;
     return phases.count > 0 && !this.#isMarked ? store : null;

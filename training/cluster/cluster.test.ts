@@ -9,7 +9,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Two ranks in this process, with the notices of each rank. */
+/** Creates two ranks in this process, and collects the notices of each rank. */
 async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster]; readonly notices: readonly [string[], string[]] }> {
   const notices: [string[], string[]] = [[], []];
   const clusters = (await joinRing(2)).map((ring, index) => {

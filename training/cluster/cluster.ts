@@ -22,7 +22,7 @@ import type { LoopOptions } from '../fit/loop-options.ts';
 import { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
-import { noSuchThing, type ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
+import { type ParameterServerWorker, unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
 import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
@@ -40,7 +40,7 @@ import { outputPlace } from './output-place.ts';
 export interface ClusterParts {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
-  /** A ring with a single rank if the workers use parameter servers. */
+  /** Connects the ranks. With parameter servers, each worker has a ring of its own, with one member. */
   readonly ring: Ring;
   /** The number format in which gradients travel around the ring. */
   readonly wire: Wire;
@@ -65,15 +65,16 @@ export interface ClusterParts {
 
 /** This process as a member of its job. A program that runs without a job is the only rank. */
 export class Cluster {
-  /** TensorFlow.js with the fastest available backend; the same instance as the program's own `import`. */
+  /** TensorFlow.js with the fastest available backend. It is the same instance that the program's own `import` returns. */
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
   /**
-   * 0 to worldSize-1 among the tasks that train together. A task without a rank in the job (an evaluator) has rank 0 in a world of size 1.
+   * The number of this task among the tasks that train together, from 0 to `worldSize` - 1. For a task without a rank in the job, such as
+   * an evaluator, `rank` is 0 and `worldSize` is 1.
    */
   readonly rank: number;
   readonly worldSize: number;
-  /** The number of times the gang has been formed: above 1 after a restart. */
+  /** The number of times that the gang has been formed; above 1 after a restart. */
   readonly generation: number;
   readonly role: string;
   readonly index: number;
@@ -96,7 +97,7 @@ export class Cluster {
   readonly #store: CheckpointStore | null;
   readonly #writer: SummaryWriter | null;
   readonly #steps: CustomSteps;
-  /** The phases of this program: each call that writes checkpoints is one. */
+  /** The phases of this program. Each call that writes checkpoints is a phase. */
   readonly #phases: Phases;
   readonly #unfinished = new UnfinishedTraining();
   readonly #notice: OnNotice;
@@ -158,10 +159,10 @@ export class Cluster {
 
   /**
    * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is per rank. If the job has a checkpoint folder, training
-   * resumes from the newest valid checkpoint and writes new ones; the last is marked as final. Each call is a phase of its own: a restarted
-   * program restores the weights, optimizer and history of finished phases, and resumes the unfinished phase.
+   * resumes from the newest valid checkpoint and writes new ones; the last is marked as final. Each call is a separate phase: a restarted
+   * program restores the weights, optimizer and history of completed phases, and resumes the interrupted one.
    *
-   * @param data the full data on every rank; each rank reads its own shard. `x` and `y` are tensors, or plain arrays with a shape.
+   * @param data the same data on every rank, of which each rank uses its own shard: `{ x, y }` with tensors or arrays, or a dataset.
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
@@ -177,8 +178,8 @@ export class Cluster {
 
   /**
    * Takes one step of a custom training loop: on every rank, `optimizer` applies the mean of the gradients of `loss` over all ranks. Every
-   * rank must make the same calls. A variable starts with the values of rank 0 the first time it is trained. With parameter servers, the
-   * servers apply the gradients of this rank alone, and the variables then take the values that the servers hold.
+   * rank must make the same calls. When a variable is first trained, all ranks take the values of rank 0. With parameter servers, the
+   * servers apply the gradients of this rank alone, and the variables then take the servers' values.
    *
    * @param loss the mean over this rank's examples, a scalar.
    * @returns the mean loss over the examples of all ranks; with parameter servers, over the examples of this rank.
@@ -189,7 +190,7 @@ export class Cluster {
     const value = await this.#step(loss, optimizer, options);
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;
-      // With parameter servers, each rank sees only the loss of its own examples.
+      // With parameter servers, each rank sees only the loss of its own examples, so each rank reports.
       if (this.#parts.servers !== null || this.rank === 0) {
         this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }
@@ -208,7 +209,7 @@ export class Cluster {
   }
 
   /**
-   * Opens a custom training loop that is checkpointed and resumed like `fit`; see LoopOptions. Every rank must open the same loops in the
+   * Opens a custom training loop, which is checkpointed and resumed like `fit`; see LoopOptions. Every rank must open the same loops in the
    * same order.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
@@ -232,11 +233,11 @@ export class Cluster {
 
   #refuseUnranked(hint: string): void {
     if (!this.#parts.ranked) {
-      throw new TonyError('USAGE', `role ${this.role} has no rank and cannot take part in the training`, { hint });
+      throw new TonyError('USAGE', `the tasks of role ${this.role} have no rank, so they cannot take part in training`, { hint });
     }
   }
 
-  /** @returns the environment that `fit` and loops have in common. */
+  /** Begins a phase. @returns the part of the environment that `fit` and loops have in common. */
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
     const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
@@ -250,7 +251,7 @@ export class Cluster {
 
   /**
    * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32 and bit-identical on all ranks. The length
-   * must be the same on all ranks. Numbers from `vector()` are summed without a copy.
+   * must be the same on all ranks. A vector from `vector()` is summed without a copy.
    * @throws TonyError USAGE, PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array | number[], operation: 'sum' | 'mean' = 'sum'): Promise<void> {
@@ -258,7 +259,7 @@ export class Cluster {
     await inPlace(numbers, (vector) => ring.allReduce(vector, operation));
   }
 
-  /** Allocates zeros in memory that `allReduce` uses directly. */
+  /** Allocates a vector of zeros that `allReduce` sums in place, without a copy. */
   vector(length: number): Float32Array<ArrayBuffer> {
     return this.#parts.ring.vector(length);
   }
@@ -282,14 +283,14 @@ export class Cluster {
     await broadcastVariables(tf, ring, variables);
   }
 
-  /** Resolves once every rank has called it. */
+  /** Resolves once every rank has called `barrier`. */
   async barrier(): Promise<void> {
     await this.#together('barrier').barrier();
   }
 
   #together(what: string): Ring {
     if (this.#parts.servers !== null) {
-      throw noSuchThing(what);
+      throw unsupportedWithServers(what);
     }
     return this.#parts.ring;
   }
@@ -311,7 +312,7 @@ export class Cluster {
     if (folder === undefined) {
       const known = Object.keys(this.data).join(', ') || 'none';
       throw new TonyError('USAGE', `the job has no data named ${name} (known: ${known})`, {
-        hint: `Add it under data: in job.yaml, or pass join({ data: { ${name}: 'folder' } }) when running alone.`,
+        hint: `Add it under data: in job.yaml, or pass join({ data: { ${name}: 'folder' } }) in a program without a job.`,
       });
     }
     return joinUri(folder, file);
@@ -324,9 +325,9 @@ export class Cluster {
   }
 
   /**
-   * Reports current values to the job and writes them as summaries. The client displays them, and the job keeps the last ones as its
-   * metrics.
-   * @param values by name, e.g. `{ 'test/accuracy': 0.98 }`.
+   * Reports current values to the job and writes them as summaries. The client displays the values, and the last ones reported become the
+   * job's metrics.
+   * @param values the values by name, e.g. `{ 'test/accuracy': 0.98 }`.
    */
   metrics(step: number, values: Readonly<Record<string, number>>): void {
     this.#parts.report({ type: 'progress', step, metrics: values });
@@ -334,8 +335,8 @@ export class Cluster {
   }
 
   /**
-   * Yields the newest checkpoint of the job each time one appears, and ends when the training program has ended. For evaluators.
-   * @param options `phase`: yields only checkpoints of this phase.
+   * For evaluators: yields the newest checkpoint of the job each time a new one appears, and ends when the training program has ended.
+   * @param options `phase` restricts the checkpoints to those of one phase.
    */
   async *checkpoints(
     options: { readonly everyMs?: number; readonly signal?: AbortSignal; readonly phase?: string } = {},
@@ -349,11 +350,11 @@ export class Cluster {
   }
 
   /**
-   * Evaluates the newest checkpoint on held-out data each time one appears, until the training program has ended; for a role `evaluator`.
-   * Writes summaries (a run named after the role, with the tags of `fit`) and the job's metrics, and records the best checkpoint. With
-   * `patience`, ends training when the evaluation stops improving.
+   * For evaluators: evaluates the newest checkpoint on held-out data each time a new one appears, until the training program has ended.
+   * Writes summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best checkpoint.
+   * With `patience`, ends training when the evaluation stops improving.
    *
-   * @param model a compiled model of the trained shape; its weights are replaced.
+   * @param model a compiled model with the same layers as the trained one; its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
    */
@@ -377,13 +378,16 @@ export class Cluster {
 
   #storeOfJob(): CheckpointStore {
     if (this.#store === null) {
-      throw new TonyError('USAGE', 'no checkpoint folder is configured', { hint: 'Pass join({ checkpointDir }) when running alone.' });
+      throw new TonyError('USAGE', 'no checkpoint folder is configured', {
+        hint: 'Pass join({ checkpointDir }) in a program without a job.',
+      });
     }
     return this.#store;
   }
 
   /**
-   * Writes the remaining summaries and closes the connections to the other ranks. Optional: a program that exits on its own does the same.
+   * Writes the remaining summaries and closes the connections to the other ranks. Calling it is optional, because the same happens when a
+   * program exits on its own.
    */
   async end(): Promise<void> {
     await this.#ending.finish(true);

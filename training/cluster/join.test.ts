@@ -12,7 +12,7 @@ const gangs = useGangs();
 const storeOf = (name: string) => new CheckpointStore(new FileStorage(), fileUri(path.join(gangs.folder, name, 'checkpoints')));
 
 let end: Promise<ProgramEvent | undefined> | null = null;
-/** The result of an uninterrupted run with two workers; the run starts once and is shared by all tests. */
+/** Returns the result of an uninterrupted run with two workers, which the first call starts for all tests. */
 function undisturbed(): Promise<ProgramEvent | undefined> {
   end ??= gangs.start({ name: 'undisturbed' }).then(async ({ workers }) => {
     expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
@@ -21,7 +21,7 @@ function undisturbed(): Promise<ProgramEvent | undefined> {
   return end;
 }
 
-test('two workers train together, an evaluator follows to the end, and all exit by themselves', { timeout: 120_000 }, async () => {
+test('two workers train together, an evaluator follows their checkpoints, and all exit by themselves', { timeout: 120_000 }, async () => {
   const { workers, evaluator } = await gangs.start({ name: 'together', evaluator: true });
   const [first, second] = workers;
   expect(await Promise.all([first?.exited, second?.exited, evaluator?.exited])).toEqual([0, 0, 0]);
@@ -37,8 +37,8 @@ test('two workers train together, an evaluator follows to the end, and all exit 
     expect((await task?.reports())?.filter(({ type }) => type === 'peer-lost')).toEqual([]);
   }
   expect((await readdir(path.join(gangs.folder, 'together', 'summaries'))).sort()).toEqual(['evaluator', 'train']);
-  // The store keeps two checkpoints. The step of the older one depends on the disk: a checkpoint is skipped if a newer one is due before
-  // its turn.
+  // The store keeps two checkpoints. The step of the older one depends on the speed of the disk, because the writer skips a checkpoint if
+  // the next one is taken before its write starts.
   const kept = await storeOf('together').steps();
   expect(kept).toEqual([40, expect.any(Number)]);
   const names = ['.pending', 'end.json', ...kept.map((step) => `step-${step}`)];
@@ -54,7 +54,7 @@ test('a worker reports the loss of a killed worker, and the next generation ends
   await expect.poll(() => first.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   second.child.kill('SIGKILL');
   await expect.poll(() => first.reports()).toContainEqual({ type: 'peer-lost', rank: 1 });
-  // The job does not replace the lost rank. The call throws after the grace period, and only after rank 0 has reported that it waits.
+  // Nothing replaces the lost rank in this test, so the call throws after the grace period. Before that, rank 0 reports that it waits.
   expect(await first.exited).toBe(1);
   expect(first.stderr()).toMatch(/rank 1 (broke|closed) the connection.*; waiting for the job to replace it.*TonyError: rank 1/s);
 
@@ -66,10 +66,10 @@ test('a worker reports the loss of a killed worker, and the next generation ends
   expect(existsSync(path.join(gangs.folder, 'disturbed', 'checkpoints', '.pending', 'application_1_0001', 'generation-1'))).toBe(true);
 });
 
-describe('the chief is killed after the last step', () => {
+describe('when the chief is killed after the last step', () => {
   /**
-   * @returns the next generation, and the step of the checkpoint from which it resumed. A checkpoint is skipped if a newer one is due
-   *   before its turn.
+   * @returns the next generation, and the step of the checkpoint from which it resumed. That step varies, because the writer skips a
+   *   checkpoint if the next one is taken before its write starts.
    */
   async function killedAtItsEnd(hangAt: 'before-commit' | 'after-commit'): Promise<{ again: Gang; from: number | undefined }> {
     const first = await gangs.start({ name: hangAt, hangAt });
@@ -78,7 +78,7 @@ describe('the chief is killed after the last step', () => {
     expect(stepsOf(chief).at(-1)).toBe(40);
     chief.child.kill('SIGKILL');
     await expect.poll(() => other.reports()).toContainEqual({ type: 'peer-lost', rank: 0 });
-    // The other rank has no steps left either, but must not treat training as finished.
+    // The other rank has also taken all its steps, but must not treat training as finished.
     expect(await other.exited).toBe(1);
     expect(doneOf(other)).toBeUndefined();
     const from = (await storeOf(hangAt).newest(() => {}))?.position.step;
@@ -89,7 +89,7 @@ describe('the chief is killed after the last step', () => {
     return { again, from };
   }
 
-  test('before the last checkpoint is committed: the next generation repeats the last steps', { timeout: 120_000 }, async () => {
+  test('the next generation repeats the last steps if the last checkpoint was not committed', { timeout: 120_000 }, async () => {
     const { again, from = 0 } = await killedAtItsEnd('before-commit');
     expect(from).toBeLessThan(40);
     expect(stepsOf(again.workers[0])).toEqual(Array.from({ length: 40 - from }, (_, index) => from + 1 + index));
@@ -97,20 +97,20 @@ describe('the chief is killed after the last step', () => {
     expect(await storeOf('before-commit').manifest(40)).toMatchObject({ generation: 2, position: { final: true } });
   });
 
-  test('before it reports the committed last checkpoint: the next generation takes no step', { timeout: 120_000 }, async () => {
+  test('the next generation takes no step if the last checkpoint was committed but not reported', { timeout: 120_000 }, async () => {
     const { again, from } = await killedAtItsEnd('after-commit');
     expect(from).toBe(40);
     for (const worker of again.workers) {
       expect(stepsOf(worker)).toEqual([]);
     }
     expect(doneOf(again.workers[0])).toEqual(await undisturbed());
-    // The existing checkpoint must not be rewritten: the rewrite would leave a moment without a final checkpoint.
+    // The existing checkpoint must not be rewritten, because there would be no final checkpoint for a moment.
     expect(await storeOf('after-commit').manifest(40)).toMatchObject({ generation: 1, position: { final: true } });
   });
 });
 
 test.each([1, 2])(
-  'a program of three phases that is killed in each phase ends like an undisturbed run, on %i workers',
+  'a program with three phases that is killed in each of them ends like an undisturbed run, on %i workers',
   {
     timeout: 180_000,
   },
@@ -138,7 +138,7 @@ test.each([1, 2])(
   },
 );
 
-test('a program that has lost the inherited socket listens on the announced port although other processes still hold it', {
+test('a program without its inherited socket listens on the announced port, even if other processes hold the socket', {
   timeout: 120_000,
 }, async () => {
   const { workers } = await gangs.start({ name: 'npm', loseDescriptor: true });
@@ -152,7 +152,7 @@ test('a program outside a job runs as a world of one', { timeout: 120_000 }, asy
   expect(doneOf(task)).toMatchObject({ steps: 80 });
 });
 
-test('an invalid task file causes a clear error', { timeout: 120_000 }, async () => {
+test('an invalid task file causes an error that names the defect', { timeout: 120_000 }, async () => {
   const file = path.join(gangs.folder, 'bad.json');
   await writeFile(file, JSON.stringify({ version: 1, role: 3 }));
   const task = gangs.run(file);

@@ -14,21 +14,21 @@ import { Ring, type RingTimeouts } from '../ring/ring.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
-  /** Paths or URIs of input folders, by name, for a program that runs by itself. In a job, `data` of job.yaml applies. */
+  /** For a standalone program: paths or URIs of input folders, by name. In a job, `data` of job.yaml applies. */
   readonly data?: Readonly<Record<string, string>>;
-  /** For a program that runs by itself: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
+  /** For a standalone program: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
   readonly checkpointDir?: string;
   readonly checkpointEverySteps?: number;
-  /** For a program that runs by itself: the folder for summaries. No summaries by default. */
+  /** For a standalone program: the folder for summaries. No summaries by default. */
   readonly summaryDir?: string;
-  /** For a program that runs by itself: the output folder. */
+  /** For a standalone program: the output folder. */
   readonly outputDir?: string;
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
 /**
  * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Without TONY_TASK_FILE, which an
- * executor sets, the process is the only rank. In a parameter server's task this call serves until the task ends and does not return.
+ * executor sets, the process is the only rank. In a parameter server's task, this call serves until the task ends, and does not return.
  *
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
@@ -103,7 +103,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
   });
 }
 
-/** True for tasks with a rank and for parameter servers. */
+/** Whether a task computes, and therefore shares the node's cores: tasks with a rank, and parameter servers. */
 function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
@@ -125,7 +125,7 @@ function openServers(
     addresses: parameterServers,
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
-      // The numbers of parameter servers follow the ranks.
+      // In reports, parameter servers are numbered after the last rank.
       report({ type: 'peer-lost', rank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 const linesOf = async (name: string) => (await readFile(new URL(`../../examples/mnist/${name}`, import.meta.url), 'utf8')).split('\n');
 
-/** The length of the longest common subsequence of lines. */
+/** Returns the length of the longest common subsequence of lines. */
 function commonLines(before: readonly string[], after: readonly string[]): number {
   let row = new Array<number>(after.length + 1).fill(0);
   for (const line of before) {
@@ -16,7 +16,7 @@ function commonLines(before: readonly string[], after: readonly string[]): numbe
   return row.at(-1) as number;
 }
 
-test('a single-process script becomes a distributed one by changing at most six lines', async () => {
+test('a single-process script needs at most six changed lines to become a distributed one', async () => {
   const [before, after] = [await linesOf('single.ts'), await linesOf('train.ts')];
   const common = commonLines(before, after);
   expect(Math.max(before.length, after.length) - common).toBeLessThanOrEqual(6);

@@ -9,7 +9,10 @@ export function isNumbers(values: unknown): values is Numbers {
   );
 }
 
-/** @throws TonyError USAGE when `numbers` contains anything else. */
+/**
+ * Runs `exchange` on the numbers and stores its results in them.
+ * @throws TonyError USAGE when `numbers` is neither a Float32Array nor an array of numbers.
+ */
 export async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
   if (numbers instanceof Float32Array) {
     await exchange(numbers);

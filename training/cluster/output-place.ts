@@ -6,8 +6,8 @@ import { uriOf } from '../process/uri-of.ts';
 import type { Cluster } from './cluster.ts';
 
 /**
- * Resolves an output to a URI. A URI stays as it is. A path refers to the file system of the job's output folder, and is resolved against
- * that folder when it is relative. Without an output folder, which is possible only outside a job, it is a local path.
+ * Resolves an output to a URI. A URI stays unchanged. A path refers to the file system of the job's output folder, and a relative path is
+ * resolved against that folder. Without an output folder, which is only possible outside a job, the path is local.
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
   if (isUri(output)) {

@@ -6,22 +6,22 @@ import { shardOfStep } from './shard.ts';
 
 /** The batch of one rank in one step, with facts about the whole step. */
 export interface BatchStep {
-  /** Creates the tensors; called within tf.tidy. null if this rank has no examples in this step. */
+  /** Creates the batch's tensors; the caller runs it within tf.tidy. null if this rank has no examples in this step. */
   readonly batch: (() => Batch) | null;
   /** This rank's share of the step's examples: the weight of its gradient. */
   readonly weight: number;
-  /** The number of examples of all ranks. */
+  /** The number of examples that all ranks together use in this step. */
   readonly used: number;
-  /** True if this step ends the pass over the data; the next step starts another pass. */
+  /** True for the last step of a pass over the data. */
   readonly ended: boolean;
-  /** Call after the tensors have been used. */
+  /** Frees what the batch holds. Call it once the tensors are no longer needed. */
   release(): void;
 }
 
 /** The source of batches for `fit`. All ranks call the same methods in the same order and take the same number of steps. */
 export interface BatchSource {
   next(): Promise<BatchStep>;
-  /** The position after the last step, for rank 0 to store; undefined if step, epoch and examples determine it. */
+  /** The position after the last step, which rank 0 stores; undefined if step, epoch and number of examples already determine it. */
   position(): Promise<Json | undefined>;
   close(): Promise<void>;
 }
@@ -33,9 +33,9 @@ export interface IndexedBatchSourceOptions {
   readonly rank: number;
   readonly worldSize: number;
   readonly epoch: number;
-  /** Examples of this epoch that all ranks have used. */
+  /** The number of examples of this epoch that all ranks together have used. */
   readonly examplesUsed: number;
-  /** The number of leading examples to use; all by default. */
+  /** The number of examples to use, counted from the first; all by default. */
   readonly examples?: number;
 }
 

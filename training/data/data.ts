@@ -8,11 +8,11 @@ export type { Column } from '../encoding/idx.ts';
 export interface TrainingData {
   readonly x: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
   readonly y: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
-  /** The weight of the loss for each example; also available as an option of `fit`. */
+  /** The weight of each example in the loss; also available as an option of `fit`. */
   readonly sampleWeight?: tfjs.Tensor | Column;
   /**
-   * Converts the raw numbers of a batch to the model's input (scaling, one-hot, augmentation). Runs within tf.tidy. May also return or
-   * replace the weights of the examples.
+   * Converts the raw numbers of a batch to the model's input (scaling, one-hot, augmentation). Runs within tf.tidy. It may also return
+   * example weights, which replace `sampleWeight`.
    */
   readonly prepare?: (batch: RawBatch) => PreparedBatch;
 }
@@ -51,7 +51,7 @@ export function countExamples(data: TrainingData): number {
   return count;
 }
 
-/** Returns the examples with these indices as tensors. The caller disposes them (or calls this within tf.tidy). */
+/** Returns the examples with these indices as tensors. The caller disposes the tensors, or calls this function within tf.tidy. */
 export function batchOf(tf: typeof tfjs, data: TrainingData, indices: Uint32Array): Batch {
   const take = (columns: readonly (tfjs.Tensor | Column)[]) => columns.map((column) => rowsOf(tf, column, indices));
   const { x, y, sampleWeight } = data;

@@ -49,13 +49,13 @@ interface Epoch {
   readonly steps: number;
 }
 
-/** Returns what all ranks read until the end of the pass or for a number of steps, and the final position. */
+/** Reads on all ranks to the end of the pass, or for `stopAfter` steps. Returns the records that the ranks read, and the final position. */
 async function run(
   dataset: Dataset<unknown>,
   worldSize: number,
   position: Json,
   stopAfter: number,
-  /** Further steps that are lost, like those after the last checkpoint before a failure. */
+  /** Additional steps after the final position, whose results are lost: like the steps between the last checkpoint and a failure. */
   lost = 0,
 ): Promise<Epoch & { position: Json; ended: boolean }> {
   return await withRings(worldSize, async (rings) => {
@@ -115,7 +115,7 @@ async function run(
 }
 
 describe('ranks that share a dataset', () => {
-  test('use each record once per epoch, in equally many steps, also when the number of ranks changes mid-epoch', async () => {
+  test('use each record once per epoch and take equally many steps, even if the number of ranks changes mid-epoch', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 20 }), { minLength: 1, maxLength: 5 }).filter((counts) => counts.some((count) => count > 0)),
@@ -156,7 +156,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('resume together when one of them has recorded no position, whichever reads first', async () => {
+  test('resume together although one of them has no stored position, whichever reads first', async () => {
     const dataset = (await recordFiles([5, 5, 5, 5])).map(({ xs }) => xs[0]).dispatch();
     const before = new OwnSplits();
     const first = dataset.read({ storage, share: { index: 0, count: 2 }, splits: before.reader() });
@@ -180,15 +180,15 @@ describe('ranks that share a dataset', () => {
     expect(all.sort((a, b) => Number(a) - Number(b))).toEqual(numbers(20));
   });
 
-  test('resume together from any positions: in different passes, at the beginning, or repeatedly', async () => {
+  test('resume together from any positions: in different passes, at the beginning, and after several restarts', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 3, maxLength: 7 }).filter((counts) => counts.some((count) => count > 0)),
         fc.integer({ min: 2, max: 3 }),
         fc.integer({ min: 1, max: 4 }),
         fc.boolean(),
-        // The number of elements that each reader takes before all are stopped. A reader that takes none registers no log; if all take
-        // none, the pass has not begun.
+        // The number of elements that each reader takes before all readers stop. A reader that takes no element registers no log; if no
+        // reader takes one, the pass has not begun.
         fc.array(fc.oneof(fc.constant([0, 0, 0]), fc.array(fc.integer({ min: 0, max: 25 }), { minLength: 3, maxLength: 3 })), {
           minLength: 1,
           maxLength: 3,
@@ -204,7 +204,8 @@ describe('ranks that share a dataset', () => {
             const readers = states.map((state, index) =>
               dataset.read({ storage, share: { index, count: shares }, splits: splits.reader(), state, states }),
             );
-            // Like a batch source: the giver assigns nothing before all resumed readers have registered their logs.
+            // As in a batch source, all readers start together: the split giver assigns no split until every resumed reader has registered
+            // its log.
             if (!isFirst && takes?.every((take) => take === 0) !== true) {
               await Promise.all(readers.map((reader) => reader.hasNext()));
             }
@@ -232,7 +233,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('continue in the next pass of a repeated dataset when they are late for the current one', async () => {
+  test('continue with the next pass of a repeated dataset when other ranks have used up the current one', async () => {
     const dataset = (await recordFiles([3, 3, 3])).map(({ xs }) => xs[0]).dispatch();
     const splits = new OwnSplits();
     const read = (index: number) => dataset.repeat(2).read({ storage, share: { index, count: 2 }, splits: splits.reader() });
@@ -247,12 +248,12 @@ describe('ranks that share a dataset', () => {
     }
     await early.return();
     expect([first, second].map((records) => records.sort((a, b) => Number(a) - Number(b)))).toEqual([numbers(9), numbers(9)]);
-    // Without any elements, the repetition ends.
+    // Endless repetition of an empty dataset ends.
     const none = (await recordFiles([0, 0])).dispatch().repeat();
     expect(await none.toArray({ storage, splits: new OwnSplits().reader() })).toEqual([]);
   });
 
-  test('assign shares so that each share has a reader', () => {
+  test('divide the shares among themselves so that each share has a reader', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 20 }), (ranks, shares) => {
         const all = numbers(ranks).flatMap((rank) => sharesOfRank(rank, ranks, shares));
@@ -268,7 +269,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('report an error on every rank when the dataset has no examples', async () => {
+  test('all report an error when the dataset has no examples', async () => {
     await withRings(2, async (rings) => {
       const feeds = rings.map((ring) => {
         const options = {
@@ -338,7 +339,7 @@ async function train(
   });
 }
 
-/** 50 examples, distributed over `files` files. */
+/** Writes 50 examples, distributed over `files` files. */
 async function exampleFiles(files: number): Promise<string> {
   const records = numbers(50).map((index) =>
     encodeExample({ x: Float32Array.of(Math.sin(index), Math.cos(index), index / 50), y: Math.sin(index) * 2 }),
@@ -351,7 +352,7 @@ const schema = { x: fixedLenFeature([3], 'float32'), y: fixedLenFeature([1], 'fl
 const examplesOf = (folder: string) => tfrecords(folder).map(parseExample(schema));
 
 describe('fit', () => {
-  test('on two ranks with half the batch size equals one rank, and fit on arrays', async () => {
+  test('gives the same result on two ranks with half the batch size as on one rank, and as on arrays', async () => {
     const folder = await exampleFiles(1);
     const options = { epochs: 2 };
     const one = await train(1, () => examplesOf(folder).batch(8), options);
@@ -374,7 +375,7 @@ describe('fit', () => {
     }
   });
 
-  test('resumes with identical bits after it was stopped', async () => {
+  test('resumes after a stop and ends with identical bits', async () => {
     const folder = await exampleFiles(5);
     const data = () => examplesOf(folder).shuffle(20).batch(4);
     const whole = await train(2, data, { epochs: 3 });
@@ -399,7 +400,7 @@ describe('fit', () => {
     expect(rest).toEqual(whole);
   });
 
-  test('divides an endless dataset into epochs, and into the same ones after a stop', async () => {
+  test('divides an endless dataset into epochs, which stay the same after a stop', async () => {
     const folder = await exampleFiles(3);
     const data = () => examplesOf(folder).shuffle(20).repeat().batch(4);
     const options = { epochs: 4, stepsPerEpoch: 5 };
@@ -449,13 +450,13 @@ describe('fit', () => {
     await train(2, () => examplesOf(folder).batch(4).toTfDataset(tf, { storage }), { epochs: 2 });
   });
 
-  test('names the error in a dataset', async () => {
+  test('rejects a dataset with an error that names the defect', async () => {
     const folder = await exampleFiles(1);
     const refused = async (data: FitData, options: FitOptions, message: RegExp) => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);
     };
     await refused(examplesOf(folder).batch(4), { batchSize: 4 }, /is already batched/);
-    await refused(fromArray([1, 2]), {}, /are not \{ xs, ys \}/);
+    await refused(fromArray([1, 2]), {}, /do not have the form \{ xs, ys \}/);
     await refused(fromArray([{ xs: 'a', ys: 1 }]), {}, /not batches of numbers/);
     await refused({ x: tf.ones([3, 3]), y: tf.ones([3, 1]) }, { stepsPerEpoch: 2 }, /stepsPerEpoch/);
     await refused(tfrecords(join(folder, 'none-*')), {}, /no file matches/);

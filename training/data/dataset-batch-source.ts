@@ -16,22 +16,22 @@ import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.
 export interface DatasetBatchSourceOptions {
   readonly tf: typeof tfjs;
   readonly peers: Peers;
-  /** The storage from which the dataset is read; the job's storage by default. */
+  /** The storage that contains the dataset; the job's storage by default. */
   readonly storage?: Storage;
   readonly seed: number;
   /** The names of the model's inputs and outputs. */
   readonly names?: ModelNames;
-  /** Counts the examples of a batch; by default those of `{ xs, ys }`. */
+  /** Counts the examples of a batch; by default, the batch is `{ xs, ys }`. */
   readonly countExamples?: (element: unknown) => number;
   readonly prepare?: TrainingData['prepare'];
-  /** The position from a checkpoint, or null. */
+  /** The position in a checkpoint, from which to resume; null at the beginning. */
   readonly position: Json;
-  /** The source of dispatched splits; that of the job by default. */
+  /** Assigns dispatched splits; the job's ApplicationMaster by default. */
   readonly splits?: SplitGiver;
   readonly onNotice: (message: string) => void;
 }
 
-/** The number of batches that are read ahead. */
+/** The number of batches to read ahead. */
 const PREFETCH_BATCHES = 2;
 const TOLD_DAMAGES = 3;
 const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
@@ -53,11 +53,11 @@ const positionSchema = z.object({
 export interface TakenBatch {
   /** undefined if this rank has no batch in this step. */
   readonly element: unknown;
-  /** The number of its examples. */
+  /** The number of examples in `element`. */
   readonly count: number;
-  /** The number of examples of all ranks. */
+  /** The number of examples that all ranks together use in this step. */
   readonly used: number;
-  /** True if this step ends the pass over the data; the next step starts another pass. */
+  /** True for the last step of a pass over the data. */
   readonly ended: boolean;
   /** Frees the tensors in the element. */
   release(): void;
@@ -94,12 +94,15 @@ export class DatasetBatchSource implements BatchSource {
   #shares: number;
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
-  /** Selects the share that is read next. */
+  /** Counts reads; modulo the number of open shares, it selects the share to read next. */
   #turn = 0;
   #damages = 0;
-  /** On a worker that steps alone: the end of its shares in the previous pass, which other workers may still be reading. */
+  /** On a worker that steps alone: the position of its shares at the end of the previous pass, which other workers may still be reading. */
   #before: { readonly before?: Json } = {};
-  /** Exchanged by all ranks before a step: the number of examples, whether more follow, and whether the rank still waits for data. */
+  /**
+   * The numbers that all ranks sum before a step: the number of examples, and 0 or 1 for whether more follow and for whether the rank still
+   * waits for data.
+   */
   readonly #news: Float32Array;
 
   /** @param dataset a dataset of batches. */
@@ -129,11 +132,11 @@ export class DatasetBatchSource implements BatchSource {
     const { stepsTogether, worldSize } = this.#options.peers;
     let { element, count, used, more } = await this.#agree();
     while (!stepsTogether && used === 0 && more > 0) {
-      // The turn of another rank in a shared share is not a step of this rank.
+      // When it is another rank's turn in a shared share, this rank takes no step and tries again.
       ({ element, count, used, more } = await this.#agree());
     }
     if (used === 0 && !stepsTogether && worldSize > 1) {
-      // For example, there are fewer batches than workers.
+      // This rank has no batch in the pass, for example because there are fewer batches than workers.
       await this.#endPass();
       return { element: undefined, count: 0, used: 0, ended: true, release: () => {} };
     }
@@ -154,7 +157,8 @@ export class DatasetBatchSource implements BatchSource {
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
     const coming = this.#prepare();
-    // The error surfaces where the promise is awaited; if the peers are lost first, it must not be unhandled.
+    // The caller receives the error where it awaits the promise. If the peers are lost first, no code awaits it, and its rejection must not
+    // be reported as unhandled.
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {
@@ -199,7 +203,7 @@ export class DatasetBatchSource implements BatchSource {
         states[index] = state;
       }
     }
-    // A feed has no position: a resumed reader takes the next records.
+    // If a reader has no state (as with feeds), there is no position: a resumed reader of a feed takes the next records.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }
@@ -235,7 +239,7 @@ export class DatasetBatchSource implements BatchSource {
     }));
   }
 
-  /** The next batch of the share whose turn it is; undefined if this rank has none in this step. */
+  /** Returns this rank's next batch, from the share whose turn it is; undefined if this rank has no batch in this step. */
   async #take(open: readonly OpenShare[]): Promise<unknown> {
     for (let tries = 0; tries < open.length; tries++) {
       const { reader, readers, place } = open[this.#turn++ % open.length] as OpenShare;

@@ -23,10 +23,10 @@ export type FitData =
   | AnyDataset
   | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
 
-/** Data for validation, in the same forms. */
+/** Data for validation, in the same forms as FitData. */
 export type ValidationData = FitData;
 
-/** FitData in a uniform form: examples in columns, or a dataset. */
+/** FitData after conversion to one of two forms: examples in columns, or a dataset. */
 export type StandardFitData =
   | TrainingData
   | AnyDataset
@@ -34,15 +34,15 @@ export type StandardFitData =
 
 export const BATCH_SIZE = 32;
 
-export interface FeedOptions {
+export interface BatchSourceOptions {
   readonly batchSize: number | undefined;
   readonly shuffle: boolean;
   readonly seed: number;
-  /** For data in memory: the number of leading examples to use. */
+  /** For data in memory: the number of examples to use, counted from the first; all by default. */
   readonly examples?: number;
 }
 
-/** Examples per rank and step; null if the dataset determines it. */
+/** The number of examples per rank and step; null if the dataset is already batched and determines it. */
 export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
   const dataset = datasetOf(data);
   if (dataset === null || !dataset.isBatched) {
@@ -57,11 +57,11 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 }
 
 /** @param position the position of the checkpoint from which training resumes. */
-export function openFeed(
+export function openBatchSource(
   world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
   { model }: CompiledModel,
   data: StandardFitData,
-  options: FeedOptions,
+  options: BatchSourceOptions,
   position: Pick<TrainingPosition, 'epoch' | 'examples' | 'data'>,
 ): BatchSource {
   const { tf, peers } = world;
@@ -82,7 +82,7 @@ export function openFeed(
   });
 }
 
-/** @throws TonyError DATA_INVALID naming the kind of the invalid value. */
+/** @throws TonyError DATA_INVALID when `data` is none of the accepted forms; the message describes the invalid value. */
 export function standardFitData(tf: typeof tfjs, model: tfjs.LayersModel, data: FitData): StandardFitData {
   const given = Array.isArray(data) && data.length === 2 ? { x: data[0], y: data[1] } : data;
   return isDataset(given) ? (given as StandardFitData) : standardData(tf, model, given as Examples);

@@ -27,7 +27,7 @@ function feedOf(data: Dataset<unknown>, rank: number, worldSize: number, positio
   });
 }
 
-/** The examples of `steps` steps, or up to the end of the pass. */
+/** Returns the examples of up to `steps` steps, and stops at the end of the pass. */
 async function take(feed: DatasetBatchSource, steps: number): Promise<{ seen: number[]; ended: boolean }> {
   const seen: number[] = [];
   for (let step = 0; step < steps; step++) {
@@ -44,7 +44,7 @@ async function take(feed: DatasetBatchSource, steps: number): Promise<{ seen: nu
   return { seen, ended: false };
 }
 
-test('workers that step independently use each example of a pass once, each at its own pace', async () => {
+test('workers that step independently use each example of a pass once, whatever their speeds', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 4 }), async (examples, worldSize) => {
       const feeds = numbers(worldSize).map((rank) => feedOf(dataset(examples), rank, worldSize, null));
@@ -65,7 +65,7 @@ test('workers that step independently use each example of a pass once, each at i
   );
 });
 
-test('the joined positions of all workers resume with the unused examples, for any number of workers', async () => {
+test('any number of workers resumes from the joined positions with exactly the unused examples', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 0, max: 6 }), { minLength: 1, maxLength: 4 }),
@@ -75,7 +75,7 @@ test('the joined positions of all workers resume with the unused examples, for a
         const worldSize = steps.length;
         const feeds = steps.map((_, rank) => feedOf(dataset(examples), rank, worldSize, null));
         const used = await Promise.all(feeds.map(async (feed, rank) => await take(feed, steps[rank] as number)));
-        // The first worker determines the pass.
+        // `joinPositions` takes the pass of the first worker, so the first worker must still be in it.
         fc.pre(!used[0]?.ended);
         const [first, ...others] = await Promise.all(feeds.map((feed) => feed.position()));
         const joined = joinPositions(first, others) as Json;

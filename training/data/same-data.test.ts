@@ -17,8 +17,8 @@ const columns = (numbers: readonly number[], labels: readonly number[]): Trainin
   y: tf.tensor1d([...labels]),
 });
 
-describe('before the first step the ranks compare their examples', () => {
-  test('equal examples pass, with any values', async () => {
+describe('differingData', () => {
+  test('accepts equal examples, whatever their values', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.float({ noNaN: true }), { minLength: 1, maxLength: 200 }), async (numbers) => {
         const outcomes = await compare([columns(numbers, numbers), columns(numbers, numbers)]);
@@ -28,14 +28,14 @@ describe('before the first step the ranks compare their examples', () => {
     );
   });
 
-  test('every rank receives the rank and column with different values', async () => {
+  test('names the rank and the column with different values, on every rank', async () => {
     const outcomes = await compare([columns([1, 2], [0, 1]), columns([1, 2], [0, 1]), columns([1, 2], [1, 1])]);
     for (const outcome of outcomes) {
-      expect(outcome).toMatchObject({ value: expect.stringMatching(/^rank 2 has other numbers in y\[0\] than rank 0\. Give every rank/) });
+      expect(outcome).toMatchObject({ value: expect.stringMatching(/^y\[0\] differs between ranks 0 and 2\. Pass the same examples/) });
     }
   });
 
-  test('different shapes cause an error on every rank', async () => {
+  test('throws on every rank when shapes differ', async () => {
     const outcomes = await compare([columns([1, 2], [0, 1]), columns([1, 2, 3], [0, 1, 2])]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ reason: { code: 'DATA_INVALID', message: 'x[0] is [2,1] on rank 0 and [3,1] on rank 1' } });
@@ -43,10 +43,10 @@ describe('before the first step the ranks compare their examples', () => {
   });
 });
 
-test('fit reports different values once, and trains', async () => {
+test('fit reports different values once, and trains nevertheless', async () => {
   const reports: Report[][] = [[], []];
   const models = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
   await fitTogether(models, (rank) => examples(24, rank), { batchSize: 4 }, { reports });
   const notices = reports.flat().flatMap((report) => (report.type === 'notice' ? [report.message] : []));
-  expect(notices).toEqual([expect.stringContaining('rank 1 has other numbers in x[0] than rank 0')]);
+  expect(notices).toEqual([expect.stringContaining('x[0] differs between ranks 0 and 1')]);
 });

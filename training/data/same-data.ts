@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Peers } from '../ring/peers.ts';
 import { columnsIn, rowsOf, type TrainingData } from './data.ts';
 
-/** The number of rows per column that the ranks compare: the first, the last, and others evenly between them. */
+/** The number of rows per column that the ranks compare: the first, the last, and others evenly spaced between them. */
 const COMPARED_ROWS = 64;
 
 interface Fingerprint {
@@ -16,7 +16,7 @@ interface Fingerprint {
 /**
  * Compares the training data of the ranks before the first step: each rank selects its share by index, so all ranks must hold the same
  * examples.
- * @returns a sentence about a rank whose numbers differ; null if all are equal.
+ * @returns a message that names a rank with different numbers; null if all ranks hold equal numbers.
  * @throws TonyError DATA_INVALID on every rank when shapes differ, because the ranks would take different numbers of steps.
  */
 export async function differingData(tf: typeof tfjs, peers: Peers, data: TrainingData): Promise<string | null> {
@@ -37,7 +37,7 @@ export async function differingData(tf: typeof tfjs, peers: Peers, data: Trainin
         });
       }
       if (there.hash !== hash) {
-        return `rank ${rank} has other numbers in ${column} than rank 0. Give every rank the same examples (seed what is drawn at random): fit divides them`;
+        return `${column} differs between ranks 0 and ${rank}. Pass the same examples on every rank (seed random data); fit divides them`;
       }
     }
   }

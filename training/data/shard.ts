@@ -1,4 +1,4 @@
-/** The examples of one rank in one step; `from` and `to` are positions in the order of the epoch. */
+/** The examples of one rank in one step: positions `from` to `to` (exclusive) in the order of the epoch. */
 export interface StepShard {
   readonly from: number;
   readonly to: number;

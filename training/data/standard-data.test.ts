@@ -35,8 +35,8 @@ async function trained(data: FitData, own: FitOptions = {}, make: () => tf.Layer
   return weightsOf(model);
 }
 
-describe('the data that model.fit accepts', () => {
-  test('are accepted in each form, with the same result', async () => {
+describe('the forms of data that model.fit accepts', () => {
+  test('are all accepted, with the same result', async () => {
     const theirs = line();
     await theirs.fit(x, y, { batchSize: 2, shuffle: false, verbose: 0 });
     const expected = weightsOf(theirs);
@@ -64,7 +64,7 @@ describe('the data that model.fit accepts', () => {
     await expect(trained({ x: { first: x }, y }, {}, twoInputs)).rejects.toThrow('x has first; the model expects first, second');
   });
 
-  test('may include validation data and sample weights in plain arrays', async () => {
+  test('may include validation data and sample weights as plain arrays', async () => {
     const weights = [1, 2, 0, 1];
     const expected = await trained({ x, y }, { sampleWeight: tf.tensor1d(weights) });
     expect(await trained({ x, y }, { sampleWeight: weights, validationData: [rows, [1, 2, 0, 3]] })).toEqual(expected);
@@ -72,7 +72,7 @@ describe('the data that model.fit accepts', () => {
   });
 });
 
-test('fit rejects any other data with a description of it and of the accepted forms', async () => {
+test('fit rejects any other data with an error that describes it and lists the accepted forms', async () => {
   const refused = async (data: unknown, message: string | RegExp) =>
     await expect(trained(data as FitData)).rejects.toMatchObject({ code: 'DATA_INVALID', message: expect.stringMatching(message) });
   await refused(x, 'fit received a tensor instead of inputs and targets');
@@ -87,5 +87,5 @@ test('fit rejects any other data with a description of it and of the accepted fo
   await refused({ x: 'file.csv', y }, 'x is the string file.csv; it must be a tensor');
   await refused({ x: [[1, 2], [3]], y: [1, 2] }, 'x has an array of 1 where its first example has an array of 2');
   await refused({ x: [[1, 'a']], y: [1] }, 'x has the string a where its first example has a number');
-  await refused({ x: { values: Float32Array.of(1, 2, 3), shape: [2, 2] }, y: [1, 2] }, /^x has 3 values; its shape \[2,2\] asks for 4$/);
+  await refused({ x: { values: Float32Array.of(1, 2, 3), shape: [2, 2] }, y: [1, 2] }, /^x has 3 values; its shape \[2,2\] requires 4$/);
 });

@@ -8,23 +8,23 @@ export type NumberArray = Column['values'] | Float64Array | Uint16Array | Uint32
 /** Nested arrays of numbers of any depth; the first dimension counts the examples. */
 export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
 
-/** One input, one target, or weights: a tensor, values with a shape, or a (nested) array. */
+/** The values of one input, of one target, or of the weights: a tensor, values with a shape, or a (nested) array. */
 export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
 
-/** The inputs or targets of a model: the only one, all in the model's order, or by name. */
+/** The inputs or the targets of a model: a single column, a list in the model's order, or an object by name. */
 export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
 
-/** Training data as programs pass it to `fit`. The first dimension counts the examples, and every rank holds all of them. */
+/** Training data in memory, as programs pass it to `fit`. The first dimension counts the examples, and every rank holds all of them. */
 export interface Examples {
   readonly x: ColumnsLike;
   readonly y: ColumnsLike;
-  /** The weight of the loss for each example; also available as an option of `fit`. */
+  /** The weight of each example in the loss; also available as an option of `fit`. */
   readonly sampleWeight?: ColumnLike;
   /** See TrainingData. */
   readonly prepare?: TrainingData['prepare'];
 }
 
-/** @throws TonyError DATA_INVALID naming the kind of the invalid value. */
+/** @throws TonyError DATA_INVALID when `given` is none of the accepted forms; the message describes the invalid value. */
 export function standardData(tf: typeof tfjs, model: tfjs.LayersModel, given: Examples): TrainingData {
   const { x, y, sampleWeight, prepare } = checkKind(given);
   return {
@@ -36,7 +36,7 @@ export function standardData(tf: typeof tfjs, model: tfjs.LayersModel, given: Ex
 }
 
 function checkKind(given: unknown): Examples {
-  const hint = 'Give { x, y }, [x, y], or a dataset; fromGenerator(...) and fromArray(...) make one.';
+  const hint = 'Pass { x, y }, [x, y], or a dataset, which fromGenerator(...) and fromArray(...) create.';
   const isObject = typeof given === 'object' && given !== null;
   if (isObject && 'dataId' in given) {
     throw new TonyError('DATA_INVALID', 'fit received a tensor instead of inputs and targets', {
@@ -66,7 +66,7 @@ function columnsOf(tf: typeof tfjs, given: ColumnsLike, what: string, names: rea
   if (!isWhole) {
     throw new TonyError(
       'DATA_INVALID',
-      `${what} has ${Object.keys(byName).join(', ') || 'nothing'}; the model expects ${names.join(', ')}`,
+      `${what} has ${Object.keys(byName).join(', ') || 'no entries'}; the model expects ${names.join(', ')}`,
     );
   }
   return names.map((name) => columnOf(tf, byName[name] as ColumnLike, `${what}.${name}`));
@@ -77,9 +77,9 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
   if (isColumn(tf, given)) {
     const { values, shape } = given as Column;
     const count = shape.reduce((product, size) => product * size, 1);
-    // The values of a tensor are not read.
+    // A tensor's values match its shape, and reading them would make the backend wait.
     if (!(given instanceof tf.Tensor) && values.length !== count) {
-      throw new TonyError('DATA_INVALID', `${what} has ${values.length} values; its shape [${shape}] asks for ${count}`);
+      throw new TonyError('DATA_INVALID', `${what} has ${values.length} values; its shape [${shape}] requires ${count}`);
     }
     return given as tfjs.Tensor | Column;
   }

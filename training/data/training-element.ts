@@ -9,8 +9,8 @@ type Part = tfjs.Tensor | Column;
 type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
 
 /**
- * A training batch of a dataset: inputs and targets, each a single one, several in order, or by the names of the model's inputs and
- * outputs; optionally with the weight of the loss for each example.
+ * A training batch of a dataset: inputs and targets, and optionally the weight of each example in the loss. Inputs and targets are each a
+ * single column, a list in the model's order, or an object by the names of the model's inputs or outputs.
  */
 export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
   readonly sampleWeight?: Part;
@@ -47,7 +47,7 @@ function partsOf(element: unknown): readonly [xs: unknown, ys: unknown] {
       return [element.x, element.y];
     }
   }
-  throw new TonyError('DATA_INVALID', 'the elements of the dataset are not { xs, ys }', {
+  throw new TonyError('DATA_INVALID', 'the elements of the dataset do not have the form { xs, ys }', {
     hint: 'Map them: dataset.map(({ image, label }) => ({ xs: image, ys: label })).',
   });
 }

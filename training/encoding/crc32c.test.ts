@@ -5,19 +5,19 @@ import { crc32c, maskedCrc32c, maskedSumsOf, plainCrc32c } from './crc32c.ts';
 test.each([
   ['with WebAssembly', crc32c],
   ['without WebAssembly', plainCrc32c],
-])('agrees with the examples of RFC 3720, %s', (_how, sum) => {
+])('crc32c returns the checksums of the examples in RFC 3720: %s', (_how, sum) => {
   expect(sum(new Uint8Array(32))).toBe(0x8a9136aa);
   expect(sum(new Uint8Array(32).fill(0xff))).toBe(0x62a8ab43);
   expect(sum(Uint8Array.from({ length: 32 }, (_, index) => index))).toBe(0x46dd794e);
   expect(sum(Uint8Array.from({ length: 32 }, (_, index) => 31 - index))).toBe(0x113fdb5c);
   expect(sum(Buffer.from('123456789'))).toBe(0xe3069283);
-  // More than the module's window.
+  // More bytes than fit into the module's window.
   const letters = Buffer.alloc(3_000_000, 'abcdefghijklmnopqrstuvwxyz');
   expect(sum(letters)).toBe(byteByByte(letters));
   expect(sum(new Uint8Array(0))).toBe(0);
 });
 
-test('the checksum of any part of any bytes follows the definition', () => {
+test('the checksum of any part of a buffer agrees with the definition', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 400 }), fc.nat(400), fc.nat(400), (bytes, a, b) => {
       const [start, end] = [Math.min(a, b, bytes.length), Math.min(Math.max(a, b), bytes.length)];
@@ -40,7 +40,7 @@ test('checksums of several buffers can be computed in any order', () => {
   expect(maskedCrc32c(Buffer.from('123456789'))).toBe(0xc78ab0e5);
 });
 
-/** The definition of the polynomial, bit by bit. */
+/** Computes the checksum from the definition of the polynomial, bit by bit. */
 function byteByByte(bytes: Uint8Array): number {
   let crc = 0xffff_ffff;
   for (const byte of bytes) {

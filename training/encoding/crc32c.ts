@@ -1,7 +1,8 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k gives a byte's contribution to the sum when k bytes
- * follow it, so the module processes sixteen bytes at a time ("slicing"). This sum limits the speed of reading records, so a WebAssembly
- * module computes it, more than twice as fast as JavaScript. Without WebAssembly (`node --jitless`), and for a few bytes, JavaScript does.
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k contains a byte's contribution to the checksum when
+ * k bytes follow it, so that sixteen bytes can be processed at a time ("slicing"). The checksum limits the speed of reading records. A
+ * WebAssembly module therefore computes it, more than twice as fast as JavaScript. JavaScript computes it without WebAssembly (`node
+ * --jitless`), and for small numbers of bytes.
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -15,7 +16,7 @@ const WINDOW_AT = TABLES * TABLE_BYTES;
 const WINDOW_BYTES = 1024 * 1024 - WINDOW_AT;
 const PAGE_BYTES = 64 * 1024;
 
-/** For fewer bytes, copying them to the module costs more time than it saves. */
+/** For fewer bytes than this, copying them to the module costs more time than it saves. */
 const LEAST_BYTES = 64;
 
 const TABLE = createTables();
@@ -43,19 +44,19 @@ function createTables(): Int32Array {
  *   (import "crc32c" "memory" (memory 1))
  *   (func (export "update") (param $crc i32) (param $at i32) (param $to i32) (result i32)
  *     (local $a i32) (local $b i32) (local $c i32) (local $d i32)
- *     (block $tail (loop $wide                                        ;; sixteen bytes a turn
+ *     (block $tail (loop $wide                                        ;; 16 bytes per iteration
  *       (br_if $tail (i32.gt_u (i32.add (local.get $at) (i32.const 16)) (local.get $to)))
  *       (local.set $b (i32.load offset=4 (local.get $at)))
  *       ... $c and $d with offset=8 and offset=12
  *       (local.set $a (i32.xor (local.get $crc) (i32.load (local.get $at))))
- *       (local.set $crc (i32.xor                                       ;; of all sixteen, $a last: the turn before decides it
+ *       (local.set $crc (i32.xor                                       ;; all 16 bytes; $a last, as it needs the previous result
  *         ... (i32.load offset=11264 (i32.and (i32.shl (local.get $b) (i32.const 2)) (i32.const 1020)))       ;; T11
  *         ... (i32.load offset=10240 (i32.and (i32.shr_u (local.get $b) (i32.const 6)) (i32.const 1020)))     ;; T10
  *         ... (i32.load offset=14336 (i32.and (i32.shr_u (local.get $a) (i32.const 6)) (i32.const 1020)))))   ;; T14
  *       (local.set $at (i32.add (local.get $at) (i32.const 16)))
  *       (br $wide)))
- *     (block $rest ... the same once with eight bytes, T7 to T0)
- *     (block $done (loop $one                                         ;; what is left, byte by byte
+ *     (block $rest ... the same once with 8 bytes, T7 to T0)
+ *     (block $done (loop $one                                         ;; the remaining bytes, one by one
  *       (br_if $done (i32.ge_u (local.get $at) (local.get $to)))
  *       (local.set $crc (i32.xor (i32.shr_u (local.get $crc) (i32.const 8))
  *         (i32.load (i32.shl (i32.and (i32.xor (local.get $crc) (i32.load8_u (local.get $at))) (i32.const 255)) (i32.const 2)))))
@@ -89,9 +90,9 @@ interface Kernel {
   update(crc: number, at: number, to: number): number;
 }
 
-/** undefined until first used; null without WebAssembly. */
+/** undefined before the first use; null if WebAssembly is unavailable. */
 let kernel: Kernel | null | undefined;
-/** Identifies the `maskedSumsOf` function whose bytes are in the window. */
+/** Identifies the function from `maskedSumsOf` whose bytes are in the window. */
 let owner: object | null = null;
 
 function kernelOf(wasm: WebAssemblyApi | undefined): Kernel | null {
@@ -109,7 +110,7 @@ function theKernel(): Kernel | null {
   return kernel;
 }
 
-/** The CRC-32C of `bytes` from `start` to `end`. */
+/** Returns the CRC-32C of `bytes` from `start` to `end` (exclusive). */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const module = end - start < LEAST_BYTES ? null : theKernel();
   if (module === null) {
@@ -125,7 +126,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** The same in plain JavaScript. */
+/** Computes the same as `crc32c`, in plain JavaScript. */
 export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const table = TABLE;
   let crc = -1;
@@ -148,14 +149,17 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
   return ~crc >>> 0;
 }
 
-/** The sum as TFRecord files store it: rotated, plus a constant, because a CRC of data that contains its own CRC is degenerate. */
+/**
+ * Returns the CRC-32C as TFRecord files store it: rotated and with a constant added, because the CRC of data that contains CRCs would be
+ * weak.
+ */
 export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   return masked(crc32c(bytes, start, end));
 }
 
 /**
- * Returns a function that computes masked sums of parts of `bytes`. For many parts of one buffer it is faster than maskedCrc32c, because it
- * copies the buffer to the module only once. The bytes must not change while the function is in use.
+ * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, it is faster than `maskedCrc32c`,
+ * because it copies the buffer to the module only once. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
   const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : theKernel();

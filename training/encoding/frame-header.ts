@@ -1,4 +1,7 @@
-/** A fixed header of little-endian uint32: a magic number, the index of the kind, then fields that the frame's format defines. */
+/**
+ * A header of fixed length, made of little-endian uint32: a magic number, the index of the frame's kind, and fields that the frame's format
+ * defines.
+ */
 export class FrameHeader<Kind extends string> {
   readonly bytes: number;
   readonly #magic: number;

@@ -20,7 +20,7 @@ const TYPES = {
   14: { bytes: 8, read: (view, count) => Float32Array.from({ length: count }, (_, index) => view.getFloat64(index * 8)) },
 } as const satisfies Record<number, { bytes: number; read: (view: DataView<ArrayBufferLike>, count: number) => Column['values'] }>;
 
-/** The length of a header with 255 dimensions, the maximum. */
+/** The length of the longest header, which has 255 dimensions. */
 export const MAX_HEADER_BYTES = 4 + 255 * 4;
 
 /** A parsed header. */
@@ -29,20 +29,21 @@ export interface IdxHeader {
   readonly shape: readonly number[];
   /** The size of one value in the file, in bytes. */
   readonly valueBytes: number;
-  /** Reads `count` values from `bytes`, starting at `at`. Values of one byte are returned as a view. */
+  /** Reads `count` values from `bytes`, starting at position `at`. For values of one byte, the result is a view of `bytes`. */
   read(bytes: Uint8Array, at: number, count: number): Column['values'];
 }
 
 /**
+ * Parses the header of an IDX file.
  * @param bytes the file, or its beginning; MAX_HEADER_BYTES are enough.
- * @param where the file's name for error messages.
- * @throws TonyError DATA_INVALID with the defect.
+ * @param where the file's name, for error messages.
+ * @throws TonyError DATA_INVALID; the message describes the defect.
  */
 export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const type = bytes.length >= 4 && view.getUint16(0) === 0 ? TYPES[view.getUint8(2) as keyof typeof TYPES] : undefined;
   if (type === undefined) {
-    throw new TonyError('DATA_INVALID', `${where} is no IDX file`);
+    throw new TonyError('DATA_INVALID', `${where} is not an IDX file`);
   }
   const dimensions = view.getUint8(3);
   const length = 4 + dimensions * 4;
@@ -57,14 +58,18 @@ export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
   };
 }
 
-/** @param where the file's name for error messages. @throws TonyError DATA_INVALID with the defect. */
+/**
+ * Parses a complete IDX file.
+ * @param where the file's name, for error messages.
+ * @throws TonyError DATA_INVALID; the message describes the defect.
+ */
 export function parseIdx(bytes: Uint8Array, where: string): Column {
   const { bytes: start, shape, valueBytes, read } = parseIdxHeader(bytes, where);
   const count = shape.reduce((product, size) => product * size, 1);
   if (bytes.length !== start + count * valueBytes) {
     throw new TonyError(
       'DATA_INVALID',
-      `${where} has ${bytes.length} bytes; its header (${shape.join(' x ')}) asks for ${start + count * valueBytes}`,
+      `${where} has ${bytes.length} bytes; its header (${shape.join(' x ')}) requires ${start + count * valueBytes}`,
     );
   }
   return { values: read(bytes, start, count), shape };

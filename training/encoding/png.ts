@@ -16,7 +16,11 @@ const COLOUR_TYPES = [0, 4, 2, 6] as const;
 
 const compress = promisify(deflate);
 
-/** @param pixels row by row, with the channels (1 to 4) of a pixel next to each other. */
+/**
+ * Encodes an image.
+ * @param channels the number of channels, 1 to 4.
+ * @param pixels the pixels row by row, with the channels of a pixel next to each other.
+ */
 export async function encodePng(width: number, height: number, channels: number, pixels: Uint8Array): Promise<Buffer> {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);

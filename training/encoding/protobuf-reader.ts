@@ -1,8 +1,8 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Reads protobuf's wire format (protobuf.dev/programming-guides/encoding), as protobuf.ts writes it. Checks every length before using it.
- * One reader enters and leaves nested messages: creating an object for each would cost more than reading it.
+ * Reads protobuf's wire format (protobuf.dev/programming-guides/encoding), which protobuf.ts writes. Checks every length before using it.
+ * The same reader enters and leaves nested messages, because creating an object for each of them would cost more than reading it.
  */
 export class WireReader {
   #bytes: Uint8Array = new Uint8Array(0);
@@ -57,7 +57,7 @@ export class WireReader {
       }
       factor *= 128;
     }
-    throw broken('has a length without end');
+    throw broken('has an unterminated length');
   }
 
   /** Reads a varint of up to 64 bits as two halves: `low` unsigned, `high` signed. */
@@ -85,12 +85,15 @@ export class WireReader {
     throw broken('has a number of more than 64 bits');
   }
 
-  /** Enters the nested message (or packed numbers) that begins here. Returns the argument for `leave`, which continues after it. */
+  /**
+   * Enters the nested message (or packed numbers) that begins at the current position. Returns the argument for `leave`, with which reading
+   * continues after the nested message.
+   */
   enter(): number {
     const outerEnd = this.#end;
     const length = this.size();
     if (length > outerEnd - this.#at) {
-      throw broken('has a part that goes beyond its end');
+      throw broken('has a field that extends beyond its end');
     }
     this.#end = this.#at + length;
     return outerEnd;
@@ -101,7 +104,7 @@ export class WireReader {
     this.#end = outerEnd;
   }
 
-  /** Consumes `count` bytes and returns their position. */
+  /** Skips `count` bytes and returns their position. */
   take(count: number): number {
     if (count > this.#end - this.#at) {
       throw broken('ends within a number');
@@ -127,7 +130,7 @@ export function broken(what: string): TonyError {
   return new TonyError('DATA_INVALID', `the message ${what}`);
 }
 
-/** One field in wire format. Only the message's definition determines its meaning. */
+/** One field in wire format. Its meaning depends on the definition of the message. */
 export interface Field {
   readonly number: number;
   /** Wire type: 0 varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. */
@@ -141,7 +144,7 @@ export interface Field {
 const NONE = Buffer.alloc(0);
 
 /**
- * The fields of a message in order. Creates an object per field, so use it only for small numbers of messages.
+ * Yields the fields of a message in order. Use it only for small numbers of messages, because it creates an object for each field.
  * @throws TonyError DATA_INVALID when the bytes are not a message.
  */
 export function* fieldsOf(message: Buffer): Generator<Field, void> {

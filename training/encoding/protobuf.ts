@@ -10,7 +10,7 @@ export const WIRE = { varint: 0, eightBytes: 1, bytes: 2, fourBytes: 5 } as cons
 const NOTHING = Buffer.alloc(0);
 
 export function double(field: number, value: number): Buffer {
-  // -0 is not the default value.
+  // Only +0 is the default value; -0 must be written.
   if (Object.is(value, 0)) {
     return NOTHING;
   }
@@ -25,7 +25,7 @@ export function integer(field: number, value: number): Buffer {
   return value === 0 ? NOTHING : Buffer.concat([Buffer.of((field << 3) | WIRE.varint), varint(value)]);
 }
 
-/** A nested message, or plain bytes, from several parts. */
+/** Encodes a field with a nested message or plain bytes, made of several parts. */
 export function bytes(field: number, ...parts: readonly Uint8Array[]): Buffer {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   return Buffer.concat([Buffer.of((field << 3) | WIRE.bytes), varint(length), ...parts]);

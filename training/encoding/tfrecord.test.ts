@@ -30,13 +30,13 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
 }
 
 describe('TFRecord files', () => {
-  test('of TensorFlow are read, and reproduced byte for byte', () => {
+  test('are read as TensorFlow wrote them, and reproduced byte for byte', () => {
     const { records } = parse([golden]);
     expect(records).toHaveLength(5);
     expect(Buffer.concat(records.map(encodeTfRecord)).equals(golden)).toBe(true);
   });
 
-  test('yield the same records for any division into chunks', () => {
+  test('yield the same records however they are divided into chunks', () => {
     fc.assert(
       fc.property(
         fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 20 }),
@@ -51,7 +51,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('with a flipped bit cause an error with its position, or lose only the damaged records', () => {
+  test('cause an error with the position of a flipped bit or, if damage is skipped, lose only the damaged records', () => {
     fc.assert(
       fc.property(fc.nat(golden.length * 8 - 1), fc.array(fc.nat(), { maxLength: 5 }), (bit, places) => {
         const damaged = Buffer.from(golden);
@@ -72,7 +72,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('that end within a record cause an error', () => {
+  test('are rejected if they end within a record', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: golden.length - 1 }), (length) => {
         const lengths = parse([golden]).records.map((record) => record.length + 16);
@@ -87,7 +87,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('that claim an excessive record length are rejected', () => {
+  test('are rejected if they claim an excessive record length', () => {
     const header = encodeTfRecord(new Uint8Array(0));
     const lie = (length: number) => {
       const record = Buffer.from(header);
@@ -95,14 +95,14 @@ describe('TFRecord files', () => {
       record.writeUInt32LE(Math.floor(length / 2 ** 32), 4);
       return record;
     };
-    // Wrong lengths with correct checksums.
+    // The lengths are wrong, but their checksums are correct.
     const whole = encodeTfRecord(new Uint8Array(2000));
-    expect(() => parse([whole.subarray(0, 20)])).toThrow('a record of 2000 bytes goes beyond the end of the file');
+    expect(() => parse([whole.subarray(0, 20)])).toThrow('a record of 2000 bytes extends beyond the end of the file');
     expect(() => parse([whole.subarray(0, 20)], { end: Number.POSITIVE_INFINITY, maxRecordBytes: 1000 })).toThrow(/maxRecordBytes/);
-    expect(() => parse([lie(2 ** 60)])).toThrow(/no TFRecord file/);
+    expect(() => parse([lie(2 ** 60)])).toThrow(/not a TFRecord file/);
   });
 
-  test('with records above the maximum length yield only the other records, for any division into chunks', () => {
+  test('yield all records that do not exceed the maximum length, however they are divided into chunks', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(300), { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 30 }), (lengths, places) => {
         const records = lengths.map((length, index) => Buffer.alloc(length, index));
@@ -116,7 +116,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('that grow yield the records that are complete', () => {
+  test('yield their complete records while they are still growing', () => {
     const record = encodeTfRecord(Buffer.from('some data'));
     const onDamage = (damage: TonyError) => {
       throw damage;
@@ -128,7 +128,7 @@ describe('TFRecord files', () => {
     expect(parser).toMatchObject({ isWithinRecord: false, offset: 2 * record.length, taken: 2 * record.length });
   });
 
-  test('with an impossible record length yield no further records', () => {
+  test('yield no records after an impossible record length', () => {
     const head = Buffer.alloc(12);
     head.writeBigUInt64LE(2n ** 63n);
     head.writeUInt32LE(maskedCrc32c(head.subarray(0, 8)), 8);

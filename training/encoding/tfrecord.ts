@@ -5,8 +5,8 @@ import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
 /**
  * TFRecord files: a sequence of records (tfrecord-frame.ts).
  *
- * The format has no marker for the start of a record. After a damaged length the rest of the file is unreadable, and reading must start at
- * the beginning of the file or at a known start of a record. A whole file may be compressed with gzip or zlib.
+ * The format has no marker for the start of a record. Reading must therefore start at the beginning of the file or at a known start of a
+ * record, and the rest of the file is unreadable after a damaged length. A whole file may be compressed with gzip or zlib.
  */
 export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
@@ -23,25 +23,25 @@ export type DamageKind = 'record' | 'long' | 'rest';
 export interface TfRecordParserOptions {
   /** The file's name for error messages. */
   readonly where: string;
-  /** The position of the first byte, in the file or in its decompressed content. */
+  /** The position at which the parser starts, in the file or in its decompressed content. */
   readonly offset: number;
-  /** The file's length; Infinity if it is not known in advance. */
+  /** The position of the end of the file; Infinity if it is not known in advance. */
   readonly end: number;
   /** The maximum length of a record, checked before the parser buffers it. */
   readonly maxRecordBytes: number;
-  /** Handles damage: either throws, or returns to skip the damaged part. */
+  /** Called for damage. It either throws, or returns to skip the damaged part. */
   readonly onDamage: (damage: TonyError, kind: DamageKind) => void;
 }
 
-/** Parses records from a stream of byte pieces. A record within one piece is returned as a view of it. */
+/** Parses records from a stream of pieces. A record that lies within one piece is returned as a view of the piece. */
 export class TfRecordParser {
   readonly #options: TfRecordParserOptions;
   /** The beginning of a record that continues in the next piece. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** How many pending bytes the next parsing attempt requires. */
+  /** The number of bytes that must be pending before parsing continues. */
   #needed = HEADER_BYTES;
-  /** Remaining bytes of a record that exceeds the maximum length, to be skipped. */
+  /** How many bytes of an overlong record are still to be skipped. */
   #passing = 0;
   #offset: number;
   #taken: number;
@@ -63,12 +63,12 @@ export class TfRecordParser {
     return this.#taken;
   }
 
-  /** The rest of the file is unreadable. */
+  /** True if the rest of the file is unreadable. */
   get isLost(): boolean {
     return this.#isLost;
   }
 
-  /** The bytes pushed so far end within a record. */
+  /** True if the bytes pushed so far end within a record. */
   get isWithinRecord(): boolean {
     return this.#pendingBytes > 0 || this.#passing > 0;
   }
@@ -106,11 +106,11 @@ export class TfRecordParser {
   finish(): void {
     if (this.isWithinRecord && !this.#isLost) {
       const there = this.#passing > 0 ? 'its first bytes' : `${this.#pendingBytes} of ${this.#needed} bytes`;
-      this.#lose(`the file ends within a record: ${there} are there`);
+      this.#lose(`the file ends within a record, after ${there}`);
     }
   }
 
-  /** Parses the record at `at` and returns the number of processed bytes. If it is incomplete, keeps the bytes and returns 0. */
+  /** Parses the record at `at` and returns the number of processed bytes. If the record is incomplete, keeps its bytes and returns 0. */
   #next(bytes: Buffer, at: number, sums: (from: number, to: number) => number, records: Buffer[]): number {
     const left = bytes.length - at;
     const length = left < HEADER_BYTES ? 0 : this.#lengthAt(bytes, at, sums);
@@ -140,18 +140,18 @@ export class TfRecordParser {
     return size;
   }
 
-  /** The length of the data of the record whose header is at `at`; null if it is damaged. */
+  /** Returns the data length of the record whose header is at `at`; null if the length is damaged. */
   #lengthAt(bytes: Buffer, at: number, sums: (from: number, to: number) => number): number | null {
     if (bytes.readUInt32LE(at + 8) !== sums(at, at + 8)) {
       const isFirst = this.#offset === 0;
       return this.#lose(
-        isFirst ? 'this is no TFRecord file, or its first bytes are damaged' : "the checksum of a record's length is wrong",
+        isFirst ? 'this is not a TFRecord file, or its first bytes are damaged' : "the checksum of a record's length is wrong",
       );
     }
     const length = bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
     const isBeyond = this.#offset + HEADER_BYTES + length + FOOTER_BYTES > this.#options.end;
     if (isBeyond || !Number.isSafeInteger(length)) {
-      return this.#lose(`a record of ${length} bytes goes beyond the end of the file`);
+      return this.#lose(`a record of ${length} bytes extends beyond the end of the file`);
     }
     return length;
   }
@@ -175,7 +175,7 @@ export class TfRecordParser {
     this.#needed = HEADER_BYTES;
   }
 
-  /** How many of `count` bytes belong to a skipped record. */
+  /** Skips bytes of a record that exceeds the maximum length. Returns how many of the next `count` bytes were skipped. */
   #pass(count: number): number {
     const passed = Math.min(this.#passing, count);
     this.#passing -= passed;

@@ -34,7 +34,7 @@ function evaluatorOf(dir: string, model: tf.LayersModel, data: ValidationData, o
   return { notices, values, evaluator: new Evaluator(world, model, data, { everyMs: 20, ...options }) };
 }
 
-/** Trains slowly enough for an evaluator to follow. `afterStep` runs on each rank. */
+/** Trains slowly enough for an evaluator to keep up. `afterStep` runs on each rank. */
 async function train(dir: string, epochs: number, afterStep: (step: number) => Promise<void> = async () => {}) {
   const onBatchEnd = async (_: number, { step }: BatchLogs) => {
     await new Promise<void>((resolve) => setTimeout(resolve, 10));
@@ -47,13 +47,13 @@ async function train(dir: string, epochs: number, afterStep: (step: number) => P
   return histories;
 }
 
-/** Examples with wrong labels: the better the training, the worse the result. */
+/** Examples with wrong labels: the better the model is trained, the worse its evaluation. */
 function misleading() {
   const { x, y } = examples(40);
   return { x, y: tf.reverse2d(y, 1) as tf.Tensor2D };
 }
 
-test('an evaluator evaluates the checkpoints of a training up to the last one, and names the best', { timeout: 120_000 }, async () => {
+test('an evaluator follows a training run to its final checkpoint and reports the best checkpoint', { timeout: 120_000 }, async () => {
   const dir = await folder();
   const held = examples(40, 500);
   const model = classifier(tf.train.sgd(0.1), { seed: 100 });
@@ -77,25 +77,25 @@ test('an evaluator evaluates the checkpoints of a training up to the last one, a
   expect(JSON.parse(await readFile(path.join(dir, 'best.json'), 'utf8'))).toMatchObject({ step: best.step, metric: 'acc' });
   expect(watched.notices.at(-1)).toBe(`the best checkpoint is ${best.uri}, with acc ${most}`);
   expect(watched.values.at(-1)).toEqual([80, seen.at(-1)?.values, { 'best acc': most, 'best step': best.step }]);
-  // The result equals the model's own evaluation with those weights, which the model holds now.
+  // With `restoreBest`, the model now holds the best weights, so its own evaluation must give the reported values.
   const [loss, accuracy] = model.evaluate(held.x, held.y) as [tf.Scalar, tf.Scalar];
   expect(loss.dataSync()[0]).toBeCloseTo(best.values.loss as number, 5);
   expect(accuracy.dataSync()[0]).toBeCloseTo(most, 5);
 });
 
-test('an evaluator ends a training that no longer improves, and reports the reason', { timeout: 120_000 }, async () => {
+test('an evaluator ends a training run that no longer improves, and reports the reason', { timeout: 120_000 }, async () => {
   const dir = await folder();
   const { evaluator, notices } = evaluatorOf(dir, classifier(tf.train.sgd(0.1)), misleading(), { patience: 3 });
   const [report, histories] = await Promise.all([evaluator.run(), train(dir, 100_000)]);
   expect(report.stopped).toMatch(/^loss on held-out data did not improve for 3 evaluations; best [\d.]+ at step \d+$/);
   expect(report.best?.step).toBe(report.evaluations[0]?.step);
-  expect(histories.map(({ endedEarly }) => endedEarly)).toEqual([report.stopped, 'another rank has asked for it']);
+  expect(histories.map(({ endedEarly }) => endedEarly)).toEqual([report.stopped, 'another rank requested it']);
   expect(histories[0]?.steps).toBe(histories[1]?.steps);
   expect(report.evaluations.at(-1)).toMatchObject({ final: true, step: histories[0]?.steps });
   expect(notices).toEqual([expect.stringMatching(/^the best checkpoint is .*step-\d+, with loss /)]);
 });
 
-test('a restarted evaluator continues with the best checkpoint of its previous process, also on a dataset', async () => {
+test('a restarted evaluator keeps the best checkpoint on record; a dataset gives the same values as arrays', async () => {
   const dir = await folder();
   await train(dir, 4);
   const { x, y } = misleading();

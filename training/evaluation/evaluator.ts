@@ -14,35 +14,35 @@ import { restoreWeights } from '../model/training-state.ts';
 import type { Peers } from '../ring/peers.ts';
 
 export interface EvaluateOptions {
-  /** The value that selects the best checkpoint: `loss`, or a metric with which the model is compiled. `loss` by default. */
+  /** The value that selects the best checkpoint: `loss`, or one of the metrics passed to `compile`. `loss` by default. */
   readonly metric?: string;
   /**
-   * Whether a lower or a higher value is better. By default `max` for names that contain acc, precision, recall, auc or f1, otherwise
-   * `min`.
+   * Whether the best value is the highest or the lowest. By default `max` for metric names that contain acc, precision, recall, auc or f1,
+   * otherwise `min`.
    */
   readonly mode?: 'min' | 'max';
   /** Evaluates only the checkpoints of this phase (`fit-2`, or the `name` passed to `fit`); all phases by default. */
   readonly phase?: string;
   /**
-   * Ends training after this many consecutive checkpoints without improvement. Training then writes a regular final checkpoint, so the job
-   * succeeds. Never by default.
+   * Ends training after this many consecutive evaluations without improvement. Training then writes a regular final checkpoint, so the job
+   * succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
   /** The minimum difference that counts as an improvement; 0 by default. */
   readonly minDelta?: number;
-  /** Examples per batch; 32 by default. Not for batched datasets. */
+  /** The number of examples per batch; 32 by default. Must be omitted for a dataset that is already batched. */
   readonly batchSize?: number;
-  /** For a dataset: the number of batches; all by default. */
+  /** For a dataset: the number of batches to evaluate; all by default. */
   readonly batches?: number;
-  /** Whether the model ends with the weights of the best checkpoint instead of the last one; false by default. */
+  /** Whether the model, at the end, holds the weights of the best checkpoint instead of those of the last one; false by default. */
   readonly restoreBest?: boolean;
-  /** The interval at which the evaluator checks for a newer checkpoint; 2 s by default. */
+  /** The interval, in ms, at which the evaluator checks for a newer checkpoint; 2000 by default. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
   readonly onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
 }
 
-/** The result for one checkpoint. The model holds its weights when `onEvaluation` is called. */
+/** The result for one checkpoint. During `onEvaluation` the model holds the weights of that checkpoint. */
 export interface Evaluation {
   readonly uri: string;
   readonly step: number;
@@ -58,8 +58,8 @@ export interface Evaluation {
 export interface EvaluationReport {
   readonly evaluations: readonly Evaluation[];
   /**
-   * The best checkpoint. best.json in the checkpoint folder also names it, and it is exempt from the removal of old checkpoints. null if no
-   * checkpoint had a usable value.
+   * The best checkpoint; null if no checkpoint had a usable value. best.json in the checkpoint folder also names it, and the removal of old
+   * checkpoints spares it.
    */
   readonly best: (BestCheckpoint & { readonly uri: string }) | null;
   /** Why the evaluator ended training; null if it did not. */
@@ -72,18 +72,18 @@ export interface EvaluationWorld {
   readonly storage: Storage;
   readonly store: CheckpointStore;
   readonly applicationId: string;
-  /** The name under which this evaluator holds a checkpoint, for example `evaluator-0`. */
+  /** The name under which this evaluator protects a checkpoint from removal while it reads it, for example `evaluator-0`. */
   readonly holder: string;
-  /** Receives the current values, for the job and for TensorBoard. */
+  /** Receives the values of each evaluation, and the best value so far. They are reported to the job and to TensorBoard. */
   readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;
   readonly onNotice: (message: string) => void;
 }
 
-const MORE_IS_BETTER = /acc|precision|recall|auc|f1/i;
+const HIGHER_IS_BETTER = /acc|precision|recall|auc|f1/i;
 
 const ALONE: Peers = { rank: 0, worldSize: 1, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
 
-/** Evaluates the newest checkpoint each time one appears, until the final one; records the best checkpoint and may end training. */
+/** Evaluates each new checkpoint until the final one, records the best checkpoint, and ends training if `patience` is exhausted. */
 export class Evaluator {
   readonly #world: EvaluationWorld;
   readonly #model: CompiledModel;
@@ -112,7 +112,7 @@ export class Evaluator {
       throw new TonyError('USAGE', `patience is ${patience}; it must be a whole number of at least 1`);
     }
     this.#metric = metric;
-    this.#mode = options.mode ?? (MORE_IS_BETTER.test(metric) ? 'max' : 'min');
+    this.#mode = options.mode ?? (HIGHER_IS_BETTER.test(metric) ? 'max' : 'min');
     this.#orders = new StopOrders(storage, store.dir);
   }
 
@@ -120,9 +120,9 @@ export class Evaluator {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
-    // Recorded by an earlier process, or by the training that this one continues.
+    // The best checkpoint may have been recorded by an earlier process of this evaluator, or during the training run that this job resumes.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
-    const judges = new Map<string, BestSoFar>();
+    const byPhase = new Map<string, BestSoFar>();
     const follow: FollowOptions = {
       ...(everyMs === undefined ? {} : { everyMs }),
       ...(signal === undefined ? {} : { signal }),
@@ -132,13 +132,13 @@ export class Evaluator {
     };
     try {
       for await (const checkpoint of followCheckpoints(store, follow)) {
-        // Patience counts per phase; the best checkpoint is selected across all phases.
+        // Patience is counted separately for each phase, but the best checkpoint is selected across all phases.
         const { name } = checkpoint.position.phase;
-        const judge = judges.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
-        judges.set(name, judge);
-        // A checkpoint that was removed meanwhile has a successor.
+        const bestSoFar = byPhase.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
+        byPhase.set(name, bestSoFar);
+        // `hold` returns false if the checkpoint has been removed in the meantime. A newer one then exists and follows in the next round.
         if (await store.marks.hold(holder, checkpoint.position.step)) {
-          await this.#evaluate(checkpoint, judge);
+          await this.#evaluate(checkpoint, bestSoFar);
         }
       }
     } finally {
@@ -147,7 +147,7 @@ export class Evaluator {
     return await this.#conclude();
   }
 
-  async #evaluate(checkpoint: StoredCheckpoint, judge: BestSoFar): Promise<void> {
+  async #evaluate(checkpoint: StoredCheckpoint, bestSoFar: BestSoFar): Promise<void> {
     const { tf, store, onValues } = this.#world;
     const { uri } = checkpoint;
     const { step, epoch, final, phase } = checkpoint.position;
@@ -155,7 +155,7 @@ export class Evaluator {
     const means = await this.#validation.run();
     const values = Object.fromEntries(this.#model.metricNames.map((name, index) => [name, means[index] as number]));
     const value = values[this.#metric] as number;
-    const { isBest, isEnough } = judge.judge(value);
+    const { isBest, isEnough } = bestSoFar.judge(value);
     if (isBest) {
       this.#best = { step, metric: this.#metric, value, mode: this.#mode };
       await store.marks.setBest(this.#best);
@@ -198,7 +198,7 @@ export class Evaluator {
   }
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT naming the phase, because a program may train several models. */
+/** @throws TonyError CHECKPOINT_MISFIT. The message names the phase, because a program may train several models. */
 function restoreEvaluated(tf: typeof tfjs, weights: CompiledModel['weights'], { uri, tensors, position }: StoredCheckpoint): void {
   try {
     restoreWeights(tf, weights, tensors, uri);

@@ -23,7 +23,7 @@ async function place(): Promise<{ folder: string; uri: string }> {
 const world = { tf, storage: new FileStorage() };
 const { layers } = tf;
 
-/** Sets weights that differ from the initial ones: zeros and ones would hide omissions. */
+/** Replaces the initial weights: with zeros and ones, a missing weight could go unnoticed. */
 function withRandomWeights(model: tf.LayersModel): tf.LayersModel {
   const weights = model.getWeights().map((weight, index) => tf.tidy(() => tf.randomUniform(weight.shape, 0.1, 0.9, 'float32', index + 1)));
   model.setWeights(weights);
@@ -91,7 +91,7 @@ const MODELS: Readonly<Record<string, () => tf.LayersModel>> = {
       layers.gru({ units: 3 }),
       layers.dense({ units: 1 }),
     ),
-  'a bidirectional recurrence': () =>
+  'a bidirectional recurrent layer': () =>
     sequential(
       layers.bidirectional({ layer: layers.simpleRNN({ units: 3, returnSequences: true }) as never, inputShape: [4, 2] } as never),
     ),
@@ -123,7 +123,7 @@ const MODELS: Readonly<Record<string, () => tf.LayersModel>> = {
 };
 
 describe('a GraphModel', () => {
-  test.each(Object.keys(MODELS))('computes the same as its LayersModel, for any number of examples: %s', async (name) => {
+  test.each(Object.keys(MODELS))('computes the same as its LayersModel for any number of examples: %s', async (name) => {
     const model = (MODELS[name] as () => tf.LayersModel)();
     const { uri } = await place();
     const before = tf.memory().numTensors;
@@ -150,7 +150,7 @@ describe('a GraphModel', () => {
     graph.dispose();
   });
 
-  test('keeps the methods of the layers, including those that training has replaced', async () => {
+  test('leaves the methods of the exported layers unchanged, including those that training has replaced', async () => {
     const { uri } = await place();
     const model = sequential(tf.layers.dense({ units: 2, inputShape: [3] }), tf.layers.batchNormalization());
     const layer = model.layers[1] as tf.layers.Layer;
@@ -162,7 +162,7 @@ describe('a GraphModel', () => {
     expect(Object.hasOwn(model.layers[0] as tf.layers.Layer, 'call')).toBe(false);
   });
 
-  test('takes its inputs by name, and describes their shapes', async () => {
+  test('accepts its inputs by name and describes their shapes', async () => {
     const { uri } = await place();
     await exportGraphModel(world, (MODELS['several inputs and outputs'] as () => tf.LayersModel)(), uri);
     const graph = await loadGraphModel(world, `${uri}/model.json`);
@@ -204,7 +204,7 @@ describe('a GraphModel', () => {
       expect(error).toMatchObject({ code: 'MODEL_NOT_EXPORTABLE', message: expect.stringMatching(message) });
     }
     const free = tf.sequential({ layers: [layers.conv1d({ filters: 1, kernelSize: 1, inputShape: [null, 2] })] });
-    await expect(exportGraphModel(world, free, uri)).rejects.toThrow(/only the first dimension may be free/);
+    await expect(exportGraphModel(world, free, uri)).rejects.toThrow(/only the first dimension may be variable/);
     expect(Object.getOwnPropertyNames(tf.engine())).toEqual(before);
     await expect(readdir(folder)).rejects.toThrow();
   });
@@ -215,7 +215,7 @@ function bytesOf(model: tf.LayersModel): Buffer {
 }
 
 describe('a LayersModel', () => {
-  test('is loaded with its weights, and replaces the previous export', async () => {
+  test('loads with its weights; a new export replaces the previous one', async () => {
     const { uri, folder } = await place();
     const [small, large] = [
       sequential(layers.dense({ units: 2, inputShape: [3] })),
@@ -235,7 +235,7 @@ describe('a LayersModel', () => {
     );
   });
 
-  test('that is missing or invalid causes a clear error', async () => {
+  test('fails to load with NOT_FOUND if it is missing and with MODEL_UNREADABLE if it is invalid', async () => {
     const { uri } = await place();
     await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     for (const text of ['{', '{"weightsManifest": []}']) {

@@ -3,7 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { type Batch, isFixed, type MergedCall, type MergedConstant, type Size } from './merged-trace.ts';
 
 /*
- * TensorFlow's GraphDef as JSON (tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto). As in protobuf's JSON format,
+ * TensorFlow's GraphDef as JSON (tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto). In protobuf's JSON format,
  * 64-bit numbers are strings and bytes are base64.
  */
 
@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** For a weight: its variable. */
+  /** The constant's values; for a weight of the model, its variable. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 
@@ -59,7 +59,7 @@ export function shapeProto(shape: readonly Size[]): ShapeProto {
   return { dim: shape.map((each) => ({ size: String(typeof each === 'number' ? each : -1) })) };
 }
 
-/** Builds a graph node by node. A tensor has the name of its node: `name`, or `name:1` for an output other than the first. */
+/** Builds a graph node by node. A node's first output has the name of the node, the second output is `name:1`, and so on. */
 export class GraphBuilder {
   readonly nodes: NodeDef[] = [];
   readonly constants: ConstantNode[] = [];
@@ -87,7 +87,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** A one-dimensional tensor of integers. */
+  /** Adds a one-dimensional tensor of integers. @returns its name. */
   integers(values: readonly Size[]): string {
     if (isFixed(values)) {
       return this.#shared('int32', [values.length], Int32Array.from(values));
@@ -109,7 +109,7 @@ export class GraphBuilder {
     return this.#shared(dtype as ConstantNode['dtype'], [], array);
   }
 
-  /** A constant that the program has created itself. */
+  /** Adds a constant that the model's prediction creates from its own numbers. @returns its name. */
   own(wanted: string, { dtype, shape, values }: MergedConstant): string {
     if (isFixed(shape)) {
       return this.constant(wanted, { dtype: dtype as ConstantNode['dtype'], shape, values });
@@ -124,7 +124,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** A multiple of the number of examples, which the graph determines when it runs. */
+  /** Adds a multiple of the number of examples. The graph determines that number from its input when it runs. */
   #multiple({ timesBatch }: Batch): string {
     this.#batch ??= this.#countExamples();
     return timesBatch === 1
@@ -134,7 +134,7 @@ export class GraphBuilder {
 
   #countExamples(): string {
     if (this.#counted === null) {
-      throw new TonyError('INTERNAL', 'a graph without a free number of examples depends on it');
+      throw new TonyError('INTERNAL', 'the graph depends on the number of examples, but no input has a variable number of examples');
     }
     const shape = this.node('shape/Shape', 'Shape', [this.#counted], { T: attr.type('float32'), out_type: attr.type('int32') });
     return this.node('shape/examples', 'StridedSlice', [shape, this.integers([0]), this.integers([1]), this.integers([1])], {

@@ -13,8 +13,8 @@ import {
 import type { MergedCall, Size } from './merged-trace.ts';
 
 /*
- * Maps TensorFlow.js's kernels to TensorFlow's operations, with the inputs and attributes of tensorflow/core/ops. Some kernels have
- * attributes where TensorFlow has inputs, and some combine several operations.
+ * Maps TensorFlow.js's kernels to TensorFlow's operations, whose inputs and attributes are defined in tensorflow/core/ops. Some kernels
+ * have attributes where TensorFlow has inputs, and some kernels correspond to several operations.
  */
 
 const unary =
@@ -74,7 +74,7 @@ const softmax =
     const { shape } = call.tensor('logits');
     const along = call.number(axis);
     if (along !== -1 && along !== shape.length - 1) {
-      return call.fail('is not along the last axis');
+      return call.fail('works along an axis other than the last');
     }
     return call.op(operation, [call.input('logits')], { T: attr.type('float32') });
   };
@@ -186,7 +186,7 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
       const axis = call.number('axis');
       const { shape, dtype } = call.tensor('value');
       if (typeof shape.at(axis) !== 'number') {
-        return call.fail('takes the examples apart');
+        return call.fail('splits the batch into single examples');
       }
       const name = call.op('Unpack', [call.input('value')], {
         num: attr.integer(length),
@@ -215,7 +215,7 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
     (call) => {
       const { shape } = call.tensor('x');
       const begin = call.sizes('begin');
-      // -1 extends the slice to the end of the axis.
+      // In TensorFlow, -1 extends the slice to the end of the axis, for any number of examples.
       const size = call.sizes('size').map((each, axis) => {
         const isRest = begin[axis] === 0 && JSON.stringify(each) === JSON.stringify(shape[axis]);
         return isRest && typeof each !== 'number' ? -1 : each;
@@ -347,14 +347,14 @@ function outputsOf(name: string, length: number): string[] {
 
 /**
  * Adds a kernel call to the graph as TensorFlow operations.
- * @param refs the names of existing tensors in the graph.
+ * @param refs the names of the graph's existing tensors, by tensor id.
  * @returns the names of the outputs.
  * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer and the kernel.
  */
 export function lowerKernel(call: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>): string[] {
   const lowering = KERNELS.get(call.kernel);
   if (lowering === undefined) {
-    throw notExportable(call, 'has no counterpart here');
+    throw notExportable(call, 'is not supported');
   }
   return [lowering(new Call(call, graph, refs))].flat();
 }

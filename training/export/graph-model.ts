@@ -9,20 +9,20 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** Two numbers of examples that rarely occur as other dimensions of a model. */
+/** The model is traced with two numbers of examples. These two rarely occur as other dimensions of a model. */
 const BATCHES = [3, 5] as const;
-/** A third number of examples, to verify that the graph computes the same as the model. */
+/** A third number of examples, with which the graph is verified against the model. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** The producer version of GraphDefs that TensorFlow has written since 2019. */
+/** The producer version that TensorFlow has written into GraphDefs since 2019. */
 const PRODUCER = 175;
 
 /**
- * Writes the model for tf.loadGraphModel into the folder `place`, and replaces an existing one: a graph of TensorFlow's operations, which
- * computes the model's prediction, and the weights. The number of examples stays variable; all other dimensions must be fixed. The graph's
- * predictions are compared with the model's before it is written.
+ * Writes a graph model, for tf.loadGraphModel, into the folder `place`, and replaces an existing model there. A graph model consists of the
+ * weights and a graph of TensorFlow's operations that computes the model's prediction. The number of examples stays variable; all other
+ * dimensions must be fixed. Before the graph is written, its predictions are compared with the model's.
  *
- * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer, when the layer requires control flow or an unsupported kernel.
+ * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that requires control flow or an unsupported kernel.
  */
 export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
   const uri = uriOf(place);
@@ -32,7 +32,7 @@ export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersMode
   await writeModelFiles(storage, uri, artifacts);
 }
 
-/** @param place URI or path of a folder with a model.json, or of that file. */
+/** @param place the URI or path of a model.json, or of the folder that contains it. */
 export async function loadGraphModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.GraphModel> {
   return await tf.loadGraphModel(modelFilesHandler(tf, storage, uriOf(place)));
 }
@@ -87,7 +87,7 @@ function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, we
   return traces[0] as Trace;
 }
 
-/** The calls on which the outputs depend; a model may compute more, for example masks. */
+/** The calls on which the outputs depend. A model may also compute unused tensors, for example masks. */
 function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
   const needed = new Set(outputs.map(({ id }) => id));
   const kept = [...calls].reverse().filter((call) => {
@@ -135,7 +135,7 @@ function uniqueNames(names: readonly string[]): string[] {
 }
 
 /**
- * Creates valid inputs for any model: embedding indices are in range, and random inputs are not all zero.
+ * Creates inputs that any model accepts: zeros, or random numbers with `random`. Embedding indices are in range.
  * @param batch the number of examples, for models that leave it variable.
  */
 function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, random = false): tfjs.Tensor[] {
@@ -143,8 +143,8 @@ function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, r
     const [examples, ...rest] = shape;
     const free = rest.findIndex((size) => size === null || size === undefined);
     if (free >= 0) {
-      throw new TonyError('MODEL_NOT_EXPORTABLE', `input ${name} has the shape [${shape}], but only the first dimension may be free`, {
-        hint: 'Create the same model with a fixed inputShape, and copy these weights to it.',
+      throw new TonyError('MODEL_NOT_EXPORTABLE', `input ${name} has the shape [${shape}], but only the first dimension may be variable`, {
+        hint: 'Create the model again with a fixed inputShape, and copy the weights to it.',
       });
     }
     const fixed = [examples ?? batch, ...rest] as number[];
@@ -191,7 +191,10 @@ async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: t
         const [one, other] = [tensor.dataSync(), computed[index]?.dataSync()];
         const isEqual = other !== undefined && one.length === other.length && one.every((value, at) => isNear(value, other[at] as number));
         if (!isEqual) {
-          throw new TonyError('MODEL_NOT_EXPORTABLE', `the graph of ${model.name} does not compute its output ${model.outputNames[index]}`);
+          throw new TonyError(
+            'MODEL_NOT_EXPORTABLE',
+            `the graph of ${model.name} computes a different output ${model.outputNames[index]} from the model`,
+          );
         }
       });
     });

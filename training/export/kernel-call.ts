@@ -1,7 +1,7 @@
 import { type AttrValue, type GraphBuilder, notExportable } from './graph-builder.ts';
 import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
 
-/** One kernel call during its conversion. */
+/** One kernel call while it is converted to TensorFlow operations. Errors name its layer and its kernel. */
 export class Call {
   readonly traced: MergedCall;
   readonly graph: GraphBuilder;
@@ -22,10 +22,10 @@ export class Call {
   }
 
   input(name: string): string {
-    return this.#refs.get(this.tensor(name).id) ?? this.fail(`has an input from nowhere`);
+    return this.#refs.get(this.tensor(name).id) ?? this.fail(`has the input ${name}, which no recorded call produces`);
   }
 
-  /** The inputs of a kernel that takes a list. */
+  /** The names of all inputs, for a kernel that takes a list of tensors. */
   inputs(): string[] {
     return [...this.traced.inputs.keys()].map((name) => this.input(name));
   }
@@ -44,17 +44,19 @@ export class Call {
 
   number(name: string): number {
     const value = this.attribute(name);
-    return typeof value === 'number' ? value : this.fail(`has no fixed ${name}`);
+    return typeof value === 'number' ? value : this.fail(`has no attribute ${name} with a fixed value`);
   }
 
   flag(name: string): boolean {
     return this.attribute(name) === true;
   }
 
-  /** An attribute of `length` numbers; a single number is repeated. */
+  /** An attribute of `length` numbers. A single number is repeated `length` times. */
   numbers(name: string, length = 1): number[] {
     const sizes = this.sizes(name, length);
-    return sizes.map((value) => (typeof value === 'number' ? value : this.fail(`has a ${name} that depends on the number of examples`)));
+    return sizes.map((value) =>
+      typeof value === 'number' ? value : this.fail(`has an attribute ${name} that depends on the number of examples`),
+    );
   }
 
   sizes(name: string, length = 1): Size[] {
@@ -62,7 +64,7 @@ export class Call {
     return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
   }
 
-  /** Axes of a tensor as non-negative numbers; all axes by default. */
+  /** The axes in the attribute `name`, as non-negative numbers; all axes of the input if the attribute is missing. */
   axes(name: string, input: string): number[] {
     const { length } = this.tensor(input).shape;
     const value = this.attribute(name);
@@ -79,5 +81,5 @@ export function isMissing(value: MergedAttribute): value is null | undefined {
   return value === null || value === undefined;
 }
 
-/** Adds the operations of a call to the graph and returns the names of its outputs. */
+/** Converts a call: adds its operations to the graph and returns the names of its outputs. */
 export type Lowering = (call: Call) => string | string[];

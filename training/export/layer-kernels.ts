@@ -1,9 +1,9 @@
 import { type AttrValue, attr } from './graph-builder.ts';
 import { type Call, isMissing, type Lowering } from './kernel-call.ts';
 
-/* The kernels of convolution, pooling, dense and normalisation layers. */
+/* Converts the kernels of convolution, pooling, dense and normalisation layers to TensorFlow's operations. */
 
-/** Strides and similar attributes, with one number per dimension of a batch of images or volumes in channels-last order. */
+/** Strides and similar attributes of images or volumes in channels-last order, extended by 1 for the batch and the channels. */
 function spatial(values: readonly number[]): AttrValue {
   return attr.integers([1, ...values, 1]);
 }
@@ -15,10 +15,10 @@ function padding(call: Call, dimensions: number): Record<string, AttrValue> {
   }
   const pairs = typeof pad === 'number' ? [0, ...Array.from({ length: dimensions }, () => pad), 0].map((each) => [each, each]) : pad;
   if (!Array.isArray(pairs)) {
-    return call.fail('has a padding that is not known here');
+    return call.fail('has an unknown padding');
   }
   if (!isMissing(call.attribute('dimRoundingMode')) && call.attribute('dimRoundingMode') !== 'floor') {
-    return call.fail('rounds dimensions as TensorFlow does not');
+    return call.fail('rounds output dimensions in a way that TensorFlow does not support');
   }
   return { padding: attr.text('EXPLICIT'), explicit_paddings: attr.integers(pairs.flat() as number[]) };
 }
@@ -26,7 +26,7 @@ function padding(call: Call, dimensions: number): Record<string, AttrValue> {
 export function channelsLast(call: Call): void {
   const format = call.attribute('dataFormat');
   if (!isMissing(format) && format !== 'NHWC' && format !== 'NDHWC') {
-    call.fail(`has its channels first (${format})`);
+    call.fail(`expects its channels first (${format}), which is not supported`);
   }
 }
 
@@ -76,7 +76,7 @@ export function product(call: Call): string {
 export function batchNormalisation(call: Call): string {
   const [size] = call.tensor('mean').shape;
   const missing = (name: string, value: number) => {
-    const values = new Float32Array(typeof size === 'number' ? size : call.fail('normalises by the example')).fill(value);
+    const values = new Float32Array(typeof size === 'number' ? size : call.fail('has separate statistics for each example')).fill(value);
     return call.graph.constant(`${call.traced.layer}/${name}`, { dtype: 'float32', shape: [values.length], values });
   };
   const scale = call.has('scale') ? call.input('scale') : missing('scale', 1);
@@ -90,7 +90,7 @@ export function batchNormalisation(call: Call): string {
   });
 }
 
-/** Normalisation along other axes than the channel, for which TensorFlow has no single operation. */
+/** Normalisation along axes other than the channels. TensorFlow has no single operation for it. */
 export function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');
@@ -100,7 +100,7 @@ export function normalisation(call: Call): string {
   return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
 }
 
-/** The bias and activation that fused kernels apply after their main operation. */
+/** Adds the operations for the bias and the activation of a fused kernel to the result of its main operation. */
 export function finished(call: Call, result: string): string {
   const float = { T: attr.type('float32') };
   const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;
@@ -125,6 +125,6 @@ export function finished(call: Call, result: string): string {
     case 'prelu':
       return call.op('Prelu', [biased, call.input('preluActivationWeights')], float);
     default:
-      return call.fail(`has an activation ${String(activation)} that is not known here`);
+      return call.fail(`has the unknown activation ${String(activation)}`);
   }
 }

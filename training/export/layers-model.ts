@@ -10,11 +10,11 @@ export interface ModelWorld {
 }
 
 export interface ExportLayersOptions {
-  /** Includes the optimizer's slots and the loss, so that training can continue anywhere; false by default. */
+  /** Includes the optimizer's slots and the loss, so that other programs can continue the training; false by default. */
   readonly includeOptimizer?: boolean;
 }
 
-/** Writes the model for tf.loadLayersModel (model.json and weight files) into the folder `place`, and replaces an existing one. */
+/** Writes model.json and weight files, for tf.loadLayersModel, into the folder `place`. Replaces an existing model there. */
 export async function exportLayersModel(
   { tf, storage }: ModelWorld,
   model: tfjs.LayersModel,
@@ -28,7 +28,7 @@ export async function exportLayersModel(
   await model.save(handler, { includeOptimizer });
 }
 
-/** @param place URI or path of a folder with a model.json, or of that file. */
+/** @param place the URI or path of a model.json, or of the folder that contains it. */
 export async function loadLayersModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.LayersModel> {
   return await tf.loadLayersModel(modelFilesHandler(tf, storage, uriOf(place)));
 }

@@ -1,14 +1,14 @@
 import { TonyError } from '../../platform/errors.ts';
 import type { Attribute, KernelCall, Trace, TracedConstant, TracedTensor } from './trace.ts';
 
-/** A multiple of the number of examples. */
+/** The number of examples, multiplied by `timesBatch`. */
 export interface Batch {
   readonly timesBatch: number;
 }
 
 export type Size = number | Batch;
 
-/** Like `Attribute`, with numbers that depend on the number of examples. */
+/** Like `Attribute`, but its numbers may depend on the number of examples. */
 export type MergedAttribute =
   | number
   | boolean
@@ -34,7 +34,7 @@ export interface MergedCall {
 }
 
 export interface MergedConstant extends MergedTensor {
-  /** All values; or the single repeated value, if their count depends on the number of examples. */
+  /** All values; if their count depends on the number of examples, only the single value that is repeated. */
   readonly values: TracedConstant['values'];
 }
 
@@ -46,9 +46,9 @@ export interface MergedTrace {
 }
 
 /**
- * Merges two traces of one model, with `batches[0]` and `batches[1]` examples: a number that differs is treated as a multiple of the number
- * of examples. Ids are those of the first trace.
- * @throws TonyError MODEL_NOT_EXPORTABLE when a difference is not such a multiple.
+ * Merges two traces of one model, recorded with `batches[0]` and `batches[1]` examples. A number that differs between the traces becomes a
+ * multiple of the number of examples. The result uses the tensor ids of the first trace.
+ * @throws TonyError MODEL_NOT_EXPORTABLE when the traces differ in any other way.
  */
 export function mergeTraces(one: Trace, other: Trace, batches: readonly [number, number]): MergedTrace {
   return new TraceMerge(one, other, batches).merge();
@@ -59,11 +59,11 @@ class TraceMerge {
   readonly #one: Trace;
   readonly #other: Trace;
   readonly #batches: readonly [number, number];
-  /** The ids of the first trace by those of the second. */
+  /** Maps tensor ids of the second trace to those of the first. */
   readonly #twins = new Map<number, number>();
   readonly #constants = new Map<number, MergedConstant>();
-  #layer = '';
-  #kernel = '';
+  /** The call that is being merged, for messages. */
+  #current: KernelCall | null = null;
 
   constructor(one: Trace, other: Trace, batches: readonly [number, number]) {
     this.#one = one;
@@ -75,21 +75,21 @@ class TraceMerge {
     const [one, other] = [this.#one, this.#other];
     const inputs = one.inputs.map((input, index) => this.#produced(input, other.inputs[index] as TracedTensor));
     if (one.calls.length !== other.calls.length) {
-      this.#fail('what is computed depends on the number of examples');
+      this.#fail('the operations depend on the number of examples');
     }
     const calls = one.calls.map((call, index) => this.#call(call, other.calls[index]));
+    this.#current = null;
     const outputs = one.outputs.map((output, index) => this.#used(output, other.outputs[index] as TracedTensor));
     return { inputs, calls, constants: this.#constants, outputs };
   }
 
   #call(a: KernelCall, b: KernelCall | undefined): MergedCall {
     const { layer, kernel } = a;
-    this.#layer = layer;
-    this.#kernel = kernel;
+    this.#current = a;
     if (b?.kernel !== kernel || b.inputs.size !== a.inputs.size || b.outputs.length !== a.outputs.length) {
-      return this.#fail('what is computed depends on the number of examples');
+      return this.#fail('the operations depend on the number of examples');
     }
-    const input = (name: string) => b.inputs.get(name) ?? this.#fail('its inputs differ');
+    const input = (name: string) => b.inputs.get(name) ?? this.#fail('the names of its inputs depend on the number of examples');
     return {
       kernel,
       layer,
@@ -110,12 +110,13 @@ class TraceMerge {
       this.#twins.set(b.id, a.id);
       if (!this.#constants.has(a.id)) {
         const merged = this.#tensor(a, b);
-        const values = valuesOf(here, there, isFixed(merged.shape)) ?? this.#fail('numbers of its own differ');
+        const values =
+          valuesOf(here, there, isFixed(merged.shape)) ?? this.#fail('the values of a constant depend on the number of examples');
         this.#constants.set(a.id, { ...merged, values });
       }
     }
     if ((this.#twins.get(b.id) ?? b.id) !== a.id) {
-      this.#fail('its inputs depend on the number of examples');
+      this.#fail('the choice of its inputs depends on the number of examples');
     }
     return this.#tensor(a, b);
   }
@@ -126,7 +127,7 @@ class TraceMerge {
 
   #shape(a: readonly number[], b: readonly number[]): Size[] {
     if (a.length !== b.length) {
-      return this.#fail('ranks depend on the number of examples');
+      return this.#fail('the number of dimensions of a tensor depends on the number of examples');
     }
     return a.map((each, index) => this.#size(each, b[index] as number));
   }
@@ -138,7 +139,7 @@ class TraceMerge {
     const [few, many] = this.#batches;
     const times = a / few;
     if (!Number.isInteger(times) || times * many !== b) {
-      return this.#fail(`${a} becomes ${b} with another number of examples`);
+      return this.#fail(`a size is ${a} for ${few} examples and ${b} for ${many} examples, which is not proportional`);
     }
     return { timesBatch: times };
   }
@@ -153,11 +154,12 @@ class TraceMerge {
     if (isRecord(a) && isRecord(b)) {
       return Object.fromEntries(Object.keys(a).map((name) => [name, this.#attribute(a[name], b[name])]));
     }
-    return a === b ? (a as MergedAttribute) : this.#fail('it is told other things with another number of examples');
+    return a === b ? (a as MergedAttribute) : this.#fail('an attribute depends on the number of examples');
   }
 
   #fail(what: string): never {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${this.#layer}, kernel ${this.#kernel}: ${what}`);
+    const place = this.#current === null ? 'the model' : `layer ${this.#current.layer}, kernel ${this.#current.kernel}`;
+    throw new TonyError('MODEL_NOT_EXPORTABLE', `${place}: ${what}`);
   }
 }
 

@@ -6,19 +6,19 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
 
 /*
- * A model in the format of TensorFlow.js (tensorflow.org/js/guide/save_load): a folder with
+ * A model in the format of TensorFlow.js (tensorflow.org/js/guide/save_load) is a folder with these files:
  *
  *   model.json                       topology, and a manifest of the weights: names, types, shapes, files
  *   group1-shard1of2-1a2b3c4d.bin    the concatenated weights, little-endian, split into files of 4 MiB
  *
- * The file names contain a checksum of the content. model.json is replaced atomically after the weight files, so it always names matching
- * files. The files of the previous model are removed afterwards.
+ * The file names contain a checksum of the content. model.json is replaced atomically after the new weight files are written, so it
+ * always names files that match it. The weight files of the previous model are removed last.
  */
 const MODEL = 'model.json';
 const SHARD = /^group1-shard\d+of\d+-[0-9a-f]{8}\.bin$/;
 const SHARD_BYTES = 4 * 1024 * 1024;
 
-/** The fields common to both kinds of model; the rest of model.json is passed on unchanged. */
+/** The fields that layers models and graph models have in common. Other fields of model.json are passed on unchanged. */
 const modelJson = z.looseObject({
   modelTopology: z.looseObject({}),
   weightsManifest: z
@@ -31,7 +31,7 @@ const modelJson = z.looseObject({
     .default([]),
 });
 
-/** Writes a model into the folder `uri`, and replaces an existing one. */
+/** Writes a model into the folder `uri`. Replaces an existing model there. */
 export async function writeModelFiles(storage: Storage, uri: string, artifacts: io.ModelArtifacts): Promise<void> {
   const { weightData, weightSpecs = [], ...rest } = artifacts;
   const data = bytesOf(weightData);
@@ -54,14 +54,14 @@ export async function writeModelFiles(storage: Storage, uri: string, artifacts: 
 }
 
 /**
- * The handler with which tf.loadLayersModel or tf.loadGraphModel load a model of any writer.
- * @param uri the folder, or the model.json in it.
+ * A handler with which tf.loadLayersModel and tf.loadGraphModel load a model, whichever program wrote it.
+ * @param uri the URI of the folder, or of the model.json in it.
  */
 export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {
   return { load: async () => await readModelFiles(tf, storage, uri) };
 }
 
-/** @throws TonyError MODEL_UNREADABLE, or NOT_FOUND. */
+/** @throws TonyError MODEL_UNREADABLE for an invalid model.json, NOT_FOUND for a missing file. */
 export async function readModelFiles(tf: { readonly io: typeof io }, storage: Storage, uri: string): Promise<io.ModelArtifacts> {
   const [folder, file] = /\.json$/i.test(nameOf(uri)) ? [parentUri(uri), uri] : [uri, joinUri(uri, MODEL)];
   const document = parse(await storage.read(file), file);
@@ -85,7 +85,10 @@ function parse(bytes: Uint8Array, file: string): z.infer<typeof modelJson> {
   }
   const found = modelJson.safeParse(document);
   if (!found.success) {
-    throw new TonyError('MODEL_UNREADABLE', `${file} is not a model.json of TensorFlow.js`);
+    throw new TonyError(
+      'MODEL_UNREADABLE',
+      `${file} is not a TensorFlow.js model: its modelTopology or weightsManifest is missing or invalid`,
+    );
   }
   return found.data;
 }

@@ -24,15 +24,15 @@ interface ModelsParts {
   readonly storage: Storage;
   /** The job's own checkpoints; null for none. */
   readonly store: CheckpointStore | null;
-  /** Converts a place given by the user (path or URI) to a URI. */
+  /** Converts a path or URI from the user to a URI. */
   readonly uriOf: (place: string) => string;
-  /** The same for outputs: relative paths are resolved against the job's output folder. */
+  /** The same for outputs: resolves relative paths against the job's output folder. */
   readonly outputUriOf: (place: string) => string;
   readonly onNotice: (message: string) => void;
 }
 
 /**
- * Exports and loads models. Places are hdfs:// and file:// URIs, or paths. Relative export paths are resolved against the job's output
+ * Exports and loads models. A place is an hdfs:// or file:// URI, or a path. Relative export paths are resolved against the job's output
  * folder.
  */
 export class Models {
@@ -42,35 +42,37 @@ export class Models {
     this.#parts = parts;
   }
 
-  /** Writes the model for tf.loadLayersModel (model.json and weight files) into a folder, and replaces an existing one. */
+  /** Writes model.json and weight files, for tf.loadLayersModel, into a folder. Replaces an existing model there. */
   async exportLayersModel(model: tfjs.LayersModel, folder: string, options: ExportLayersOptions = {}): Promise<void> {
     await exportLayersModel(this.#parts, model, this.#parts.outputUriOf(folder), options);
   }
 
   /**
-   * Writes the model for tf.loadGraphModel: a graph of TensorFlow's operations, for prediction only. Only the number of examples may be
-   * variable. The graph's predictions are compared with the model's before it is written.
-   * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer that the graph cannot represent.
+   * Writes a graph model, for tf.loadGraphModel, into a folder. A graph model consists of TensorFlow's operations and can only predict. The
+   * number of examples stays variable; all other dimensions must be fixed. Before the graph is written, its predictions are compared with
+   * the model's.
+   * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that the graph cannot represent.
    */
   async exportGraphModel(model: tfjs.LayersModel, folder: string): Promise<void> {
     await exportGraphModel(this.#parts, model, this.#parts.outputUriOf(folder));
   }
 
-  /** @param place a folder with a model.json, or that file. */
+  /** @param place a model.json, or the folder that contains it. */
   async loadLayersModel(place: string): Promise<tfjs.LayersModel> {
     return await loadLayersModel(this.#parts, this.#parts.uriOf(place));
   }
 
-  /** @param place a folder with a model.json, or that file. */
+  /** @param place a model.json, or the folder that contains it. */
   async loadGraphModel(place: string): Promise<tfjs.GraphModel> {
     return await loadGraphModel(this.#parts, this.#parts.uriOf(place));
   }
 
   /**
    * Copies the weights of a checkpoint into a model of the same shape.
-   * @param which `newest`: the newest valid checkpoint of this job; `best`: the one that its evaluator has recorded as best; otherwise the
-   *   place of a checkpoint (`.../step-100`), or of a checkpoint folder, from which the newest valid checkpoint is loaded.
-   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND without a checkpoint.
+   * @param which `newest`: the newest valid checkpoint of this job; `best`: the checkpoint that its evaluator has marked as the best;
+   *   otherwise the place of a checkpoint (`.../step-100`), or of a checkpoint folder, whose newest valid checkpoint is loaded.
+   * @param name the name of the model, in a checkpoint of a loop with several models.
+   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if no checkpoint exists.
    */
   async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
     const stored = await this.#find(which);
@@ -80,9 +82,10 @@ export class Models {
   }
 
   /**
-   * Copies the matching weights of another model into a model, and reports which weights were copied and which were not. Call it before
-   * `fit`, on every rank or on rank 0 alone; a checkpoint of the job itself takes precedence.
-   * @param from the place of a model.json (a LayersModel or a GraphModel of any writer) or of a checkpoint; 'newest' or 'best'; or a model.
+   * Copies the matching weights of another model into `model`, and reports which weights were copied and which were not. Call it before
+   * `fit`, on every rank or on rank 0 alone. If the job resumes from its own checkpoint, that checkpoint takes precedence.
+   * @param from the place of a model.json (a LayersModel or a GraphModel, whichever program wrote it) or of a checkpoint; 'newest' or
+   *   'best', as in `loadCheckpoint`; or a model in memory.
    * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set.
    */
   async warmStart(
@@ -94,10 +97,10 @@ export class Models {
       from === 'newest' || from === 'best' ? (await this.#find(from)).uri : typeof from === 'string' ? this.#parts.uriOf(from) : from;
     const result = await warmStart(this.#parts, model, source, options);
     const { taken, left, unused } = result;
-    const kept = left.length === 0 ? '' : `; as they were: ${left.map(({ name, why }) => `${name} (${why})`).join(', ')}`;
-    const spare = unused.length === 0 ? '' : `; not taken: ${unused.join(', ')}`;
+    const kept = left.length === 0 ? '' : `; unchanged: ${left.map(({ name, why }) => `${name} (${why})`).join(', ')}`;
+    const spare = unused.length === 0 ? '' : `; unused weights of the source: ${unused.join(', ')}`;
     const where = typeof source === 'string' ? source : 'another model';
-    this.#parts.onNotice(`${taken.length} of ${taken.length + left.length} weights begin with those of ${where}${kept}${spare}`);
+    this.#parts.onNotice(`copied ${taken.length} of ${taken.length + left.length} weights from ${where}${kept}${spare}`);
     return result;
   }
 
@@ -105,7 +108,9 @@ export class Models {
     const { storage, store, uriOf, onNotice } = this.#parts;
     if (which === 'newest' || which === 'best') {
       if (store === null) {
-        throw new TonyError('USAGE', 'no checkpoint folder is configured', { hint: 'Pass join({ checkpointDir }) when running alone.' });
+        throw new TonyError('USAGE', 'no checkpoint folder is configured', {
+          hint: 'If the program runs outside of a job, pass join({ checkpointDir }).',
+        });
       }
       return which === 'newest' ? await newestOf(store, onNotice) : await bestOf(store);
     }

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
-/** The value of a kernel attribute. */
+/** The value of an attribute of a kernel call. */
 export type Attribute = number | boolean | string | null | undefined | readonly Attribute[] | { readonly [name: string]: Attribute };
 
 export interface TracedTensor {
@@ -15,13 +15,13 @@ export interface KernelCall {
   readonly kernel: string;
   /** The layer that called the kernel. */
   readonly layer: string;
-  /** The inputs by name; absent inputs are omitted, and the names of a list are its positions. */
+  /** The inputs by name. Optional inputs that are absent are omitted. If a kernel takes a list, the positions are the names. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];
 }
 
-/** A tensor that the program created from its own numbers. */
+/** A tensor that the model's prediction creates from its own numbers. */
 export interface TracedConstant extends TracedTensor {
   readonly values: Float32Array | Int32Array | Uint8Array;
 }
@@ -30,13 +30,13 @@ export interface Trace {
   readonly inputs: readonly TracedTensor[];
   readonly outputs: readonly TracedTensor[];
   readonly calls: readonly KernelCall[];
-  /** By tensor id. Weights are not included. */
+  /** The constants by tensor id. The model's weights are not included. */
   readonly constants: ReadonlyMap<number, TracedConstant>;
 }
 
 type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly tfjs.Tensor[];
 
-/** The part of TensorFlow.js's engine through which every operation passes. */
+/** The methods of TensorFlow.js's engine that every operation and every read of a tensor goes through. */
 interface Engine {
   runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;
@@ -50,8 +50,9 @@ interface TracedLayer {
 }
 
 /**
- * Records the kernels that a model's prediction runs, in order. Calls within a kernel are not recorded.
- * @throws TonyError MODEL_NOT_EXPORTABLE when the model reads values of tensors, because a trace cannot represent a decision by values.
+ * Records the kernel calls of a model's prediction, in order. Calls that a kernel itself makes are not recorded.
+ * @param weights the ids of the model's variables.
+ * @throws TonyError MODEL_NOT_EXPORTABLE when the model reads a tensor's values: a trace cannot represent a decision that depends on them.
  */
 export function tracePrediction(
   tf: typeof tfjs,
@@ -81,11 +82,11 @@ class KernelRecorder {
   readonly #readSync: Engine['readSync'];
   readonly #model: string;
   readonly #weights: ReadonlySet<number>;
-  /** The inputs, the constants and the outputs of recorded calls. */
+  /** The ids of the model's inputs, of the constants, and of the outputs of recorded calls. */
   readonly #known: Set<number>;
-  /** The layers that are being called, the innermost last. */
+  /** The names of the layers whose `call` is running, the innermost last. */
   readonly #layers: string[] = [];
-  /** The number of kernels that are running: above 1 within a kernel that calls others. */
+  /** The number of nested kernels that are running; 0 outside of kernels. */
   #depth = 0;
 
   constructor(tf: typeof tfjs, model: string, inputs: readonly tfjs.Tensor[], weights: ReadonlySet<number>) {
@@ -97,18 +98,18 @@ class KernelRecorder {
     this.#known = new Set(inputs.map(({ id }) => id));
   }
 
-  /** Records a tensor that no recorded call has produced as a constant. */
+  /** Describes a tensor. If it is neither a weight nor known, records it as a constant. */
   remember(tensor: tfjs.Tensor): TracedTensor {
     if (!this.#known.has(tensor.id) && !this.#weights.has(tensor.id)) {
       this.#known.add(tensor.id);
-      // Read immediately, because the tensor may be disposed before the prediction ends.
+      // The values are read immediately, because the tensor may be disposed before the prediction ends.
       const values = Reflect.apply(this.#readSync, this.#engine, [tensor.dataId]) as TracedConstant['values'];
       this.constants.set(tensor.id, { ...described(tensor), values: values.slice() });
     }
     return described(tensor);
   }
 
-  /** @returns a function that restores the engine. */
+  /** Intercepts the engine's calls. @returns a function that restores the engine. */
   attachToEngine(): () => void {
     const engine = this.#engine;
     const { runKernel, readSync, read } = engine;
@@ -153,17 +154,20 @@ class KernelRecorder {
   }
 
   #refuseRead(): never {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${this.#layer} branches on values, which a graph without control flow cannot do`);
+    throw new TonyError(
+      'MODEL_NOT_EXPORTABLE',
+      `layer ${this.#layer} branches on values, which is impossible in a graph without control flow`,
+    );
   }
 
   get #layer(): string {
     return this.#layers.at(-1) ?? this.#model;
   }
 
-  /** @returns a function that restores the layer. */
+  /** Tracks when the layer's `call` runs. @returns a function that restores the layer. */
   attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
-    // Training may have replaced the method on the instance.
+    // Synchronised batch normalisation may have replaced `call` on this instance.
     const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
       this.#layers.push(layer.name);
@@ -174,7 +178,7 @@ class KernelRecorder {
       }
     };
     return () => {
-      // Exposes the method of the class again.
+      // Makes the `call` of the layer's class visible again.
       Reflect.deleteProperty(layer, 'call');
       if (own !== undefined) {
         Object.defineProperty(layer, 'call', own);

@@ -60,7 +60,7 @@ function valuesOf(model: tf.LayersModel): number[][] {
 }
 
 describe('a warm start', () => {
-  test('copies all weights of an equal model by name, in any order', async () => {
+  test('copies all weights of an equal model by name', async () => {
     const { models, uri, notices } = await open();
     const [from, to] = [network(2), network(2)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -70,17 +70,17 @@ describe('a warm start', () => {
     expect(valuesOf(to)).toEqual(valuesOf(from));
     expect([taken.length, left, unused]).toEqual([8, [], []]);
     expect(taken[0]).toEqual({ name: 'body/kernel', from: 'body/kernel' });
-    expect(notices).toEqual([`8 of 8 weights begin with those of ${uri}`]);
+    expect(notices).toEqual([`copied 8 of 8 weights from ${uri}`]);
   });
 
-  test('skips a head of another size with skipMismatched and reports it; otherwise it fails and changes nothing', async () => {
+  test('skips and reports a head of another size with skipMismatched, and otherwise fails without changes', async () => {
     const { models, uri, notices } = await open();
     const [from, to] = [network(2), network(5)];
     await exportLayersModel({ tf, storage }, from, uri);
     const before = valuesOf(to);
     await expect(models.warmStart(to, uri)).rejects.toMatchObject({
       code: 'WARM_START_MISFIT',
-      message: expect.stringMatching(/^weight head\/kernel does not fit: it is float32 \[4,5\], and head\/kernel is float32 \[4,2\] of /),
+      message: expect.stringMatching(/^weight head\/kernel does not fit: it is float32 \[4,5\], and head\/kernel is float32 \[4,2\] in /),
     });
     expect(valuesOf(to)).toEqual(before);
     const { taken, left, unused } = await models.warmStart(to, uri, { skipMismatched: true });
@@ -90,7 +90,7 @@ describe('a warm start', () => {
     expect(valuesOf(to).slice(0, 2)).toEqual(valuesOf(from).slice(0, 2));
     expect(valuesOf(to).slice(4, 6)).toEqual(before.slice(4, 6));
     expect(notices[0]).toMatch(
-      /^6 of 8 weights .*; as they were: head\/kernel \(is float32 \[4,5\], .*; not taken: head\/kernel, head\/bias$/,
+      /^copied 6 of 8 weights from .*; unchanged: head\/kernel \(is float32 \[4,5\], .*; unused weights .*: head\/kernel, head\/bias$/,
     );
   });
 
@@ -100,10 +100,10 @@ describe('a warm start', () => {
     await exportLayersModel({ tf, storage }, from, uri);
     const { taken } = await models.warmStart(to, uri, { layers: ['norm'] });
     expect(taken.map(({ name }) => name)).toEqual(['norm/gamma', 'norm/beta', 'norm/moving_mean', 'norm/moving_variance']);
-    await expect(models.warmStart(to, uri, { layers: ['nose'] })).rejects.toThrow(/no layer nose: it has body, norm, head/);
+    await expect(models.warmStart(to, uri, { layers: ['nose'] })).rejects.toThrow(/no layer nose; its layers are body, norm, head/);
   });
 
-  test('matches weights by order when the models share no name', async () => {
+  test('matches weights by order when the models have no names in common', async () => {
     const { models, uri } = await open();
     const [from, to] = [network(2, false), network(2)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -113,7 +113,7 @@ describe('a warm start', () => {
     await models.warmStart(other, from, { by: 'order', skipMismatched: true });
     expect(valuesOf(other).slice(0, 2)).toEqual(valuesOf(from).slice(0, 2));
     await expect(models.warmStart(other, uri, { by: 'name' })).rejects.toThrow(
-      /^no weight of .* fits the model: body\/kernel has no counterpart/,
+      /^no weight of .* fits the model: body\/kernel has no match in the source/,
     );
   });
 
@@ -170,7 +170,7 @@ describe('a warm start', () => {
 });
 
 describe('a checkpoint', () => {
-  test('is loaded by its path, as the newest and as the best, for an export', async () => {
+  test('can be loaded as the newest, as the best, by its path or by its folder, and then exported', async () => {
     const { models, store, uri } = await open();
     const values: number[][][] = [];
     await expect(models.loadCheckpoint('newest', network(2))).rejects.toMatchObject({ code: 'NOT_FOUND' });
@@ -199,7 +199,7 @@ describe('a checkpoint', () => {
   });
 });
 
-test('exports resolve paths in the output folder, loads in the folder of the program', async () => {
+test('exports resolve relative paths in the output folder, and loads in the folder of the program', async () => {
   const output = await mkdtemp(join(tmpdir(), 'exports-'));
   onTestFinished(() => rm(output, { recursive: true, force: true }));
   const models = new Models({

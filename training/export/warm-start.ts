@@ -8,18 +8,18 @@ import { tensorOf, weightsAmong } from '../model/training-state.ts';
 import { readModelFiles } from './model-files.ts';
 
 export interface WarmStartOptions {
-  /** Copies only the weights of these layers of the model; of all layers by default. */
+  /** The names of the model's layers to copy weights into; all layers by default. */
   readonly layers?: readonly string[];
-  /** Skips weights whose shape differs; an error by default. */
+  /** Skips weights whose type or shape differs. By default, such a weight is an error. */
   readonly skipMismatched?: boolean;
-  /** How weights are matched; by default by name if the models have names in common, otherwise by order. */
+  /** How weights are matched. By default, by name if the models have weight names in common, otherwise by order. */
   readonly by?: 'name' | 'order';
 }
 
 export interface WarmStart {
-  /** The model's weights that received a value, each with the source weight `from`. */
+  /** The model's weights that received a value; `from` is the name of the source weight. */
   readonly taken: readonly { readonly name: string; readonly from: string }[];
-  /** The model's unchanged weights, each with the reason. */
+  /** The model's weights that did not change; `why` is the reason. */
   readonly left: readonly { readonly name: string; readonly why: string }[];
   /** The source weights that were not copied. */
   readonly unused: readonly string[];
@@ -33,17 +33,17 @@ interface SourceWeight {
 
 interface Source {
   readonly what: string;
-  /** Must be disposed, except for the weights of a model in memory. */
+  /** The caller must dispose the tensors, unless they belong to a model in memory. */
   readonly weights: readonly SourceWeight[];
 }
 
 /**
- * Copies the matching weights of a source into a model. The source is a model.json of any writer (a LayersModel or a GraphModel, also with
- * quantised weights), a checkpoint, or a model in memory. The optimizer's state is ignored.
+ * Copies the matching weights of a source into a model. The source is a model.json from any program (a LayersModel or a GraphModel, also
+ * with quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
  *
- * @param from the URI of a folder or of the model.json in it; or a model.
- * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set; the model then
- *   remains unchanged.
+ * @param from the URI of a model.json, of the folder that contains it, or of a checkpoint; or a model in memory.
+ * @throws TonyError WARM_START_MISFIT when no weight matches, or when a type or shape differs and `skipMismatched` is not set. The model is
+ *   then unchanged.
  */
 export async function warmStart(
   { tf, storage }: { readonly tf: typeof tfjs; readonly storage: Storage },
@@ -65,12 +65,12 @@ export async function warmStart(
 function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, options: WarmStartOptions): WarmStart {
   const { wanted, others } = chosenWeights(model, options.layers);
   const pairs = pairsOf(wanted, source, options.by);
-  const left: { name: string; why: string }[] = others.map(({ name }) => ({ name, why: 'is not of the layers asked for' }));
+  const left: { name: string; why: string }[] = others.map(({ name }) => ({ name, why: 'is not in the requested layers' }));
   const fitting: { readonly weight: NamedWeight; readonly other: SourceWeight }[] = [];
   for (const weight of wanted) {
     const other = pairs.get(weight);
     if (other === undefined) {
-      left.push({ name: weight.name, why: 'has no counterpart' });
+      left.push({ name: weight.name, why: 'has no match in the source' });
       continue;
     }
     const difference = differenceOf(weight, other);
@@ -79,7 +79,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
     } else if (options.skipMismatched === true) {
       left.push({ name: weight.name, why: difference });
     } else {
-      throw new TonyError('WARM_START_MISFIT', `weight ${weight.name} does not fit: it ${difference} of ${source.what}`, {
+      throw new TonyError('WARM_START_MISFIT', `weight ${weight.name} does not fit: it ${difference} in ${source.what}`, {
         hint: 'Pass { skipMismatched: true } to keep its current value, or select the { layers } to copy.',
       });
     }
@@ -92,7 +92,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
   }
   tf.tidy(() => {
     for (const { weight, other } of fitting) {
-      // A clone, because the source tensor may be disposed.
+      // The variable takes a clone, because the source tensor may be disposed.
       weight.variable.assign(other.tensor.clone());
     }
   });
@@ -116,7 +116,7 @@ function pairsOf(weights: readonly NamedWeight[], source: Source, asked: WarmSta
   }
   const by = asked ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
   const pairs = weights.map((weight, index) => {
-    // Nested models may have weights with the same name.
+    // `shift` assigns each source weight once: nested models may have several weights with the same name.
     const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
     return other === undefined ? [] : ([[weight, other]] as const);
   });
@@ -139,7 +139,7 @@ function chosenWeights(model: tfjs.LayersModel, layers: readonly string[] | unde
   if (missing.length > 0) {
     throw new TonyError(
       'WARM_START_MISFIT',
-      `the model has no layer ${missing.join(', ')}: it has ${all.map(({ name }) => name).join(', ')}`,
+      `the model has no layer ${missing.join(', ')}; its layers are ${all.map(({ name }) => name).join(', ')}`,
     );
   }
   const chosen = all.filter(({ name }) => layers.includes(name));

@@ -14,7 +14,7 @@ import type { FitOptions } from './fit-options.ts';
 const data = examples(20);
 const twoModels = () => [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))] as const;
 
-/** Records each call. */
+/** Callbacks that record each of their calls. */
 function recorder(
   calls: unknown[],
 ): Required<Pick<FitCallbacks, 'onTrainBegin' | 'onEpochBegin' | 'onBatchBegin' | 'onBatchEnd'>> & FitCallbacks {
@@ -29,7 +29,7 @@ function recorder(
 }
 
 describe('callbacks', () => {
-  test('are called as by model.fit: plain objects, tf.CustomCallback, and lists of them', async () => {
+  test('are called as by model.fit, whether plain objects, tf.CustomCallbacks or lists of either', async () => {
     const theirs: unknown[] = [];
     const options = { epochs: 2, batchSize: 10 };
     await classifier(tf.train.sgd(0.1)).fit(data.x, data.y, {
@@ -49,7 +49,7 @@ describe('callbacks', () => {
     }
   });
 
-  test('receive values averaged over the ranks, batches counted per epoch from 0, and steps counted over all epochs', async () => {
+  test('receive means over all ranks, the number of the batch in its epoch, and the number of the step over all epochs', async () => {
     const seen: BatchLogs[][] = [[], []];
     const histories = await fitTogether(twoModels(), data, (rank) => ({
       epochs: 2,
@@ -76,7 +76,7 @@ describe('callbacks', () => {
     expect(printed).toMatch(/^\{ batch: 0, step: 1, size: 20, loss: [\d.]+, acc: [\d.]+ \}$/);
   });
 
-  test('that throw end training with their error', async () => {
+  test('end training with their error if they throw', async () => {
     const callbacks = {
       onEpochEnd: () => {
         throw new Error('enough');
@@ -87,7 +87,7 @@ describe('callbacks', () => {
 });
 
 describe('model.stopTraining', () => {
-  test('in a world of one ends training after the same step as in model.fit', async () => {
+  test('ends training on a single rank after the same step as in model.fit', async () => {
     for (const stopAt of ['onBatchEnd', 'onEpochEnd'] as const) {
       const [ours, theirs] = twoModels();
       const options = (model: tf.LayersModel): FitOptions => {
@@ -108,7 +108,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('on one rank ends training on all ranks, after the same step', async () => {
+  test('ends training on all ranks after the same step when one rank sets it', async () => {
     for (const stopper of [0, 1]) {
       const models = twoModels();
       const histories = await fitTogether(models, data, (rank) => ({
@@ -125,11 +125,11 @@ describe('model.stopTraining', () => {
       expect(histories.map(({ steps }) => steps)).toEqual([4, 4]);
       expect(weightsOf(models[0])).toEqual(weightsOf(models[1]));
       expect(histories[stopper]?.endedEarly).toMatch(/callback/);
-      expect(histories[1 - stopper]?.endedEarly).toBe('another rank has asked for it');
+      expect(histories[1 - stopper]?.endedEarly).toBe('another rank requested it');
     }
   });
 
-  test('at the end of an epoch on one rank ends training with that epoch', async () => {
+  test('ends training on all ranks with the epoch at whose end one rank sets it', async () => {
     const models = twoModels();
     const histories = await fitTogether(models, data, (rank) => ({
       epochs: 5,
@@ -148,7 +148,7 @@ describe('model.stopTraining', () => {
     ]);
   });
 
-  test('set by early stopping of TensorFlow.js ends training after the same epoch as in model.fit', async () => {
+  test('ends training after the same epoch as in model.fit when tf.callbacks.earlyStopping sets it', async () => {
     const held = examples(30, 500);
     const options = { epochs: 200, batchSize: 10, shuffle: false };
     const stopping = () => tf.callbacks.earlyStopping({ monitor: 'val_loss', patience: 2, minDelta: 0.001 });
@@ -166,7 +166,7 @@ describe('model.stopTraining', () => {
   });
 });
 
-describe('a training that ended early', () => {
+describe('training that ends early', () => {
   const options = (models: readonly tf.LayersModel[], stopAt: number, rank: number): FitOptions => ({
     epochs: 5,
     batchSize: 5,
@@ -179,7 +179,7 @@ describe('a training that ended early', () => {
     },
   });
 
-  test('leaves a final checkpoint, stays ended in the next generation, and continues in another application', async () => {
+  test('writes a final checkpoint, does not continue in the next generation, and continues in another application', async () => {
     const dir = await folder();
     const models = twoModels();
     await fitTogether(models, data, (rank) => options(models, 3, rank), { folder: dir });
@@ -203,7 +203,7 @@ describe('a training that ended early', () => {
     expect(await readdir(dir)).not.toContain('stop.json');
   });
 
-  test('ends at the same step when it resumes from an earlier checkpoint', async () => {
+  test('ends at the recorded step when it resumes from an earlier checkpoint', async () => {
     const dir = await folder();
     await new StopOrders(new FileStorage(), fileUri(dir)).give({
       applicationId: 'application_1_0001',
@@ -216,7 +216,7 @@ describe('a training that ended early', () => {
     expect(history).toMatchObject({ steps: 7, endedEarly: 'for a test' });
   });
 
-  test('by a stop order of an evaluator reports the reason, and ends on all ranks', async () => {
+  test("ends on all ranks after an evaluator's stop order, and reports the order's reason", async () => {
     const dir = await folder();
     const orders = new StopOrders(new FileStorage(), fileUri(dir));
     const reports = [[], []] as never[][];
@@ -232,7 +232,7 @@ describe('a training that ended early', () => {
             if (step === 5) {
               await orders.give({ applicationId: 'application_1_0001', phase: 'fit-1', reason: 'it learns no more', step: 4, at: null });
             }
-            // Slow enough for another check of the folder.
+            // Leaves time for the next check of the folder.
             if (step > 5) {
               await new Promise((resolve) => setTimeout(resolve, 20));
             }
@@ -249,7 +249,7 @@ describe('a training that ended early', () => {
     expect(await orders.read('application_1_0001', 'fit-1')).toMatchObject({ step: 4, at: histories[0]?.steps });
   });
 
-  test('is not caused by a damaged stop order', async () => {
+  test('is not triggered by a damaged stop order', async () => {
     const dir = await folder();
     await writeFile(path.join(dir, 'stop.json'), '{"applicationId":');
     const [history] = await fitTogether(twoModels(), data, { epochs: 1 }, { folder: dir });

@@ -2,16 +2,16 @@ import type * as tfjs from '@tensorflow/tfjs';
 
 export type EpochLogs = Readonly<Record<string, number>>;
 
-/** Names values in the order of `names`. */
+/** Returns an object that assigns each of `values` to the name at the same position. */
 export function logsOf(names: readonly string[], values: readonly number[], prefix = ''): Record<string, number> {
   return Object.fromEntries(names.map((name, index) => [`${prefix}${name}`, values[index] ?? 0]));
 }
 
-/** Loss and metrics of a batch by name, averaged over all ranks. Values are computed on first access. */
+/** Loss and metrics of a batch by name, averaged over all ranks. A value is read from the backend when it is first accessed. */
 export interface BatchLogs {
   /** Index within the epoch, from 0. */
   readonly batch: number;
-  /** Steps of this `fit`, including this one and those before a restart. */
+  /** The number of steps that this `fit` has taken, including this one and those before a restart. */
   readonly step: number;
   /** Examples in the batch, summed over all ranks. */
   readonly size: number;
@@ -97,13 +97,15 @@ export class CallbackList {
   }
 }
 
-/** Creates an object that reads a value only on access: waiting for the backend in each step would slow training down. */
+/**
+ * Creates an object that reads the values only when one is accessed, because waiting for the backend in each step would slow training down.
+ */
 function lazyLogs(at: object, names: readonly string[], read: () => readonly number[]): BatchLogs {
   const logs = { ...at };
   names.forEach((name, index) => {
     Object.defineProperty(logs, name, { enumerable: true, configurable: true, get: () => read()[index] ?? 0 });
   });
-  // Without this, console.log prints [Getter].
+  // Without this, console.log would print [Getter] instead of the values.
   Object.defineProperty(logs, Symbol.for('nodejs.util.inspect.custom'), { value: () => ({ ...logs }) });
   return logs as BatchLogs;
 }

@@ -46,7 +46,7 @@ function expectClose(one: tf.LayersModel, other: tf.LayersModel): void {
   });
 }
 
-test('training resumed with other numbers of workers (1, 2, 3, 1) ends like an uninterrupted run', async () => {
+test('training that resumes with other numbers of workers (1, 2, 3, 1) ends like an uninterrupted run', async () => {
   const straight = await train(await folder(), 1, 1, null);
   const path = await folder();
   await train(path, 1, 1, 3);
@@ -55,7 +55,7 @@ test('training resumed with other numbers of workers (1, 2, 3, 1) ends like an u
   expectClose(await train(path, 4, 1, null), straight);
 });
 
-test('training resumes with identical bits from one file and from several files with tensors in any order and in parts', async () => {
+test('training resumes with identical bits from one file, and from several with tensors in any order and in parts', async () => {
   const [whole, sharded] = [await folder(), await folder()];
   const storage = new FileStorage();
   await train(whole, 1, 1, 6);

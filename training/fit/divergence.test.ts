@@ -7,7 +7,7 @@ import type { Report } from '../process/task-context.ts';
 import { fitTogether, folder } from '../testing/fit-world.ts';
 import type { FitOptions } from './fit-options.ts';
 
-/** A line through the origin: the loss is finite up to the step with the absurd rate, and NaN or infinite afterwards. */
+/** Models of a line through the origin. The loss is finite up to the step with the absurd learning rate, and NaN or infinite afterwards. */
 function lines(count: number): tf.Sequential[] {
   return Array.from({ length: count }, () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'ones' })] });
@@ -17,7 +17,10 @@ function lines(count: number): tf.Sequential[] {
 }
 
 const data = { x: tf.ones([40, 1]), y: tf.zeros([40, 1]) };
-/** The absurd step makes the weight infinite; the next step's loss shows it. The callback waits for each good checkpoint. */
+/**
+ * The step with the absurd learning rate makes the weight infinite, which the next step's loss shows. The callback waits for each good
+ * checkpoint.
+ */
 const options = (workers: number, reports: readonly Report[], absurd: number): FitOptions => ({
   batchSize: 2 / workers,
   learningRate: ({ step }) => (step + 1 === absurd ? 3e38 : 0.001),
@@ -34,7 +37,7 @@ const noticesOf = (reports: readonly Report[]) =>
   reports.flatMap((report) => (report.type === 'notice' && report.message.includes('diverged') ? [report.message] : []));
 
 describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
-  test('stops training on all ranks, causes one notice, and keeps the good checkpoints', async () => {
+  test('stops training on all ranks with one notice and keeps the good checkpoints', async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const losses = await Promise.allSettled([
@@ -46,31 +49,31 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
       .poll(() => noticesOf(reports.flat()))
       .toEqual([
         expect.stringMatching(
-          /^training has diverged: (the loss is (Infinity|NaN) at step 1[4-6]|weight .* is NaN or infinite after step 16) \(phase fit-1\); it stops here\. Lower/,
+          /^training has diverged: (the loss is (Infinity|NaN) at step 1[4-6]|weight .* is NaN or infinite after step 16) \(phase fit-1\); training stops\. Lower/,
         ),
       ]);
     expect(await new CheckpointStore(new FileStorage(), fileUri(dir)).steps()).toEqual([12, 8, 4]);
   });
 
-  test("lets training continue with onNaN 'continue'; only the final checkpoint is written, and it replaces no good one", async () => {
+  test("does not stop training with onNaN 'continue', which writes only a final checkpoint and replaces no good one", async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const wanted: FitOptions = { ...options(workers, reports[0] ?? [], 13), onNaN: 'continue' };
     const [history] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, reports });
     expect(history?.history.loss?.[0]).toBeNaN();
-    expect(noticesOf(reports.flat())).toEqual([expect.stringContaining('it goes on, and keeps no checkpoint of this')]);
+    expect(noticesOf(reports.flat())).toEqual([expect.stringContaining('training continues, but keeps no diverged checkpoint')]);
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect(await store.steps()).toEqual([20, 12, 8, 4]);
     const skipped: string[] = [];
     expect((await store.newest((message) => skipped.push(message)))?.position.step).toBe(12);
     expect(skipped).toEqual([expect.stringMatching(/step-20 is skipped: training had diverged/)]);
-    // The phase counts as finished nevertheless.
+    // Even so, the phase counts as finished.
     const [again] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, generation: 2 });
     expect(again).toEqual(history);
   });
 });
 
-test('training detects a NaN weight before it writes the checkpoint, although the loss was finite', async () => {
+test('training detects a NaN weight before it writes a checkpoint, even if the loss was finite', async () => {
   const dir = await folder();
   const reports: Report[][] = [[]];
   const run = fitTogether(lines(1), data, options(1, reports[0] ?? [], 12), { folder: dir, everySteps: 4, reports });

@@ -6,8 +6,8 @@ export const DIVERGED_HINT = 'Lower the learning rate, clip the gradients (clipN
 
 interface DivergenceOptions {
   readonly phase: string;
-  /** Whether this rank reports divergence: ranks that step together see the same loss, so one of them reports. */
-  readonly tells: boolean;
+  /** Whether this rank reports divergence. Ranks that step together see the same loss, so only one of them reports. */
+  readonly reports: boolean;
   readonly onNotice: (message: string) => void;
 }
 
@@ -17,7 +17,7 @@ export class Divergence {
   readonly #variables: readonly tfjs.Variable[];
   readonly #onNaN: OnNaN;
   readonly #options: DivergenceOptions;
-  #told = false;
+  #hasReported = false;
   #lossIsBad = false;
 
   constructor(tf: typeof tfjs, variables: readonly tfjs.Variable[], onNaN: OnNaN, options: DivergenceOptions) {
@@ -31,19 +31,19 @@ export class Divergence {
   checkLoss(loss: number | undefined, step: number): void {
     this.#lossIsBad = loss !== undefined && !Number.isFinite(loss);
     if (this.#lossIsBad) {
-      this.#tell(`the loss is ${loss} at step ${step}`);
+      this.#report(`the loss is ${loss} at step ${step}`);
     }
   }
 
   /**
-   * Checks the weights before a checkpoint, after the step.
+   * Checks the weights after a step, before a checkpoint is written.
    * @returns whether the checkpoint is usable.
    * @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`.
    */
   checkWeights(step: number): boolean {
     const bad = this.#firstBadWeight();
     if (bad !== null) {
-      this.#tell(`weight ${bad} is NaN or infinite after step ${step}`);
+      this.#report(`weight ${bad} is NaN or infinite after step ${step}`);
     }
     return bad === null && !this.#lossIsBad;
   }
@@ -58,16 +58,14 @@ export class Divergence {
     return bad < 0 ? null : (this.#variables[bad] as tfjs.Variable).name;
   }
 
-  #tell(what: string): void {
-    const { phase, tells, onNotice } = this.#options;
+  #report(what: string): void {
+    const { phase, reports, onNotice } = this.#options;
     const stops = this.#onNaN === 'stop';
-    if (!this.#told && tells) {
-      onNotice(
-        `training has diverged: ${what} (phase ${phase}); ${stops ? 'it stops here' : 'it goes on, and keeps no checkpoint of this'}. ` +
-          DIVERGED_HINT,
-      );
+    if (!this.#hasReported && reports) {
+      const outcome = stops ? 'training stops' : 'training continues, but keeps no diverged checkpoint';
+      onNotice(`training has diverged: ${what} (phase ${phase}); ${outcome}. ${DIVERGED_HINT}`);
     }
-    this.#told = true;
+    this.#hasReported = true;
     if (stops) {
       throw new TonyError('TRAINING_DIVERGED', `phase ${phase}: ${what}`);
     }

@@ -13,7 +13,7 @@ export interface EarlyEndOptions {
   readonly phase: string;
   /** True on the rank that reads orders from storage and stores the decision. */
   readonly keepsOrders: boolean;
-  /** The reason to report if the program itself has stopped training. */
+  /** The reason to report if the program itself stopped training without giving one. */
   readonly cause: string;
   readonly onNotice: (message: string) => void;
   /** Receives the decision once, on the rank that stores it. */
@@ -21,13 +21,13 @@ export interface EarlyEndOptions {
   readonly now?: () => number;
 }
 
-/** The interval at which the rank checks for an order. */
+/** The interval, in ms, at which the rank checks storage for an evaluator's order. */
 const LOOK_MS = 2000;
 
 /**
- * Decides whether training ends before its last epoch, either because a callback has set `model.stopTraining` on some rank or because an
- * evaluator has ordered it. All ranks end together: each rank sends its wish with each step, and all ranks end after the first step in
- * which any of them wishes it.
+ * Decides whether training ends before its last epoch, either because a callback set `model.stopTraining` on some rank or because an
+ * evaluator gave a stop order. All ranks end together: in each step, each rank states whether it wants to end, and all end after the first
+ * step in which any rank wants to.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;
@@ -39,7 +39,7 @@ export class EarlyEnd {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #look: Promise<void> | null = null;
 
-  /** @param orders null without a checkpoint folder. */
+  /** @param orders null if there is no checkpoint folder. */
   constructor(orders: StopOrders | null, options: EarlyEndOptions) {
     this.#orders = options.keepsOrders ? orders : null;
     this.#options = options;
@@ -54,9 +54,9 @@ export class EarlyEnd {
   }
 
   /**
-   * Call before the first step. An order for this phase that an earlier generation received still applies; orders of other applications are
-   * removed.
-   * @param ended why the phase ended early, if it has already ended.
+   * Call before the first step. A stop order for this phase that an earlier generation received still applies. Removes the orders of other
+   * applications.
+   * @param ended why the phase ended early, if it is already complete; otherwise null.
    */
   async begin(ended: string | null): Promise<void> {
     if (ended !== null) {
@@ -74,13 +74,13 @@ export class EarlyEnd {
     return (await this.#orders?.read(applicationId, phase)) ?? null;
   }
 
-  /** @param step the step with which training would end. */
+  /** Whether this rank wants to end training. @param step the step that would be the last. */
   isWanted(training: Stoppable, step: number): boolean {
     return training.stopTraining || (this.#order !== null && step >= (this.#order.at ?? 0));
   }
 
   /**
-   * @param wanted the number of ranks that want to end training.
+   * @param wanted the number of ranks that want to end training, which is the same on every rank. Training ends if it is above 0.
    * @param reason the program's own reason, if it gave one.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
@@ -91,7 +91,7 @@ export class EarlyEnd {
   }
 
   #reasonOf(training: Stoppable, step: number): string {
-    return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank has asked for it';
+    return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank requested it';
   }
 
   /** Checks for an order every LOOK_MS without blocking the step. */
@@ -115,20 +115,20 @@ export class EarlyEnd {
     }
   }
 
-  /** Stores the decision for later generations and reports it. Call before the last checkpoint. */
+  /** Stores the decision for later generations and reports it, if training ends early. Call before the last checkpoint. */
   async announce(step: number): Promise<void> {
     await this.#look;
     if (!this.#decided || !this.#options.keepsOrders) {
       return;
     }
     const { applicationId, phase, onNotice, report } = this.#options;
-    process.stderr.write(`tony-ts: training ends early, with step ${step}: ${this.#reason}\n`);
+    process.stderr.write(`tony-ts: training ends early, after step ${step}: ${this.#reason}\n`);
     report({ type: 'early-end', step, reason: this.#reason });
     if (this.#orders !== null && !this.#wasOver && this.#order?.at !== step) {
       try {
         await this.#orders.give({ step, ...this.#order, applicationId, phase, reason: this.#reason, at: step });
       } catch (error) {
-        onNotice(`that it ended early could not be kept: ${messageOf(error)}`);
+        onNotice(`the early end of training could not be stored: ${messageOf(error)}`);
       }
     }
   }

@@ -1,9 +1,9 @@
 import type { StepValues } from '../model/step-part.ts';
 
-/** The number of steps whose values stay on the backend; small, because each value is a tensor there. */
+/** The maximum number of steps whose values stay on the backend. It is small, because each value is a tensor there. */
 const MOST_WAITING = 64;
 
-/** The sums and the count from which the means of an epoch are computed. */
+/** The sums and the number of examples from which the means of an epoch are computed. */
 export interface MeansSoFar {
   readonly sums: readonly number[];
   readonly seen: number;
@@ -17,14 +17,17 @@ export class EpochMeans {
 
   /**
    * @param count the number of values per step.
-   * @param before the state of the same epoch in an earlier process.
+   * @param before the output of `soFar` in the process that began the epoch; null if this process begins it.
    */
   constructor(count: number, before: MeansSoFar | null = null) {
     this.#sums = before?.sums.length === count ? [...before.sums] : new Array<number>(count).fill(0);
     this.#seen = before?.sums.length === count ? before.seen : 0;
   }
 
-  /** @param values the values of a step; this object disposes them. */
+  /**
+   * @param values the values of a step; this object disposes them.
+   * @param examples the number of examples that they cover.
+   */
   add(values: StepValues, examples: number): void {
     this.#waiting.push({ values, examples });
     if (this.#waiting.length >= MOST_WAITING) {
@@ -32,12 +35,12 @@ export class EpochMeans {
     }
   }
 
-  /** Examples whose values have been read. */
+  /** The number of examples whose values have been read from the backend. */
   get seen(): number {
     return this.#seen;
   }
 
-  /** The means; 0 before the first step. */
+  /** Reads all values and returns the means; 0 before the first step. */
   read(): number[] {
     this.#read();
     return this.#sums.map((sum) => (this.#seen === 0 ? 0 : sum / this.#seen));

@@ -1,13 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
-/** The weight of the loss for the examples of each class: `{ 0: 1, 1: 8 }`. */
+/** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
 export type ClassWeights = Readonly<Record<number, number>>;
 
 /** Class weights for the model's output; for several outputs, a list in their order or an object by name. */
 export type ClassWeight = ClassWeights | readonly ClassWeights[] | Readonly<Record<string, ClassWeights>>;
 
-/** The class weights as one tensor per output. Must be disposed. */
+/** Holds the class weights as one tensor per output; call `dispose` at the end. */
 export class ClassWeightTables {
   readonly #tf: typeof tfjs;
   readonly #tables: readonly (tfjs.Tensor1D | null)[];
@@ -21,8 +21,8 @@ export class ClassWeightTables {
   }
 
   /**
-   * Looks up the weight of each example by its target: one-hot [n, classes], or class numbers [n] or [n, 1]. null for an output without
-   * class weights.
+   * Returns the weight of each example for each output, or null for an output without class weights. Targets are one-hot [n, classes], or
+   * class numbers [n] or [n, 1].
    */
   of(targets: readonly tfjs.Tensor[]): (tfjs.Tensor1D | null)[] {
     const tf = this.#tf;
@@ -71,12 +71,12 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
 
 function tableOf(weights: ClassWeights, model: tfjs.LayersModel, output: number): number[] {
   const units = (model.outputs[output] as tfjs.SymbolicTensor).shape.at(-1) ?? 0;
-  // A single unit is the probability of the second of two classes.
+  // An output with a single unit is the probability of the second of two classes.
   const classes = units === 1 ? 2 : units;
   return Array.from({ length: classes }, (_, index) => {
     const weight = weights[index];
     if (typeof weight !== 'number' || !Number.isFinite(weight) || weight < 0) {
-      throw new TonyError('DATA_INVALID', `classWeight says ${weight} for class ${index}; each of the ${classes} classes needs a number`);
+      throw new TonyError('DATA_INVALID', `classWeight has ${weight} for class ${index}; each of the ${classes} classes requires a number`);
     }
     return weight;
   });

@@ -12,12 +12,15 @@ const stored = z.object({
   endedEarly: z.string().nullable(),
 });
 
-/** An epoch whose values the history does not contain yet. */
+/** An epoch that had begun when the checkpoint was taken, and whose values the history does not contain yet. */
 export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
 
-/** The history that `fit` returns. Checkpoints contain it, so a restarted program also returns the epochs before the restart. */
+/**
+ * The history that `fit` returns. Checkpoints contain it, so that the history of a restarted program includes the epochs before the
+ * restart.
+ */
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;
@@ -32,7 +35,7 @@ export class HistorySoFar {
   }
 
   /**
-   * Begins an epoch, or continues the one that the checkpoint interrupted.
+   * Begins an epoch. If the checkpoint was taken within this epoch, its means continue from there.
    * @param count the number of values per step.
    */
   begin(epoch: number, count: number): EpochMeans {
@@ -41,7 +44,7 @@ export class HistorySoFar {
     return means;
   }
 
-  /** Call when an epoch has ended or failed. */
+  /** Call when an epoch has ended or failed; frees its tensors. */
   end(): void {
     this.#running?.means.dispose();
     this.#running = null;
@@ -75,7 +78,7 @@ export class HistorySoFar {
     this.endedEarly = endedEarly;
   }
 
-  /** The epoch during which, or at whose end, the checkpoint was taken. */
+  /** The epoch in which the restored checkpoint was taken, including at its last step; null if it was taken between epochs. */
   get open(): OpenEpoch | null {
     return this.#open;
   }

@@ -20,7 +20,7 @@ describe('validation', () => {
   const data = examples(50);
   const held = examples(23, 1000);
 
-  test('returns the values of model.fit on each rank, although each rank evaluates only a share', async () => {
+  test('returns the same values as model.fit on each rank, although each rank evaluates only a share', async () => {
     const theirs = classifier(tf.train.sgd(0.1));
     const options = { epochs: 3, batchSize: 8, shuffle: false };
     const expected = await theirs.fit(data.x, data.y, { ...options, validationData: [held.x, held.y], verbose: 0 });
@@ -54,7 +54,7 @@ describe('validation', () => {
     }
   });
 
-  test('on a fraction of the examples returns the values of model.fit', async () => {
+  test('returns the same values as model.fit with validationSplit', async () => {
     const [ours, theirs] = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
     const options = { epochs: 2, batchSize: 8, shuffle: false, validationSplit: 0.3 };
     const expected = await theirs.fit(data.x, data.y, { ...options, verbose: 0 });
@@ -63,7 +63,7 @@ describe('validation', () => {
     expectClose(history?.history.val_loss as number[], expected.history.val_loss as number[], 4);
   });
 
-  test('accepts a dataset, and a number of batches of an endless dataset', async () => {
+  test('accepts a dataset, and evaluates a given number of batches of an endless one', async () => {
     const rows = Array.from({ length: 10 }, (_, row) => ({ xs: [row / 10, 1, 0, -1], ys: row < 4 ? [1, 0, 0] : [0, 1, 0] }));
     const set = fromArray(rows).map(({ xs, ys }) => ({ xs: Float32Array.from(xs), ys: Float32Array.from(ys) }));
     const columns = { x: tf.tensor2d(rows.map(({ xs }) => xs)), y: tf.tensor2d(rows.map(({ ys }) => ys)) };
@@ -76,7 +76,7 @@ describe('validation', () => {
     expect(ofSome?.history.val_acc?.[0]).toBeGreaterThanOrEqual(0);
   });
 
-  test('ends training with an error when its data are unreadable or empty', async () => {
+  test('ends training with an error if its data is unreadable or empty', async () => {
     const attempt = (rows: () => AsyncGenerator<{ xs: Float32Array; ys: Float32Array }>) =>
       fitTogether([classifier(tf.train.sgd(0.1))], data, { validationData: fromGenerator(rows) });
     const row = { xs: new Float32Array(4), ys: Float32Array.of(1, 0, 0) };
@@ -135,7 +135,7 @@ test('a run resumed mid-epoch validates, counts and ends like an uninterrupted r
 describe('weights of examples', () => {
   const data = examples(40);
 
-  test('by class give the result of model.fit, also on several ranks', async () => {
+  test('give the same result as in model.fit if they are given by class, also on several ranks', async () => {
     const classWeight = { 0: 0.2, 1: 1, 2: 5 };
     const options = { epochs: 2, batchSize: 8, shuffle: false, classWeight };
     const theirs = classifier(tf.train.sgd(0.1));
@@ -148,7 +148,7 @@ describe('weights of examples', () => {
     expectClose(history?.history.loss as number[], expected.history.loss as number[], 4);
   });
 
-  test('by example: weight 2 equals a duplicated example, weight 0 a removed one', async () => {
+  test('make an example with weight 2 count as two, and one with weight 0 not at all', async () => {
     const twice = {
       x: tf.concat([data.x.slice(0, 20), data.x.slice(0, 20)]),
       y: tf.concat([data.y.slice(0, 20), data.y.slice(0, 20)]),
@@ -180,7 +180,7 @@ describe('weights of examples', () => {
 describe('steps', () => {
   const data = examples(50);
 
-  test('that accumulate several batches equal steps on large batches, also at the end of the epoch', async () => {
+  test('equal steps on one large batch if they accumulate several batches, also at the end of an epoch', async () => {
     const [large, pieces] = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const shards = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const [history] = await fitTogether([large], data, { batchSize: 24, epochs: 2 });
@@ -196,7 +196,7 @@ describe('steps', () => {
     ['sgd', () => tf.train.sgd(0.5)],
     ['momentum', () => tf.train.momentum(0.5, 0.5)],
     ['adam', () => tf.train.adam(0.5)],
-  ])('of %s follow a schedule', async (_, optimizer) => {
+  ])('follow a learning rate schedule with %s', async (_, optimizer) => {
     const seen: unknown[] = [];
     const scheduled = classifier(optimizer());
     const learningRate = (at: object) => {
@@ -211,7 +211,7 @@ describe('steps', () => {
     expect((scheduled.optimizer as unknown as { learningRate: number }).learningRate).toBe(0.5);
   });
 
-  test('leave no tensor behind over 10 000 of them', { timeout: 60_000 }, async () => {
+  test('leak no tensor, even if there are 10 000', { timeout: 60_000 }, async () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
     model.compile({ optimizer: tf.train.momentum(0.001, 0.9), loss: 'meanSquaredError', metrics: ['mae'] });
     const line = { x: tf.tensor2d([[1], [2], [3], [4]]), y: tf.tensor2d([[2], [4], [6], [8]]) };
@@ -229,9 +229,9 @@ describe('steps', () => {
 describe('options of fit', () => {
   const attempt = (options: FitOptions, data = examples(8)) => fitTogether([classifier(tf.train.sgd(0.1))], data, options);
 
-  test('with invalid values cause an error that names them', async () => {
+  test('are rejected, with an error that names them, if their values are invalid', async () => {
     const held = examples(4);
-    await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/exclude each other/);
+    await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/cannot be combined/);
     await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
     await expect(attempt({ validationSplit: 0.99 })).rejects.toThrow(/leaves no examples/);
     await expect(attempt({ validationSteps: 2, validationData: held })).rejects.toThrow(/validationSteps applies only to datasets/);
@@ -239,8 +239,8 @@ describe('options of fit', () => {
     await expect(attempt({ accumulate: 0 })).rejects.toThrow(/accumulate is 0/);
     await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch is -1/);
     await expect(attempt({ clipNorm: -1 })).rejects.toThrow(/clipNorm is -1/);
-    await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returns NaN for step 0/);
-    await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/says undefined for class 2; each of the 3 classes/);
+    await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returned NaN for step 0/);
+    await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/has undefined for class 2; each of the 3 classes/);
     await expect(attempt({ classWeight: { output: { 0: 1 } } })).rejects.toThrow(/classWeight is for output; the model's outputs are/);
     await expect(attempt({ sampleWeight: tf.ones([3]) })).rejects.toThrow(/different numbers of examples: 8, 3/);
     const rows = fromArray([{ xs: new Float32Array(4), ys: new Float32Array(3) }]);
@@ -249,18 +249,18 @@ describe('options of fit', () => {
     await expect(onSet({ sampleWeight: tf.ones([1]) })).rejects.toThrow(/sampleWeight does not apply to datasets/);
   });
 
-  test('that do not exist are rejected with a suggestion', async () => {
+  test('are rejected with a suggestion if their names are unknown', async () => {
     const unknown = (options: object) => attempt(options as FitOptions);
     await expect(unknown({ epoch: 3 })).rejects.toMatchObject({ code: 'USAGE', message: 'fit has no option epoch: did you mean epochs?' });
-    await expect(unknown({ batchesPerEpoch: 3 })).rejects.toThrow('fit has no option batchesPerEpoch: it is called stepsPerEpoch here');
-    await expect(unknown({ yieldEvery: 'never' })).rejects.toThrow('fit has no option yieldEvery: leave it out');
+    await expect(unknown({ batchesPerEpoch: 3 })).rejects.toThrow('fit has no option batchesPerEpoch: use stepsPerEpoch instead');
+    await expect(unknown({ yieldEvery: 'never' })).rejects.toThrow('fit has no option yieldEvery: omit it');
     await expect(unknown({ tensorboard: true })).rejects.toThrow(/^fit has no option tensorboard$/);
     await expect(unknown({ summaries: { every: 2 } })).rejects.toThrow(/fit's summaries has no option every/);
     await expect(unknown({ onNaN: 'ignore' })).rejects.toThrow('onNaN is "ignore"; it must be one of "stop", "continue"');
     await expect(unknown(tf.ones([8, 3]))).rejects.toMatchObject({ hint: expect.stringContaining('cluster.fit(model, { x, y }') });
   });
 
-  test('such as initialEpoch set the first epoch to train', async () => {
+  test('include initialEpoch, the first epoch to train', async () => {
     const model = classifier(tf.train.sgd(0.1));
     const [history] = await fitTogether([model], examples(8), { initialEpoch: 3, epochs: 5 });
     expect(history?.epoch).toEqual([3, 4]);
@@ -285,7 +285,7 @@ test('verbose prints one line per epoch, on rank 0 only', async () => {
   ]);
 });
 
-test.each([1, 2])('inline metrics have names, on %i ranks', async (workers) => {
+test.each([1, 2])('anonymous metric functions get names, on %i ranks', async (workers) => {
   const models = Array.from({ length: workers }, () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
     const metrics = [(y: tf.Tensor, p: tf.Tensor) => tf.mean(tf.sub(y, p)), (y: tf.Tensor) => tf.mean(y)];

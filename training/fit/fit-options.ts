@@ -20,41 +20,48 @@ export interface FitOptions extends StepOptions {
   /** false: `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from its start. */
   readonly checkpoint?: false;
   readonly epochs?: number;
-  /** The number of the first epoch of a run that starts without a checkpoint: this many of `epochs` count as done. */
+  /** The first epoch of a run that starts without a checkpoint; 0 by default. Earlier epochs are treated as already complete. */
   readonly initialEpoch?: number;
   /**
-   * Examples per rank and step; 32 by default. A step of all ranks processes `batchSize` times the world size. Not for batched datasets.
+   * The number of examples per rank and step; 32 by default. All ranks together process `batchSize` times the world size. Not for batched
+   * datasets.
    */
   readonly batchSize?: number;
-  /** Batches per rank and step: their gradients are summed before the exchange. 1 by default. */
+  /** The number of batches per rank and step; 1 by default. The rank sums their gradients before the ranks exchange them. */
   readonly accumulate?: number;
-  /** Shuffles the examples for each epoch, in the same order on all ranks; true by default. For datasets, use `shuffle` of the dataset. */
+  /**
+   * Shuffles the examples for each epoch, in the same order on all ranks; true by default. For datasets, call `shuffle` of the dataset
+   * instead.
+   */
   readonly shuffle?: boolean;
   /** Steps per epoch, independent of the size of the dataset; required for a dataset that `repeat` makes endless. Only for datasets. */
   readonly stepsPerEpoch?: number;
-  /** The seed for the order of the data and for dropout masks; equal seeds give equal runs. */
+  /** The seed for the order of the data and for dropout masks; runs with the same seed are identical. */
   readonly seed?: number;
   /**
-   * A rate for the whole run, or a function that returns the rate before each step. Use a function for schedules and for scaling with a
-   * varying world size (`({ initial, worldSize }) => initial * worldSize`). The optimizer's own rate by default.
+   * A learning rate for the whole run, or a function that returns the rate for each step; the optimizer's own rate by default. Use a
+   * function for schedules, and to scale with the world size: `({ initial, worldSize }) => initial * worldSize`.
    */
   readonly learningRate?: LearningRate;
   /**
-   * Evaluated after each epoch, one share on each rank: `val_loss` and `val_...` of the metrics in logs, history and summaries. Tensors,
-   * arrays with a shape, a dataset, or `[x, y]`.
+   * Data to evaluate after each epoch, a share on each rank: tensors, arrays with a shape, a dataset, or `[x, y]`. The results are
+   * `val_loss` and `val_...` of the metrics, in logs, history and summaries.
    */
   readonly validationData?: ValidationData;
-  /** Alternative to `validationData`: the last examples, this fraction of the data, are used for validation only. Not for datasets. */
+  /** Alternative to `validationData`: the fraction of the data, taken from its end, that is used for validation only. Not for datasets. */
   readonly validationSplit?: number;
-  /** Examples per rank and validation step; `batchSize` by default. */
+  /** The number of examples per rank and validation step; `batchSize` by default. */
   readonly validationBatchSize?: number;
-  /** Validation batches per rank, independent of the size of the dataset. Only for datasets. */
+  /** The number of validation batches per rank, independent of the size of the dataset. Only for datasets. */
   readonly validationSteps?: number;
-  /** The weight of the loss for the examples of each class: `{ 0: 1, 1: 8 }`. */
+  /** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
   readonly classWeight?: ClassWeight;
-  /** The weight of the loss for each example. Datasets and `prepare` supply it with each batch instead. */
+  /** The weight of each example in the loss. Datasets and `prepare` supply weights with each batch instead. */
   readonly sampleWeight?: ColumnLike;
-  /** The reaction to a NaN or infinite loss. `stop`, the default: `fit` throws TRAINING_DIVERGED on all ranks. */
+  /**
+   * What to do about a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With
+   * `continue`, training continues, but keeps no diverged checkpoint.
+   */
   readonly onNaN?: OnNaN;
   /** 1 or 2: rank 0 prints a line for each epoch. 0, the default: no output. */
   readonly verbose?: 0 | 1 | 2;
@@ -66,26 +73,28 @@ export interface FitOptions extends StepOptions {
 
 export type OnNaN = 'stop' | 'continue';
 
-/** Summaries in addition to the hyperparameters and the model; only rank 0 writes them. */
+/** Options for summaries, which rank 0 writes in addition to the hyperparameters and the model. */
 export interface FitSummaries {
-  /** The interval, in steps, at which loss and metrics are written, in addition to the first and the last step; 10 by default. */
+  /**
+   * The interval, in steps, at which rank 0 writes loss and metrics; 10 by default. It always writes those of the first and the last step.
+   */
   readonly everySteps?: number;
   /** Writes a histogram of each weight at the beginning and after each epoch; false by default. */
   readonly histograms?: boolean;
 }
 
-/** The validated FitOptions with defaults filled in. */
+/** The validated FitOptions, with defaults filled in. */
 export interface FitPlan {
   readonly data: StandardFitData;
   readonly epochs: number;
   readonly initialEpoch: number;
-  /** null: the batch size of the dataset. */
+  /** null for the batch size of the dataset. */
   readonly batchSize: number | null;
   readonly accumulate: number;
   readonly shuffle: boolean;
   readonly stepsPerEpoch: number | null;
   readonly seed: number;
-  /** For data in memory, the number of leading examples to train on; undefined for all. */
+  /** For data in memory: the number of examples to train on, counted from the first; undefined for all. */
   readonly examples: number | undefined;
   readonly validation: (ValidationOptions & { readonly data: ValidationData }) | null;
   readonly onNaN: OnNaN;
@@ -127,11 +136,11 @@ const OPTIONS = {
 
 const SUMMARY_OPTIONS = { everySteps: true, histograms: true } as const satisfies Record<keyof FitSummaries, true>;
 
-/** Options of `model.fit` and `model.fitDataset` that are named differently here or have no effect. */
+/** Options of `model.fit` and `model.fitDataset` that `cluster.fit` does not have, with the advice to print. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  batchesPerEpoch: 'it is called stepsPerEpoch here',
-  validationBatches: 'it is called validationSteps here',
-  yieldEvery: 'leave it out: fit yields after each step',
+  batchesPerEpoch: 'use stepsPerEpoch instead',
+  validationBatches: 'use validationSteps instead',
+  yieldEvery: 'omit it, because fit yields after each step',
 };
 
 /** @throws TonyError USAGE, DATA_INVALID. */
@@ -167,7 +176,7 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
 /** @throws TonyError USAGE for an unknown option. */
 function checkNames(options: FitOptions): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options) || 'dataId' in options) {
-    throw new TonyError('USAGE', "fit's third argument is not an options object", {
+    throw new TonyError('USAGE', 'the third argument of fit is not an options object', {
       hint: 'Pass inputs and targets together: cluster.fit(model, { x, y }, { epochs: 2 }).',
     });
   }
@@ -207,7 +216,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
     return examples === undefined ? null : { data, batchSize: size, from: examples };
   }
   if (examples !== undefined) {
-    throw new TonyError('USAGE', 'validationData and validationSplit exclude each other');
+    throw new TonyError('USAGE', 'validationData and validationSplit cannot be combined');
   }
   refuseForExamples({ validationSteps }, isDataset(validationData));
   return {
@@ -217,7 +226,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   };
 }
 
-/** Like model.fit, reserves the last examples for validation, before any shuffling. */
+/** Returns the number of examples to train on. Like model.fit, reserves the last examples for validation, before any shuffling. */
 function splitAt(data: TrainingData, fraction: number): number {
   if (!(fraction > 0 && fraction < 1)) {
     throw new TonyError('USAGE', `validationSplit is ${fraction}; it must be above 0 and below 1`);

@@ -33,10 +33,10 @@ export class FitReporter {
   readonly #reported: ProfileWindow;
   readonly #summarised: ProfileWindow;
   #reportedAt = 0;
-  /** Examples that all ranks have used since the last report. */
+  /** The number of examples that all ranks together have used since the last report. */
   #used = 0;
   #last: StepValues | null = null;
-  #toldOfSlowSteps = false;
+  #hasReportedSlowSteps = false;
 
   constructor(parts: FitReporterParts) {
     this.#parts = parts;
@@ -64,7 +64,7 @@ export class FitReporter {
     }
   }
 
-  /** Measures the speed of training from now on. */
+  /** Starts measuring the speed of training, in examples per second. */
   start(): void {
     this.#reportedAt = Date.now();
   }
@@ -72,18 +72,19 @@ export class FitReporter {
   /**
    * Writes the summaries of a step.
    * @param read reads the values of the step.
-   * @param isLast whether training ends with it.
+   * @param isLast whether training ends with this step.
    */
   afterStep(step: FitStep, read: () => readonly number[], isLast: boolean): void {
     const { model, plan, progress, summaries } = this.#parts;
     if (this.#last === null) {
-      this.#tellOfUntrained();
+      this.#reportUntrained();
     }
     if (summaries !== null && (progress.step % plan.summaryEverySteps === 0 || progress.step === 1 || isLast)) {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // Written with the last step of an epoch, because a run that resumes from the checkpoint of that step only ends the epoch.
+      // Histograms are written in the last step of an epoch and not after that step: a run that resumes from a checkpoint of that step
+      // takes no further step of the epoch.
       this.#addHistograms();
     }
     this.#used += step.used;
@@ -99,14 +100,14 @@ export class FitReporter {
     }
   }
 
-  /** Reports the values of a step to the job, at most once in PROGRESS_MS. */
+  /** Reports the values of a step to the job, at most once every PROGRESS_MS. */
   reportIfDue(read: () => readonly number[]): void {
     if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
       this.#reportProgress(read());
     }
   }
 
-  /** Reports the values of the last step, unless they are reported already. */
+  /** Reports the values of the last step to the job, unless they have already been reported. */
   reportLast(): void {
     if (this.#last !== null && this.#used > 0) {
       this.#reportProgress(this.#last.read());
@@ -130,14 +131,14 @@ export class FitReporter {
     this.#used = 0;
   }
 
-  /** Reports the means over the validation data. */
+  /** Reports the means over the validation data to the job, and writes them as summaries. */
   validated(means: readonly number[]): void {
     const { model, progress, report, summaries } = this.#parts;
     summaries?.scalars(logsOf(model.metricNames, means, 'val_'), progress.globalStep);
     report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
   }
 
-  /** Prints a line for a completed epoch, if the user has asked for it. */
+  /** Prints a line for a completed epoch, if the option `verbose` requests it. */
   printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {
     const { plan, strategy } = this.#parts;
     if (plan.printsEpochs && strategy.rank === 0) {
@@ -146,8 +147,8 @@ export class FitReporter {
     }
   }
 
-  /** Reports weights that training leaves unchanged although the program suggests that they are trained. */
-  #tellOfUntrained(): void {
+  /** Reports weights that training does not change although the program seems to expect it. */
+  #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;
     if (strategy.rank !== 0) {
@@ -156,20 +157,20 @@ export class FitReporter {
     const frozen = new Set(trainable.flatMap((variable) => (variable.trainable ? [] : [variable.name])));
     const unused = strategy.withoutGradient.filter((name) => !frozen.has(name));
     if (unused.length > 0) {
-      onNotice(`the loss does not depend on ${listed(unused)}: training does not change ${unused.length === 1 ? 'it' : 'them'}`);
+      onNotice(`the loss does not depend on ${listed(unused)}, so training does not change ${unused.length === 1 ? 'it' : 'them'}`);
     }
     if (thawed.length > 0) {
       onNotice(`training ignores ${listed(thawed)}, which became trainable after compile: call model.compile() again to train them`);
     }
   }
 
-  /** Reports slow optimizer steps once, and only with a backend that has native kernels. */
-  tellOfSlowSteps(): void {
+  /** Reports once that optimizer steps are slow, if the backend has native kernels but the optimizer cannot use them. */
+  reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;
-    if (!this.#toldOfSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
-      this.#toldOfSlowSteps = true;
-      onNotice(`the optimizer's steps are TensorFlow.js's own, and slower than they could be: ${reasonOfSlowSteps}`);
+    if (!this.#hasReportedSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
+      this.#hasReportedSlowSteps = true;
+      onNotice(`the optimizer runs without native kernels, so its steps are slower than necessary: ${reasonOfSlowSteps}`);
     }
   }
 }

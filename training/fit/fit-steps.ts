@@ -3,7 +3,7 @@ import type { Json } from '../../platform/json-value.ts';
 import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { BatchSource, BatchStep } from '../data/batch-source.ts';
 import type { Batch } from '../data/data.ts';
-import { openFeed } from '../data/fit-data.ts';
+import { openBatchSource } from '../data/fit-data.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepPart, StepValues } from '../model/step-part.ts';
 import { createRandom, withRandom } from '../process/random.ts';
@@ -31,24 +31,27 @@ export interface FitStepsParts {
 
 /** A completed step. */
 export interface FitStep {
-  /** The means over the examples of all ranks if they step together, otherwise of this rank. The caller must read or dispose them. */
+  /**
+   * The means over the examples of all ranks if they step together, otherwise over this rank's examples. The caller must read or dispose
+   * them.
+   */
   readonly values: StepValues;
   /** The number of examples that `values` covers. */
   readonly covered: number;
-  /** The number of examples of all ranks. */
+  /** The number of examples that all ranks together used in this step. */
   readonly used: number;
   readonly endsEpoch: boolean;
   /** Whether a rank has an order to store a checkpoint. All ranks that step together see the same value. */
   readonly isCheckpointOrdered: boolean;
 }
 
-/** How many numbers the ranks exchange with each step; see FitSteps. */
+/** The number of signals that the ranks exchange in each step; `FitSteps` describes them. */
 export function signalsOf(worldSize: number): number {
   return worldSize === 1 ? 2 : 2 + worldSize;
 }
 
 /**
- * Takes the steps of `fit`: reads this rank's batches, computes their loss, and lets the strategy apply the gradients. With each step, the
+ * Takes the steps of `fit`: reads this rank's batches, computes their loss, and lets the strategy apply the gradients. In each step, the
  * ranks also agree on whether training ends early.
  */
 export class FitSteps {
@@ -58,28 +61,28 @@ export class FitSteps {
    * how long each rank was busy with its last step, ms.
    */
   readonly #signals: Float32Array;
-  #feed: BatchSource | null = null;
+  #batchSource: BatchSource | null = null;
 
   constructor(parts: FitStepsParts) {
     this.#parts = parts;
     this.#signals = new Float32Array(signalsOf(parts.strategy.worldSize));
   }
 
-  /** Opens the training data. @param data the position in the dataset; undefined at its beginning. */
+  /** Opens the training data. @param data the stored position in the dataset, from which to resume; undefined for the beginning. */
   open(data: Json | undefined): void {
     const { world, model, plan, progress } = this.#parts;
     const { batchSize, shuffle, examples } = plan;
     const position = { epoch: progress.epoch, examples: progress.examples, data };
     const options = { batchSize: batchSize ?? undefined, shuffle, seed: progress.seed, ...(examples === undefined ? {} : { examples }) };
-    this.#feed = openFeed(world, model, plan.data, options, position);
+    this.#batchSource = openBatchSource(world, model, plan.data, options, position);
   }
 
-  /** The position in the dataset; undefined if the numbers of steps, epochs and examples determine it. */
+  /** The position in the dataset, for a checkpoint; undefined if the numbers of steps, epochs and examples already determine it. */
   dataPosition(): Promise<Json | undefined> | undefined {
-    return this.#feed?.position();
+    return this.#batchSource?.position();
   }
 
-  /** Takes one step and counts it. */
+  /** Takes one step and advances `progress`. */
   async take(): Promise<FitStep> {
     const { profile, strategy, progress, plan } = this.#parts;
     const { clock } = profile;
@@ -106,11 +109,11 @@ export class FitSteps {
     return { values, covered, used, endsEpoch, isCheckpointOrdered: (this.#signals[1] ?? 0) > 0 };
   }
 
-  /** The batches of one step; fewer at the end of a pass over the data. */
+  /** Reads the `accumulate` batches of one step, or fewer at the end of a pass over the data. */
   async #nextBatches(): Promise<BatchStep[]> {
     const batches: BatchStep[] = [];
     do {
-      batches.push(await (this.#feed as BatchSource).next());
+      batches.push(await (this.#batchSource as BatchSource).next());
     } while (batches.length < this.#parts.plan.accumulate && batches.at(-1)?.ended === false);
     return batches;
   }
@@ -128,7 +131,7 @@ export class FitSteps {
     }
     const values = await strategy.step(parts, signals);
     if (peers.stepsTogether) {
-      profile.ranksWereBusy(signals.subarray(2));
+      profile.addBusyTimes(signals.subarray(2));
     }
     early.decide(signals[0] as number, model, progress.globalStep + 1);
     return values;
@@ -165,7 +168,7 @@ export class FitSteps {
     });
   }
 
-  /** Agrees outside of steps on whether training ends early. */
+  /** Lets the ranks agree between steps on whether training ends early. */
   async agree(): Promise<void> {
     const { model, strategy, progress, early } = this.#parts;
     const signals = this.#signals.fill(0);
@@ -177,6 +180,6 @@ export class FitSteps {
   async dispose(): Promise<void> {
     this.#parts.schedule?.restore();
     this.#parts.classWeights?.dispose();
-    await this.#feed?.close();
+    await this.#batchSource?.close();
   }
 }

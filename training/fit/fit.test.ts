@@ -16,11 +16,11 @@ interface World {
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
-  /** Collects the reports of all ranks. */
+  /** Receives the reports of all ranks. */
   readonly reports?: Report[];
 }
 
-/** Deterministic initializers: two models with the same seed are equal. */
+/** Creates a model with deterministic initial weights: two models with the same seed are equal. */
 function makeModel(optimizer: tf.Optimizer, dropout = 0, seed = 7): tf.LayersModel {
   const initializer = (add: number) => tf.initializers.glorotUniform({ seed: seed + add });
   const model = tf.sequential();
@@ -88,7 +88,7 @@ describe('one rank', () => {
 });
 
 describe('several ranks', () => {
-  test('end with the weights of one rank on whole batches, also with uneven last batches', async () => {
+  test('end with the same weights as one rank on whole batches, also if the last batches are uneven', async () => {
     for (const [worldSize, count] of [
       [2, 50],
       [3, 50],
@@ -98,7 +98,7 @@ describe('several ranks', () => {
       const data = makeData(count);
       const alone = makeModel(tf.train.sgd(0.1));
       const [single] = await trainAll({}, [alone], data, { epochs: 2, batchSize: 4 * worldSize });
-      // The initial weights differ; all ranks take those of rank 0.
+      // The initial weights of the ranks differ; training starts with those of rank 0.
       const together = Array.from({ length: worldSize }, (_, rank) => makeModel(tf.train.sgd(0.1), 0, 7 + rank * 10));
       const histories = await trainAll({}, together, data, { epochs: 2, batchSize: 4 });
       for (const model of together) {
@@ -143,7 +143,7 @@ describe('several ranks', () => {
 });
 
 describe('a resumed run', () => {
-  /** Stops a run with an error after a given step, like a kill, but after its checkpoints are written. */
+  /** Ends a run after a given step, as a kill would, but only once its checkpoints have been written. */
   class Stopped extends Error {}
 
   async function interrupted(
@@ -176,7 +176,7 @@ describe('a resumed run', () => {
     sgd: () => tf.train.sgd(0.1),
   };
 
-  test.each(Object.keys(optimizers))('with %s ends with the same bits as an uninterrupted run', async (name) => {
+  test.each(Object.keys(optimizers))('ends with the same bits as an uninterrupted run with %s', async (name) => {
     const optimizer = optimizers[name] as () => tf.Optimizer;
     const data = makeData(40);
     const options = { epochs: 3, batchSize: 3, seed: 5 };
@@ -185,7 +185,7 @@ describe('a resumed run', () => {
     const path = await folder();
     const first = [makeModel(optimizer(), 0.4), makeModel(optimizer(), 0.4)];
     await interrupted({ folder: path, everySteps: 5 }, first, data, options, 10);
-    // The initial weights differ; the checkpoint replaces them.
+    // The new initial weights differ; the checkpoint replaces them.
     const second = [makeModel(optimizer(), 0.4, 100), makeModel(optimizer(), 0.4, 200)];
     const reports: Report[] = [];
     const [history] = await trainAll({ folder: path, everySteps: 5, generation: 2, reports }, second, data, options);
@@ -209,11 +209,11 @@ describe('a resumed run', () => {
     const [history] = await trainAll({ folder: path, everySteps: 2, generation: 2, reports }, [model], data, options);
     const notices = reports.flatMap((report) => (report.type === 'notice' ? [report.message] : []));
     expect(notices[0]).toMatch(/^checkpoint step-6 is skipped: .*step-6\/tensors-00000-of-00001.bin has 100 bytes instead of \d+$/);
-    expect(notices[1]).toMatch(/training goes on from .*step-4, step 4/);
+    expect(notices[1]).toMatch(/training resumes from .*step-4, step 4/);
     expect(history?.steps).toBe(20);
   });
 
-  test('of a finished run takes no step and writes no checkpoint', async () => {
+  test('takes no step and writes no checkpoint if the earlier run was complete', async () => {
     const data = makeData(40);
     const path = await folder();
     const model = makeModel(tf.train.adam(0.01));
@@ -225,7 +225,7 @@ describe('a resumed run', () => {
     expect(before).toMatchObject({ epoch: [0, 1], steps: 4 });
     expect(history).toEqual(before);
     expect(weightsOf(again)).toEqual(weightsOf(model));
-    // The last checkpoint is not written a second time.
+    // The last checkpoint has not been rewritten.
     expect(await manifest()).toBe(written);
   });
 
@@ -241,7 +241,7 @@ describe('a resumed run', () => {
 describe('wrong input', () => {
   const attempt = (model: tf.LayersModel, data: TrainingData, options: FitOptions = {}) => trainAll({}, [model], data, options);
 
-  test('causes clear errors', async () => {
+  test('causes errors that name the mistake', async () => {
     const bare = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
     await expect(attempt(bare, makeData(8))).rejects.toThrow('the model is not compiled');
     const model = makeModel(tf.train.sgd(0.1));
@@ -266,7 +266,7 @@ test('models with several inputs and outputs report the metrics of each output',
   expect((one?.[0] as number) + (two?.[0] as number)).toBeCloseTo(loss?.[0] as number, 4);
 });
 
-describe.each([1, 2])('on %i ranks, a notice about weights that training does not change', (workers) => {
+describe.each([1, 2])('the notice about weights that training does not change, on %i ranks', (workers) => {
   const noticesOf = (reports: readonly Report[][]) =>
     reports
       .flat()
@@ -283,7 +283,7 @@ describe.each([1, 2])('on %i ranks, a notice about weights that training does no
     return noticesOf(reports);
   }
 
-  test('names those that the loss does not depend on', async () => {
+  test('names weights on which the loss does not depend', async () => {
     class Idle extends tf.layers.Layer {
       static className = 'Idle';
 
@@ -303,14 +303,14 @@ describe.each([1, 2])('on %i ranks, a notice about weights that training does no
     });
     const reports: Report[][] = models.map(() => []);
     await fitTogether(models, examples(24), { batchSize: 4 }, { reports });
-    expect(noticesOf(reports)).toEqual([expect.stringMatching(/^the loss does not depend on \S*idle\S*: training does not change it$/)]);
+    expect(noticesOf(reports)).toEqual([expect.stringMatching(/^the loss does not depend on \S*idle\S*, so training does not change it$/)]);
   });
 
-  test('leaves out those that the program has frozen', async () => {
+  test('omits weights that the program has frozen', async () => {
     expect(await noticesOfFit((model) => Object.assign(model.layers[0] as object, { trainable: false }))).toEqual([]);
   });
 
-  test('names those that became trainable after compile', async () => {
+  test('names weights that became trainable after compile', async () => {
     const models = Array.from({ length: workers }, () => {
       const model = classifier(tf.train.sgd(0.1));
       (model.layers[0] as tf.layers.Layer).trainable = false;

@@ -30,13 +30,13 @@ import type { TrainingProgress } from './unfinished-training.ts';
 import { Validation } from './validation.ts';
 
 /**
- * The counterpart of History in tf.LayersModel.fit: one entry per epoch that was completed or ended early, including epochs before a
- * restart.
+ * The counterpart of the History that tf.LayersModel.fit returns. It has one entry per epoch that was completed or ended early, including
+ * epochs before a restart.
  */
 export interface FitHistory {
   readonly epoch: readonly number[];
   readonly history: Readonly<Record<string, readonly number[]>>;
-  /** Steps taken by this call, including steps before a restart. */
+  /** The number of steps that this call has taken, including those before a restart. */
   readonly steps: number;
   /** Why training ended before its last epoch; null if all epochs ran. */
   readonly endedEarly: string | null;
@@ -46,14 +46,14 @@ export interface FitHistory {
 export interface FitEnvironment {
   readonly tf: typeof tfjs;
   readonly strategy: StrategyFactory;
-  /** The storage from which datasets are read; the job's storage by default. */
+  /** The storage that contains the datasets; the job's storage by default. */
   readonly storage?: Storage;
   readonly applicationId: string;
   readonly generation: number;
   /** The phase of the program that this call represents. */
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** Stores an evaluator's order to end training, and the decision to end early; null without checkpoints. */
+  /** Holds evaluators' orders to end training, and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
   /** The executor's orders to store a checkpoint at once. */
   readonly checkpointOrder?: CheckpointOrder;
@@ -65,8 +65,8 @@ export interface FitEnvironment {
 }
 
 /**
- * A single worker checks the loss at this interval, because each read makes a GPU wait. With several workers, each step transfers the loss
- * from the backend anyway.
+ * The interval, in steps, at which a single worker checks the loss, because each read makes the GPU wait. Several workers check it in every
+ * step, which reads it from the backend anyway.
  */
 const LOSS_EVERY_STEPS = 10;
 
@@ -131,8 +131,8 @@ class Fit {
       clock: this.#profile.clock,
     });
     const { peers } = this.#strategy;
-    const tells = rank === 0 || !peers.stepsTogether;
-    this.#divergence = new Divergence(tf, model.trainable, plan.onNaN, { phase: phase.name, onNotice, tells });
+    const reports = rank === 0 || !peers.stepsTogether;
+    this.#divergence = new Divergence(tf, model.trainable, plan.onNaN, { phase: phase.name, onNotice, reports });
     const world = { tf, peers, ...(storage === undefined ? {} : { storage }), onNotice };
     const { validation } = plan;
     this.#validation = validation === null ? null : new Validation(world, model, validation.data, validation);
@@ -150,7 +150,7 @@ class Fit {
     this.#steps = new FitSteps({ ...parts, world, early: this.#early, checkpointOrder: this.#checkpointOrder, schedule, classWeights });
   }
 
-  /** The names of the values of an epoch. */
+  /** The names of an epoch's values: loss and metrics, and the same with `val_` if there is validation data. */
   #logNames(): string[] {
     const names = this.#model.metricNames;
     return [...names, ...(this.#validation === null ? [] : names.map((name) => `val_${name}`))];
@@ -165,11 +165,11 @@ class Fit {
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // A resumed run that was ended early continues to the recorded step and stops there.
+    // If the decision to end early was recorded, a resumed run continues to the recorded step and stops there.
     await this.#steps.agree();
     const { open } = this.#history;
     if (open !== null && open.epoch < this.#progress.epoch) {
-      // The checkpoint was taken after the last step of this epoch and before the end of the epoch.
+      // The checkpoint was taken after the last step of this epoch, but before validation and callbacks completed the epoch.
       await this.#runEpoch(open.epoch);
     }
     while (this.#progress.epoch < this.#plan.epochs && !isOver && !this.#early.isDecided) {
@@ -237,7 +237,7 @@ class Fit {
       const logs = logsOf(metricNames, means.read());
       clock.enter('other');
       Object.assign(logs, await this.#validate());
-      this.#reporter.tellOfSlowSteps();
+      this.#reporter.reportSlowSteps();
       await this.#callbacks.epochEnd(epoch, logs);
       this.#history.add(epoch, logs);
       this.#reporter.printEpoch(epoch, logs);
@@ -247,7 +247,7 @@ class Fit {
     }
   }
 
-  /** Steps already taken in the current epoch; 0 if only reading the dataset would reveal the number. */
+  /** The number of steps already taken in the current epoch; 0 if it could only be determined by reading the dataset. */
   #batchesOfEpoch(): number {
     const { stepsPerEpoch, batchSize, accumulate } = this.#plan;
     const { step, examples } = this.#progress;
@@ -262,7 +262,7 @@ class Fit {
     const { clock } = this.#profile;
     await this.#callbacks.batchBegin(batch);
     const step = await this.#steps.take();
-    // EpochMeans waits for the backend only once in many steps.
+    // Counts as `compute`, because `EpochMeans` waits for the backend once in many steps.
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');
@@ -292,7 +292,7 @@ class Fit {
     // `#finish` writes the last checkpoint.
     if (isCheckpointDue && this.#divergence.checkWeights(progress.globalStep)) {
       clock.enter('checkpoint');
-      // A run that resumes from this checkpoint must find the summaries of the steps before it.
+      // A run that resumes from this checkpoint must find the summaries of all earlier steps.
       void summaries?.flush();
       this.#checkpointOrder.taken();
       await this.#strategy.checkpoint(await this.#position(false));

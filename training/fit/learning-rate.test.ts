@@ -4,7 +4,7 @@ import { LearningRateSchedule } from './learning-rate.ts';
 
 const at = { step: 0, epoch: 0, worldSize: 1 };
 
-/** The change of a variable with gradient 1 in one step. */
+/** Returns how much one step changes a variable whose gradient is 1. */
 function distanceOf(optimizer: tf.Optimizer): number {
   const variable = tf.variable(tf.scalar(0));
   optimizer.minimize(() => variable.mul(1).asScalar(), false, [variable]);
@@ -17,7 +17,7 @@ describe('LearningRateSchedule', () => {
   it.each([
     ['sgd', () => tf.train.sgd(0.125)],
     ['momentum', () => tf.train.momentum(0.125, 0.9)],
-  ])('applies its rate to %s after the program has assigned the same number to optimizer.learningRate', (_, create) => {
+  ])('applies its rate to %s even if the program has assigned the same number to optimizer.learningRate', (_, create) => {
     const optimizer = create();
     (optimizer as unknown as { learningRate: number }).learningRate = 0.5;
     new LearningRateSchedule(0.5, optimizer).apply(at);

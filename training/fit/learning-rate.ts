@@ -3,10 +3,10 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** The state of training before a step. */
 export interface ScheduleStep {
-  /** Steps taken in this `fit`, including those before a restart. */
+  /** The number of steps that this `fit` has taken, including those before a restart. */
   readonly step: number;
   readonly epoch: number;
-  /** The world size of this generation; in an elastic job, it may change after a restart. */
+  /** The number of ranks of this generation; in an elastic job, a restart may change it. */
   readonly worldSize: number;
   /** The rate with which the optimizer was created. */
   readonly initial: number;
@@ -18,7 +18,7 @@ export interface ScheduleStep {
  */
 export type LearningRate = number | ((at: ScheduleStep) => number);
 
-/** Fields that the declarations of TensorFlow.js omit. */
+/** Members of optimizers that the declarations of TensorFlow.js omit. */
 interface Rated {
   learningRate?: number;
   setLearningRate?(rate: number): void;
@@ -30,8 +30,8 @@ export class LearningRateSchedule {
   readonly #optimizer: Rated;
   readonly #initial: number;
   /**
-   * The rate that this schedule set last. sgd and momentum use a tensor that only setLearningRate() replaces, so the field alone does not
-   * show which rate applies.
+   * The rate that this schedule last set. The optimizer's field alone does not show which rate applies: sgd and momentum use a tensor,
+   * which only setLearningRate() replaces.
    */
   #applied: number | null = null;
 
@@ -49,7 +49,7 @@ export class LearningRateSchedule {
   apply(at: Omit<ScheduleStep, 'initial'>): void {
     const rate = typeof this.#rate === 'number' ? this.#rate : this.#rate({ ...at, initial: this.#initial });
     if (typeof rate !== 'number' || !Number.isFinite(rate)) {
-      throw new TonyError('USAGE', `learningRate returns ${rate} for step ${at.step}; it must be a number`);
+      throw new TonyError('USAGE', `learningRate returned ${rate} for step ${at.step}; it must return a number`);
     }
     if (rate !== this.#applied || rate !== this.#optimizer.learningRate) {
       this.#set(rate);

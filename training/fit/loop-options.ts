@@ -11,15 +11,18 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly data?: Dataset<T>;
   /** Passes over the data; by default 1, or as many as `steps` requires. */
   readonly epochs?: number;
-  /** The number of iterations. */
+  /** The number of iterations after which the loop ends. */
   readonly steps?: number;
   /** The seed for the order of the data and for random numbers; 1 by default. */
   readonly seed?: number;
   /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
   readonly state?: State;
-  /** The reaction to a NaN or infinite loss or variable. `stop`, the default: TRAINING_DIVERGED on all ranks. */
+  /**
+   * What to do about a NaN or infinite loss or variable. With `stop`, the default, the loop throws TRAINING_DIVERGED on all ranks. With
+   * `continue`, training continues, but keeps no diverged checkpoint.
+   */
   readonly onNaN?: OnNaN;
-  /** false: the loop neither reads nor writes checkpoints. */
+  /** false: the loop neither reads nor writes checkpoints, and a restarted program runs it from its start. */
   readonly checkpoint?: false;
 }
 
@@ -37,8 +40,8 @@ export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
     }
   }
   if (options.epochs !== undefined && options.data === undefined) {
-    throw new TonyError('USAGE', 'epochs counts passes over data, but the loop has no data', {
-      hint: 'Pass data, or steps instead of epochs.',
+    throw new TonyError('USAGE', 'epochs is the number of passes over the data, but the loop has no data', {
+      hint: 'Pass data as well, or pass steps instead of epochs.',
     });
   }
 }

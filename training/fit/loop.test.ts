@@ -99,7 +99,7 @@ interface GanEnd {
 
 class Killed extends Error {}
 
-/** Ends the program, like a kill after the checkpoint of this step. */
+/** Ends the program as a kill would, once the checkpoint of this step has been written. */
 async function killAfterCheckpoint(step: number, { ring, reports }: World): Promise<never> {
   if (ring.rank === 0) {
     await expect.poll(() => reports.some((report) => report.type === 'checkpoint' && report.step === step)).toBe(true);
@@ -136,7 +136,7 @@ const gan =
   };
 
 describe.each([1, 2, 3])('a GAN on %i ranks', (ranks) => {
-  test('resumes after a kill as if uninterrupted: weights, optimizers, data, random numbers and state', async () => {
+  test('resumes after a kill with identical weights, optimizers, data, random numbers and state', async () => {
     const [undisturbed] = await onRanks(ranks, await folder(), gan());
     const dir = await folder();
     await expect(onRanks(ranks, dir, gan(7))).rejects.toThrow(Killed);
@@ -163,7 +163,8 @@ test('a loop resumes with another number of ranks, and uses each element once pe
         if (step === killedIn) {
           await killAfterCheckpoint(3, world);
         }
-        // The step averages over its examples and the gradient is scaled by their number, so each example adds its number once.
+        // The gradient of a rank adds the sum of its batch's numbers. `examples: 1` gives the ranks equal weights, so a step adds the mean
+        // of their sums.
         await loop.step(({ number }) => tf.mul(tf.sum(number), tf.neg(variable)) as tf.Scalar, optimizer, { examples: 1 });
       }
       return { sum: variable.dataSync()[0], steps: loop.steps };
@@ -171,13 +172,13 @@ test('a loop resumes with another number of ranks, and uses each element once pe
   const dir = await folder();
   await expect(onRanks(2, dir, program(4))).rejects.toThrow(Killed);
   const [end] = await onRanks(1, dir, program(), 2);
-  // In each of three steps, two ranks take the mean of two batches; afterwards one rank takes the remaining batches one by one.
+  // In the first three steps, two ranks add the mean of two batches; then a single rank adds the remaining batches one by one.
   const sums = DATA.map((_, index) => index).reduce((sum, number) => sum + number, 0);
   expect(end?.steps).toBe(3 + 4);
   expect(end?.sum).toBeGreaterThan(sums / 2);
 });
 
-test('a loop computes what plain TensorFlow.js computes on the combined batches of all ranks', async () => {
+test('a loop computes the same as plain TensorFlow.js on the combined batches of all ranks', async () => {
   const batches: number[][][] = [];
   const program = async ({ open, ring }: World) => {
     const model = tf.sequential({ layers: [dense(4, 1, { inputShape: [3] }), dense(1, 2)] });
@@ -210,7 +211,7 @@ test('a loop computes what plain TensorFlow.js computes on the combined batches 
   }
 });
 
-test('random numbers within a loss depend only on seed, step, rank and call', async () => {
+test('random numbers drawn within a loss depend only on seed, step, rank and call', async () => {
   const drawn: number[] = [];
   const [weights] = await onRanks(1, null, async ({ open }) => {
     const variable = tf.variable(tf.scalar(0));
@@ -245,7 +246,7 @@ describe('stop()', () => {
       return { steps: loop.steps, endedEarly: loop.endedEarly, best: loop.state.best, reports };
     };
 
-  test('on one rank ends all ranks after the same step, and the loop stays ended after a restart', async () => {
+  test('ends the loop on all ranks after the same step when one rank calls it, and a restart does not continue the loop', async () => {
     const dir = await folder();
     const ends = await onRanks(2, dir, program(true));
     expect(ends.map(({ steps }) => steps)).toEqual([5, 5]);
@@ -260,7 +261,7 @@ describe('stop()', () => {
   });
 });
 
-test('two loops of one program are phases: the first is restored, the second resumes', async () => {
+test('two loops of a program are phases: a restart restores the completed one and resumes the other', async () => {
   const program =
     (killedIn = -1) =>
     async (world: World) => {
@@ -304,7 +305,7 @@ describe('a loop rejects', () => {
     [{ models: {}, step: 3 }, /^step is not an option of loop/],
     [{ steps: 3 }, /^the loop has nothing to train/],
     [{ steps: -1 }, /^steps is -1/],
-    [{ variables: { a: 1 }, epochs: 2 }, /^epochs counts passes over data/],
+    [{ variables: { a: 1 }, epochs: 2 }, /^epochs is the number of passes/],
     [{ models: { 'a b': {} } }, /"a b" is not a valid name of a model/],
     [{ optimizers: { a: {} } }, /^a is not an optimizer/],
   ])('%j', async (options, message) => {
@@ -316,7 +317,7 @@ describe('a loop rejects', () => {
     const attempted = attempt({ variables: { trained }, steps: 2 }, (loop) =>
       loop.step(() => tf.square(trained) as tf.Scalar, tf.train.sgd(1)),
     );
-    await expect(attempted).rejects.toThrow('does not know this optimizer');
+    await expect(attempted).rejects.toThrow('not created with this optimizer');
   });
 
   test('a step outside the loop', async () => {
@@ -333,17 +334,17 @@ describe('a loop rejects', () => {
     await attempt({ variables: { one: variable() }, steps: 1 }, undefined, dir);
     await expect(attempt({ variables: { other: variable() }, steps: 4 }, undefined, dir)).rejects.toMatchObject({
       code: 'CHECKPOINT_MISFIT',
-      message: expect.stringMatching(/^phase loop-1: .* it holds variable\/one, which this loop does not name$/),
+      message: expect.stringMatching(/^phase loop-1: .* it contains variable\/one, which is not part of this loop$/),
     });
   });
 
   test('the same variable under two names', async () => {
     const trained = variable();
-    await expect(attempt({ variables: { one: trained, two: trained } })).rejects.toThrow('names variable/two twice');
+    await expect(attempt({ variables: { one: trained, two: trained } })).rejects.toThrow('contains the variable variable/two twice');
   });
 });
 
-test('a NaN loss ends the loop on all ranks, without a checkpoint of it', async () => {
+test('a NaN loss ends the loop on all ranks, and no diverged checkpoint is written', async () => {
   const dir = await folder();
   const attempt = onRanks(2, dir, async ({ open }) => {
     const trained = tf.variable(tf.scalar(1));
@@ -370,7 +371,7 @@ test('a checkpoint contains each model of a loop under its name', async () => {
   );
 });
 
-test('an iteration leaves no tensor behind', async () => {
+test('an iteration leaks no tensor', async () => {
   await onRanks(1, null, async ({ open }) => {
     const trained = tf.variable(tf.scalar(1));
     const optimizer = tf.train.adam(0.1);

@@ -23,7 +23,7 @@ import { checkLoopOptions, type LoopOptions } from './loop-options.ts';
 import { PhaseProgress } from './phase-progress.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
-/** The type of a dataset's batch within a loop: columns become tensors. */
+/** The type of a dataset's batch within a loop, where columns have become tensors. */
 export type BatchTensors<T> = T extends tfjs.Tensor
   ? T
   : T extends Column | ArrayBufferView | readonly string[] | readonly number[]
@@ -40,7 +40,7 @@ export interface LoopStep<T> {
   readonly step: number;
   /** The number of completed passes over the data. */
   readonly epoch: number;
-  /** This rank's batch, disposed when the iteration ends; null if only other ranks have batches left in this epoch. */
+  /** This rank's batch, which the loop disposes when the iteration ends; null if only other ranks have batches left in this epoch. */
   readonly batch: BatchTensors<T> | null;
   /** The number of examples in this rank's batch. */
   readonly examples: number;
@@ -55,7 +55,7 @@ export interface LoopEnvironment {
   readonly tf: typeof tfjs;
   readonly rank: number;
   readonly worldSize: number;
-  /** False with parameter servers. */
+  /** True if all ranks take each step together; false with parameter servers. */
   readonly stepsTogether: boolean;
   readonly openStrategy: (context: LoopContext) => LoopStrategy;
   readonly storage: Storage;
@@ -72,7 +72,7 @@ export interface LoopEnvironment {
   readonly unfinished: UnfinishedTraining;
 }
 
-/** The state that a checkpoint contains in addition to the tensors. */
+/** The state of a loop that a checkpoint contains in addition to the tensors. */
 interface Kept {
   readonly own: Json;
   readonly endedEarly: string | null;
@@ -95,8 +95,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #checkpointOrder: CheckpointOrder;
   readonly #divergence: Divergence;
   readonly #progress: PhaseProgress;
-  #feed: DatasetBatchSource | null = null;
-  /** The position in the dataset at which this process begins; undefined at its beginning. */
+  #batchSource: DatasetBatchSource | null = null;
+  /** The position in the dataset at which this process resumes; undefined for the beginning of the dataset. */
   #data: Json | undefined;
   #stopReason: string | null = null;
   #batch: { readonly tensors: BatchTensors<T> | null; readonly taken: TakenBatch } | null = null;
@@ -118,19 +118,19 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     const floats = this.#kept.variables.filter(({ dtype }) => dtype === 'float32');
     this.#divergence = new Divergence(tf, floats, options.onNaN ?? 'stop', {
       ...{ phase: phase.name, onNotice },
-      tells: environment.rank === 0 || !environment.stepsTogether,
+      reports: environment.rank === 0 || !environment.stepsTogether,
     });
     this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
     this.#early = new EarlyEnd(environment.stopOrders, {
       ...{ applicationId, onNotice, report },
       phase: phase.name,
-      cause: 'the program has called stop()',
+      cause: 'the program called stop()',
       keepsOrders: environment.rank === 0,
     });
   }
 
   /**
-   * Opens the loop with equal weights on all ranks, at the newest valid checkpoint of this loop or at its beginning.
+   * Opens the loop with equal weights on all ranks. It resumes from the newest valid checkpoint of this loop, if there is one.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
@@ -153,21 +153,22 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     await this.#early.begin(this.#isOver ? endedEarly : null);
   }
 
-  /** Iterations of this loop, including those before a restart. */
+  /** The number of iterations so far, including those before a restart. */
   get steps(): number {
     return this.#progress.step;
   }
 
-  /** Why the loop ended before its limit; null if it reached the limit or still runs. */
+  /** Why the loop ended before its limit; null if it reached the limit or is still running. */
   get endedEarly(): string | null {
     return this.#early.isDecided ? this.#early.reason : null;
   }
 
   /**
    * Takes one step of an optimizer on all ranks, like `cluster.step`. An iteration may take several steps.
-   * @param loss receives this rank's batch, and is not called if this rank has none. Random numbers that TensorFlow.js draws within it
-   *   (dropout, random tensors without a seed) depend only on seed, step and rank.
-   * @param options `variables`: variables of this loop; all trainable ones by default. `examples`: the size of the batch by default.
+   * @param loss receives this rank's batch; it is not called if this rank has none. Random numbers that TensorFlow.js draws within `loss`
+   *   (dropout, random tensors without a seed) depend only on seed, step, rank and the number of the call in the iteration.
+   * @param options `variables`: the variables to train, by default all trainable ones of this loop. `examples`: the number of examples
+   *   behind the loss, by default the size of the batch.
    * @returns the mean loss over the examples of all ranks; with parameter servers, over those of this rank, or 0 without examples.
    * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
    */
@@ -193,8 +194,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   #check(optimizer: tfjs.Optimizer): void {
     if (!this.#kept.optimizers.includes(optimizer)) {
-      throw new TonyError('USAGE', 'the loop does not know this optimizer, so checkpoints would lack its state', {
-        hint: 'Pass cluster.loop({ optimizers: { name: optimizer } }).',
+      throw new TonyError('USAGE', 'the loop was not created with this optimizer, so checkpoints would lack its state', {
+        hint: 'Call cluster.loop({ optimizers: { name: optimizer } }).',
       });
     }
   }
@@ -219,7 +220,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   async *[Symbol.asyncIterator](): AsyncGenerator<LoopStep<T>, void> {
     if (this.#isRunning) {
-      throw new TonyError('USAGE', 'the loop is already running', { hint: 'Create one loop for each training.' });
+      throw new TonyError('USAGE', 'the loop is already running', { hint: 'Create a separate loop for each training run.' });
     }
     if (this.#isOver) {
       this.#strategy.dispose();
@@ -227,7 +228,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       return;
     }
     this.#isRunning = true;
-    this.#feed = this.#openFeed();
+    this.#batchSource = this.#openBatchSource();
     const unfinished = this.#environment.unfinished.begin();
     try {
       await this.#agree();
@@ -247,7 +248,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       this.#isRunning = false;
       this.#releaseBatch();
       this.#strategy.dispose();
-      await this.#feed?.close();
+      await this.#batchSource?.close();
     }
   }
 
@@ -257,7 +258,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return this.#progress.step >= (steps ?? Number.POSITIVE_INFINITY) || this.#progress.epoch >= passes;
   }
 
-  #openFeed(): DatasetBatchSource | null {
+  #openBatchSource(): DatasetBatchSource | null {
     const { tf, storage, onNotice } = this.#environment;
     const { data } = this.#options;
     if (data === undefined) {
@@ -269,10 +270,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   async #takeBatch(): Promise<{ tensors: BatchTensors<T> | null; taken: TakenBatch } | null> {
-    if (this.#feed === null) {
+    if (this.#batchSource === null) {
       return null;
     }
-    const taken = await this.#feed.take();
+    const taken = await this.#batchSource.take();
     const { tf } = this.#environment;
     const tensors = taken.count === 0 ? null : (toTensors(tf, taken.element) as BatchTensors<T>);
     return { tensors, taken };
@@ -307,7 +308,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return { stopTraining: this.#stopReason !== null };
   }
 
-  /** Exchanges the wishes of all ranks and decides whether the loop ends here. Returns whether a rank has an order to store a checkpoint. */
+  /**
+   * Finds out whether any rank wants to stop, and decides whether the loop ends here. Returns whether a rank has an order to store a
+   * checkpoint.
+   */
   async #agree(): Promise<boolean> {
     const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
     const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);
@@ -318,7 +322,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   async #positionOf(final: boolean): Promise<TrainingPosition> {
-    const data = await this.#feed?.position();
+    const data = await this.#batchSource?.position();
     const kept: Kept = { own: this.#ownState(), endedEarly: final ? this.endedEarly : null };
     return {
       ...this.#progress.position,
@@ -330,12 +334,12 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     };
   }
 
-  /** The state after a round trip through JSON, as a restart would restore it. */
+  /** Returns the program's state as a restart would restore it, after a round trip through JSON. */
   #ownState(): Json {
     try {
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;
     } catch (error) {
-      throw new TonyError('USAGE', 'the state of the loop is not JSON', {
+      throw new TonyError('USAGE', 'the state of the loop cannot be stored as JSON', {
         hint: 'Keep only numbers, strings, arrays and plain objects in loop.state.',
         cause: error,
       });

@@ -1,7 +1,7 @@
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 
-/** How far a phase of training is. */
+/** The progress of a phase of training. */
 export class PhaseProgress {
   readonly #phase: Phase;
   #step = 0;
@@ -9,19 +9,19 @@ export class PhaseProgress {
   #examples = 0;
   #seed: number;
 
-  /** @param epoch the first epoch of a fresh start. */
+  /** @param epoch the first epoch, unless the phase resumes from a checkpoint. */
   constructor(phase: Phase, seed: number, epoch = 0) {
     this.#phase = phase;
     this.#seed = seed;
     this.#epoch = epoch;
   }
 
-  /** Steps taken in this phase. */
+  /** The number of steps taken in this phase. */
   get step(): number {
     return this.#step;
   }
 
-  /** Steps taken in all phases of the program, as checkpoints, summaries and reports to the job count them. */
+  /** The number of steps taken in all phases of the program. Checkpoints, summaries and reports to the job use it. */
   get globalStep(): number {
     return this.#phase.start + this.#step;
   }
@@ -31,17 +31,17 @@ export class PhaseProgress {
     return this.#epoch;
   }
 
-  /** Examples of the current epoch that all ranks have used. */
+  /** The number of examples of the current epoch that all ranks together have used. */
   get examples(): number {
     return this.#examples;
   }
 
-  /** The seed of the process that started the phase. */
+  /** The seed with which the phase started; a resumed phase keeps it. */
   get seed(): number {
     return this.#seed;
   }
 
-  /** The part of a checkpoint's position that says how far training is. */
+  /** The part of a checkpoint's position that describes the progress. */
   get position(): Pick<TrainingPosition, 'step' | 'phase' | 'epoch' | 'examples' | 'seed'> {
     return { step: this.globalStep, phase: this.#phase.place, epoch: this.#epoch, examples: this.#examples, seed: this.#seed };
   }
@@ -55,7 +55,7 @@ export class PhaseProgress {
     this.#seed = position.seed;
   }
 
-  /** Counts a step. @param examples the examples that all ranks have used in it. */
+  /** Counts a step. @param examples the number of examples that all ranks together used in it. */
   advance(examples: number, endsEpoch: boolean): void {
     this.#step++;
     this.#epoch += endsEpoch ? 1 : 0;

@@ -18,7 +18,7 @@ test.each([
 });
 
 test.each(['closed-step-12', 'train-end', 'end'] as const)(
-  'a program that exits with code 0 at %s succeeds',
+  'a program that exits with code 0 succeeds if training is complete or the cluster is closed (%s)',
   { timeout: 120_000 },
   async (at) => {
     const { workers } = await gangs.start({ name: `exit-${at}`, workers: 1, exitAt: at });
@@ -28,7 +28,7 @@ test.each(['closed-step-12', 'train-end', 'end'] as const)(
   },
 );
 
-test('the other ranks lose a rank that exits with code 0 in the middle of fit', { timeout: 120_000 }, async () => {
+test('a rank that exits with code 0 in the middle of fit counts as lost for the other ranks', { timeout: 120_000 }, async () => {
   const { workers } = await gangs.start({ name: 'exit-one', workers: 2, exitAt: 'step-12', exiting: [1] });
   expect(await workers[1]?.exited).toBe(1);
   expect(await workers[0]?.exited).toBe(1);

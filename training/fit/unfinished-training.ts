@@ -1,21 +1,21 @@
 /** The progress of a call of `fit` or of a loop. */
 export interface TrainingProgress {
-  /** Steps taken, counted through all phases of the program. */
+  /** The number of steps taken in all phases of the program. */
   readonly step: number;
   /** The current epoch, from 0. */
   readonly epoch: number;
-  /** null if the limit is a number of steps. */
+  /** The number of epochs to train; null if the limit is a number of steps. */
   readonly epochs: number | null;
 }
 
-/** A started call of `fit` or a started loop. */
+/** A call of `fit`, or a loop, that has begun. */
 interface Running {
   /** Call after each step, and with null once the last checkpoint is written. */
   at(progress: TrainingProgress | null): void;
   end(): void;
 }
 
-/** The calls of `fit` and the loops that have started and neither ended nor failed. */
+/** Tracks calls of `fit` and loops that have begun and neither completed nor failed. */
 export class UnfinishedTraining {
   readonly #calls = new Set<{ progress: TrainingProgress | null }>();
 
@@ -34,7 +34,10 @@ export class UnfinishedTraining {
     };
   }
 
-  /** @param train receives a function to call after each step, and with null once its last checkpoint is written */
+  /**
+   * Runs `train` and counts it as unfinished until it completes or fails.
+   * @param train receives a function, which it calls after each step, and with null once its last checkpoint is written.
+   */
   async during<T>(train: (onProgress: (progress: TrainingProgress | null) => void) => Promise<T>): Promise<T> {
     const call = this.begin();
     try {
@@ -44,7 +47,7 @@ export class UnfinishedTraining {
     }
   }
 
-  /** For example `step 120, in epoch 3 of 10`; null if no training is unfinished. */
+  /** The position of the first unfinished training, for example `step 120, in epoch 3 of 10`; null if none is unfinished. */
   get place(): string | null {
     const [call] = this.#calls;
     if (call === undefined) {

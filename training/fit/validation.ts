@@ -12,9 +12,9 @@ import type { Peers } from '../ring/peers.ts';
 import { EpochMeans } from './epoch-means.ts';
 
 export interface ValidationOptions {
-  /** Examples per rank and batch. Not for batched datasets. */
+  /** The number of examples per rank and batch. Ignored for batched datasets. */
   readonly batchSize: number;
-  /** For a dataset: batches per rank; all by default. */
+  /** For a dataset: the number of batches per rank; all by default. */
   readonly batches?: number | undefined;
   /** For data in memory: the index of the first example to use. */
   readonly from?: number;
@@ -23,30 +23,35 @@ export interface ValidationOptions {
 export interface ValidationWorld {
   readonly tf: typeof tfjs;
   readonly peers: Peers;
-  /** The storage from which datasets are read; the job's storage by default. */
+  /** The storage that contains the datasets; the job's storage by default. */
   readonly storage?: Storage;
   readonly onNotice: (message: string) => void;
 }
 
 interface EvaluationBatch {
   readonly examples: number;
-  /** Must be called within tf.tidy. */
+  /** Creates the batch's tensors. Call it within tf.tidy. */
   readonly make: () => Batch;
   release(): void;
 }
 
 const PREFETCH_BATCHES = 2;
-/** Finished ranks exchange a message with unfinished ones at this interval, because a silent rank counts as lost. */
+/**
+ * While ranks wait for others to finish their shares, all ranks exchange a message at this interval, because a silent rank counts as lost.
+ */
 const ROUND_MS = 10_000;
 
-/** Computes loss and metrics on validation data. Ranks that step together evaluate a share each; other ranks evaluate all of it. */
+/**
+ * Computes loss and metrics on validation data. Ranks that step together each evaluate a share; otherwise each rank evaluates all of the
+ * data.
+ */
 export class Validation {
   readonly #world: ValidationWorld;
   readonly #model: CompiledModel;
   readonly #data: StandardFitData;
   readonly #options: ValidationOptions;
 
-  /** @throws TonyError DATA_INVALID. */
+  /** @throws TonyError DATA_INVALID when the data is invalid or has no examples. */
   constructor(world: ValidationWorld, model: CompiledModel, data: ValidationData, options: ValidationOptions) {
     this.#world = world;
     this.#model = model;
@@ -66,7 +71,7 @@ export class Validation {
     const means = new EpochMeans(this.#model.metricNames.length);
     try {
       const work = this.#evaluateShare(means);
-      await (peers.stepsTogether && peers.worldSize > 1 ? this.#untilAllAreThrough(work) : work);
+      await (peers.stepsTogether && peers.worldSize > 1 ? this.#waitForAllRanks(work) : work);
       const own = means.read();
       const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
       await peers.sum(sums);
@@ -87,13 +92,13 @@ export class Validation {
       } finally {
         release();
       }
-      // Lets pending work (connections, checkpoint writes) run.
+      // Lets pending work of the event loop run: connections, checkpoint writes.
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
   }
 
-  /** Waits until every rank has evaluated its share, without a time limit: shares and machines may be uneven. */
-  async #untilAllAreThrough(work: Promise<void>): Promise<void> {
+  /** Waits until every rank has evaluated its share. There is no time limit, because shares and machines may be uneven. */
+  async #waitForAllRanks(work: Promise<void>): Promise<void> {
     let isRunning = true;
     const own = work.finally(() => {
       isRunning = false;

@@ -4,9 +4,9 @@ import { encodeTfRecord } from '../encoding/tfrecord.ts';
 
 export type PredictFormat = 'jsonl' | 'csv' | 'tfrecord';
 
-/** Encodes results into the bytes of one part; each part has its own encoder. */
+/** Encodes results into the bytes of a part. Each part has its own encoder. */
 export interface PartEncoder {
-  /** @throws TonyError DATA_INVALID when the format cannot hold the result. */
+  /** @throws TonyError DATA_INVALID when the format cannot represent the result. */
   encode(result: unknown): Buffer;
 }
 
@@ -53,7 +53,7 @@ function recordOf(result: unknown): Uint8Array {
   if (typeof result === 'object' && result !== null && !Array.isArray(result)) {
     return encodeExample(result as Features);
   }
-  throw misfit('a TFRecord', result, 'Give bytes, or the features of a tf.train.Example.');
+  throw misfit('a TFRecord', result, 'Return bytes, or the features of a tf.train.Example.');
 }
 
 /** CSV of RFC 4180, with `\n` as line break. */
@@ -67,14 +67,14 @@ class CsvEncoder implements PartEncoder {
 
   encode(result: unknown): Buffer {
     if (typeof result !== 'object' || result === null || Array.isArray(result)) {
-      throw misfit('a row of CSV', result, 'Give objects, whose fields are the columns.');
+      throw misfit('a row of CSV', result, 'Return objects, whose fields are the columns.');
     }
     const row = result as Readonly<Record<string, unknown>>;
     this.#columns ??= Object.keys(row);
     const columns = this.#columns;
     const unknown = Object.keys(row).find((name) => !columns.includes(name));
     if (unknown !== undefined) {
-      throw new TonyError('DATA_INVALID', `a result has the field ${unknown}, the columns are ${columns.join(', ')}`);
+      throw new TonyError('DATA_INVALID', `a result has the field ${unknown}, but the columns are ${columns.join(', ')}`);
     }
     const header = this.#hasHeader ? '' : csvLine(columns);
     this.#hasHeader = true;
@@ -82,10 +82,10 @@ class CsvEncoder implements PartEncoder {
   }
 }
 
-/** One row with its line break. */
+/** Encodes one row, with its line break. */
 export function csvLine(values: readonly unknown[]): string {
   const line = values.map(fieldOf).join(',');
-  // A reader would skip an empty line.
+  // A row of one empty value is quoted, because readers skip empty lines.
   return line === '' ? '""\n' : `${line}\n`;
 }
 

@@ -5,19 +5,19 @@ import { disposeElement } from '../data/reading/dispose.ts';
 import { collate } from '../data/transforms/collate.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
 
-/** A model's prediction for one element, as flat numbers: one array per output, by name if the outputs are named. */
+/** A model's prediction for one element: one flat array of numbers per output, by name if the outputs are named. */
 export type Prediction = Values | readonly Values[] | Readonly<Record<string, Values>>;
 export type Values = Float32Array | Int32Array | Uint8Array;
 
 export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel;
 
-/** Whether something is a model; functions are not. */
+/** Whether `value` is a model and not a function. */
 export function isModel(value: unknown): value is InferenceModel {
   return typeof value === 'object' && value !== null && 'predict' in value && 'inputs' in value;
 }
 
 /**
- * Predicts a batch of elements.
+ * Runs the model on a batch of elements.
  * @param inputs for each element a number, an array of numbers, `{ values, shape }`, or an object of these by the names of the model's
  *   inputs.
  * @throws TonyError DATA_INVALID.
@@ -36,7 +36,10 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
   }
 }
 
-/** Graphs with control flow, which support asynchronous execution only. Other graphs log a warning for each asynchronous batch. */
+/**
+ * Graphs with control flow, which can only be executed asynchronously. Other graphs are executed synchronously, because they would log a
+ * warning for each asynchronous batch.
+ */
 const asynchronous = new WeakSet<InferenceModel>();
 
 async function outputOf(model: InferenceModel, tensors: Inputs, count: number): Promise<Inputs> {
@@ -76,13 +79,13 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   if (names.length === 1 && expected.length === 1 && first !== undefined) {
     return fitting(named[first], 0);
   }
-  // Graphs name their inputs `x:0`, layers `dense_input`.
+  // Graph models name an input `x:0`, layers models `dense_input`.
   const find = (name: string) => names.find((each) => each === name || name === `${each}:0` || name === `${each}_input`);
   const found = expected.map(({ name }) => find(name));
   const lacking = expected.find((_, at) => found[at] === undefined);
   if (lacking !== undefined || names.length !== expected.length) {
     const wanted = expected.map(({ name }) => name).join(', ');
-    throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, the model has the inputs ${wanted}`, {
+    throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, but the model has the inputs ${wanted}`, {
       hint: 'Select the part of an element that the model receives with `input`.',
     });
   }
@@ -90,7 +93,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   return 'executeAsync' in model ? Object.fromEntries(tensors.map((tensor, at) => [expected[at]?.name ?? '', tensor])) : tensors;
 }
 
-/** Reshapes flat numbers to the model's shape if the size matches. */
+/** Reshapes a batch of flat numbers to the model's input shape if the sizes match. */
 function reshaped(tensor: tfjs.Tensor, shape: readonly (number | null)[] | undefined): tfjs.Tensor {
   if (shape === undefined || shape.length < 2 || shape.slice(1).some((size) => size === null || size < 0)) {
     return tensor;
@@ -123,11 +126,11 @@ async function rowsOfTensor(tensor: tfjs.Tensor, count: number): Promise<Values[
   }
   const values = (await tensor.data()) as Values;
   const width = values.length / count;
-  // Each row is a copy, so that keeping one row does not keep the whole batch in memory.
+  // Each row is a copy, so that a program that keeps one row does not keep the whole batch in memory.
   return Array.from({ length: count }, (_, row) => values.slice(row * width, (row + 1) * width));
 }
 
-/** A hash that identifies a model with its weights. */
+/** Computes a hash that identifies a model and its weights. */
 export async function modelFingerprint(model: InferenceModel): Promise<string> {
   const hash = createHash('sha256');
   const add = async (name: string, tensor: tfjs.Tensor) => {

@@ -12,14 +12,14 @@ import { EXTENSIONS, type PredictFormat } from './predict-format.ts';
 /*
  * The output folder of `predict`:
  *
- *   _PREDICT                  JSON: the inputs and format of the results; written by the first worker and verified by the others
+ *   _PREDICT                  JSON: the inputs and the format of the results; the first worker writes it, and the others verify it
  *   part-00017.jsonl          the complete results of split 17
- *   _SUCCESS                  JSON: the records of each part; written by the first worker that finds all parts
+ *   _SUCCESS                  JSON: the number of records of each part; the first worker that finds all parts writes it
  *   _attempts/<worker>/...    parts that are being written; removed at the end
  *   _counts/part-00017        the number of records of a finished part; removed at the end
  *
- * A worker writes a part among its attempts and then renames it. Only one rename succeeds, so of two writers one finds the name taken.
- * Readers of data ignore names that begin with an underscore.
+ * A worker writes a part into its folder of attempts and then renames it into place. If two workers write the same part, only one rename
+ * succeeds. Readers of data ignore names that begin with an underscore.
  */
 const DESCRIPTION = '_PREDICT';
 const SUCCESS = '_SUCCESS';
@@ -28,7 +28,7 @@ const COUNTS = '_counts';
 
 const AT_ONCE = 16;
 
-/** Describes a folder of results. A worker with a different description must not write to it. */
+/** The content of _PREDICT. A worker with a different description must not write to the folder. */
 export interface PredictDescription {
   readonly version: 1;
   readonly format: PredictFormat;
@@ -46,7 +46,7 @@ export interface PredictManifest {
   readonly parts: readonly { readonly name: string; readonly records: number }[];
 }
 
-/** The results of all splits. Each is complete and written once, whichever worker writes it. */
+/** The output folder. Each part is complete and is written once, whichever worker writes it. */
 export class PredictOutput {
   readonly uri: string;
   readonly #storage: Storage;
@@ -61,15 +61,16 @@ export class PredictOutput {
   }
 
   /**
-   * @param writer the name of this process in the folder.
-   * @throws TonyError OUTPUT_MISMATCH when the folder contains anything else.
+   * @param writer a name for this process, unique in the folder.
+   * @throws TonyError OUTPUT_MISMATCH when the folder contains other results
+   *   or other files.
    */
   static async open(storage: Storage, uri: string, description: PredictDescription, writer: string): Promise<PredictOutput> {
     const file = joinUri(uri, DESCRIPTION);
     const bytes = Buffer.from(`${JSON.stringify(description)}\n`);
     let known = await readIfThere(storage, file);
     if (known === null && (await storage.list(uri)).length > 0) {
-      // Another worker may have created it meanwhile.
+      // Another worker may have written the description in the meantime.
       known = await readIfThere(storage, file);
       if (known === null) {
         throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and its contents are not results of predict`);
@@ -93,7 +94,7 @@ export class PredictOutput {
     return `part-${String(split).padStart(5, '0')}${EXTENSIONS[format]}${compression === 'gzip' ? '.gz' : ''}`;
   }
 
-  /** The splits with finished results. */
+  /** Returns the numbers of the splits whose parts exist. */
   async done(): Promise<Set<number>> {
     const there = new Set((await this.#storage.list(this.uri)).map(({ name }) => name));
     const all = Array.from({ length: this.parts }, (_, split) => split);
@@ -106,7 +107,7 @@ export class PredictOutput {
 
   /**
    * Streams the results of a split into its part.
-   * @param records returns their number, once `contents` has ended.
+   * @param records returns the number of results once `contents` has ended.
    * @returns false if another worker finished the split first.
    */
   async write(split: number, contents: Readable, records: () => number): Promise<boolean> {
@@ -121,7 +122,7 @@ export class PredictOutput {
         throw new TonyError('STORAGE_REFUSED', `${attempt} could not be renamed`);
       }
     } catch (error) {
-      // The worker that found all parts finished has removed the attempts.
+      // The rename failed because the worker that found all parts has already removed the attempts.
       if (await this.isDone(split)) {
         return false;
       }
@@ -131,7 +132,7 @@ export class PredictOutput {
     }
     const count = joinUri(this.uri, COUNTS, this.name(split));
     await this.#storage.write(count, Buffer.from(String(records())), { ifAbsent: true }).catch(async (error: unknown) => {
-      // The worker that found all parts finished has counted this part itself and removes the counts.
+      // If the manifest exists, the worker that wrote it has counted this part itself, and removes the counts.
       if ((await this.#readManifest()) === null) {
         throw error;
       }
@@ -144,7 +145,7 @@ export class PredictOutput {
       return contents;
     }
     const packed = createGzip();
-    // The reader of the packed bytes receives the error.
+    // The reader of `packed` receives the error.
     pipeline(contents, packed).catch(() => {});
     return packed;
   }
@@ -154,7 +155,7 @@ export class PredictOutput {
     const file = joinUri(this.uri, SUCCESS);
     const manifest = (await this.#readManifest()) ?? (await this.#countAll());
     await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true });
-    // Every worker removes them, because others may still write after the first removal.
+    // Every worker removes the folders, because others may still write to them after the first removal.
     for (const folder of [COUNTS, ATTEMPTS]) {
       await this.#storage.remove(joinUri(this.uri, folder));
     }
@@ -175,7 +176,7 @@ export class PredictOutput {
     if (told !== null) {
       return Number(told.toString());
     }
-    // The writer failed between the two files.
+    // The count is missing because the writer failed between the part and the count.
     const uri = this.#uriOf(split);
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });
@@ -212,7 +213,7 @@ function difference(known: Buffer, own: PredictDescription): string {
   if (other.format !== own.format || other.compression !== own.compression) {
     return 'another format';
   }
-  return 'the same files in other parts';
+  return 'the same files divided into other parts';
 }
 
 async function readIfThere(storage: Storage, uri: string): Promise<Buffer | null> {

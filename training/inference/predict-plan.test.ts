@@ -4,13 +4,14 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 const workers = (count: number) => Array.from({ length: count }, (_, index) => ({ index, count }));
 
-test('each worker takes its own splits in order, then free ones, then those of other workers', () => {
+test('a worker takes its own splits in order, then free ones, then those that other workers may be computing', () => {
   const done = new Set<number>();
   for (const split of [1, 4, 7]) {
     expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split, kind: 'own' });
     done.add(split);
   }
-  // Splits that their owners cannot be computing come first: 0 and 2 are the first of their shares.
+  // Splits that their owners cannot have reached come first. Splits 0 and 2 are the first of their shares, so their owners may be
+  // computing them.
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split: 6, kind: 'free' });
   for (const split of [3, 5, 6, 8]) {
     done.add(split);
@@ -22,7 +23,7 @@ test('each worker takes its own splits in order, then free ones, then those of o
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toBeNull();
 });
 
-/** Simulates workers of different speeds in virtual time, some of which fail. @returns the number of computed splits. */
+/** Simulates workers of different speeds in virtual time; some of them fail. @returns the number of computed splits. */
 function simulate(splits: number, speeds: readonly number[], deaths: readonly (number | null)[]): { computed: number; done: Set<number> } {
   const done = new Set<number>();
   let computed = 0;

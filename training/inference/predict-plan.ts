@@ -1,7 +1,7 @@
 /**
  * Selects the next split of a worker. Each worker processes its own share (every `count`-th split) in order, then the unfinished splits of
- * other shares, whose workers may be slow or failed. Workers do not communicate: existing files show which splits are finished, and a split
- * that two workers compute is still written once.
+ * other shares, whose workers may be slow or failed. Workers do not communicate: the output files show which splits are finished, and a
+ * split that two workers compute is still written only once.
  */
 export interface Position {
   readonly index: number;
@@ -11,7 +11,7 @@ export interface Position {
 export interface NextSplit {
   readonly split: number;
   /**
-   * `own`: in this worker's share. `free`: in another share, whose worker has not reached it. `contested`: another worker may be computing
+   * `own`: in this worker's share. `free`: in the share of a worker that has not reached it. `contested`: another worker may be computing
    * it.
    */
   readonly kind: 'own' | 'free' | 'contested';
@@ -34,7 +34,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     if (owner === index) {
       return { split, kind: 'own' };
     }
-    // An owner is computing its first unfinished split.
+    // An owner may be computing the first unfinished split of its share; it has not reached the later ones.
     if (begun.has(owner)) {
       free.push(split);
     } else {
@@ -42,7 +42,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     }
     begun.add(owner);
   }
-  // Workers that select at the same time should select different splits.
+  // Spreads the workers, so that those that select at the same time select different splits.
   const pick = (from: readonly number[]) => from[Math.floor((((index % count) + 0.5) * from.length) / count)];
   const split = pick(free) ?? pick(contested);
   return split === undefined ? null : { split, kind: free.length > 0 ? 'free' : 'contested' };

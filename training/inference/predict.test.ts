@@ -17,7 +17,7 @@ import type { Values } from './predict-model.ts';
 
 const storage = createStorage({ hadoop: null, user: 'alice' });
 
-/** The parts of a cluster that predict uses, for one of several workers. */
+/** The part of a `Cluster` that `predict` uses, for one of several workers. */
 function worker(index: number, count: number, own: Storage = storage): Cluster & { readonly told: Record<string, number>[] } {
   const told: Record<string, number>[] = [];
   const parts = {
@@ -35,7 +35,7 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
   return parts as unknown as Cluster & { readonly told: Record<string, number>[] };
 }
 
-/** The storage with a custom `write`. */
+/** Returns the storage with another `write` method. */
 function writingBy(write: Storage['write']): Storage {
   return {
     open: (...words) => storage.open(...words),
@@ -81,7 +81,7 @@ async function expectWhole(output: string): Promise<void> {
   }
 }
 
-test('each input file has one file of results in the same order, and the report counts the records', async () => {
+test('each input file results in one file in the same order, and the report counts the records', async () => {
   const input = await numbers();
   const output = `${await folderWith()}/out`;
   const cluster = worker(0, 1);
@@ -95,7 +95,7 @@ test('each input file has one file of results in the same order, and the report 
   expect(again).toMatchObject({ records, written: { parts: 0, records: 0 } });
 });
 
-test('workers share the splits, and a worker without others computes all of them', async () => {
+test('workers share the splits, and a single worker computes all of them', async () => {
   const input = await numbers();
   const output = `${await folderWith()}/out`;
   const reports = await Promise.all(
@@ -108,7 +108,7 @@ test('workers share the splits, and a worker without others computes all of them
   await expectWhole(alone);
 });
 
-test('an unfinished part of a dead worker is no result; the other workers finish, and so does its replacement', async () => {
+test('an unfinished part of a dead worker does not count as a result; the other workers and its replacement finish', async () => {
   const input = await numbers();
   const output = `${await folderWith()}/out`;
   let calls = 0;
@@ -126,7 +126,7 @@ test('an unfinished part of a dead worker is no result; the other workers finish
     'part-00002.jsonl',
     'part-00004.jsonl',
   ]);
-  // A different function must not write into the same folder.
+  // A worker with a different function must not write into the same folder.
   await expect(predict(worker(1, 2), jsonl<{ id: number }>(input), double, { output, version: '1' })).rejects.toMatchObject({
     code: 'OUTPUT_MISMATCH',
     message: expect.stringContaining('another model or function'),
@@ -173,7 +173,7 @@ test('each part is complete and written once although workers die repeatedly', a
   }
 });
 
-test('a worker that writes its count late accepts the finished result of another, and neither leaves temporary files', async () => {
+test("a worker that writes its count late accepts another worker's result, and neither leaves temporary files", async () => {
   const input = await numbers();
   for (const late of ['before', 'meanwhile'] as const) {
     const output = `${await folderWith()}/out`;
@@ -215,7 +215,7 @@ test('predict rejects a folder with other contents', async () => {
   await expect(predict(worker(0, 1), dataset.batch(2), double as never, { output: fresh })).rejects.toMatchObject({ code: 'DATA_INVALID' });
 });
 
-test('the missing count of a dead worker is recomputed from its part', async () => {
+test('a count that a dead worker did not write is recomputed from its part', async () => {
   const input = await numbers();
   for (const [format, compression] of [
     ['jsonl', 'gzip'],
@@ -246,7 +246,7 @@ test('the missing count of a dead worker is recomputed from its part', async () 
   }
 });
 
-test('a model receives batches of its input shape, and leaves no tensor behind', async () => {
+test('a model receives batches in its input shape, and no tensor leaks', async () => {
   const model = tf.sequential({
     layers: [tf.layers.flatten({ inputShape: [2, 2, 1] }), tf.layers.dense({ units: 3, kernelInitializer: 'ones', useBias: false })],
   });
@@ -272,7 +272,7 @@ test('a model receives batches of its input shape, and leaves no tensor behind',
   model.setWeights([tf.zeros([4, 3])]);
   const again = predict(worker(0, 1), dataset, model, { output, input: ({ pixels }) => pixels });
   await expect(again).rejects.toMatchObject({ code: 'OUTPUT_MISMATCH' });
-  // Unnamed inputs, and outputs of several heads.
+  // A model with several unnamed inputs and several outputs.
   const [a, b] = [tf.input({ shape: [1], name: 'a' }), tf.input({ shape: [1], name: 'b' })];
   const two = tf.model({
     inputs: [a, b],
@@ -287,10 +287,10 @@ test('a model receives batches of its input shape, and leaves no tensor behind',
   });
   expect((await readFile(`${other}/part-00001.csv`, 'utf8')).split('\n').slice(0, 2)).toEqual(['id,sum,product', '20,22,40']);
   const wrong = predict(worker(0, 1), dataset, two, { output: `${other}2`, input: ({ id }) => ({ c: [id], a: [id] }) });
-  await expect(wrong).rejects.toThrow(/the fields c, a, the model has the inputs a, b/);
+  await expect(wrong).rejects.toThrow(/the fields c, a, but the model has the inputs a, b/);
 });
 
-test('a graph model receives its inputs by name, and leaves no tensor behind', async () => {
+test('a graph model receives its inputs by name, and no tensor leaks', async () => {
   const [a, b] = [tf.input({ shape: [2], name: 'a' }), tf.input({ shape: [1], name: 'b' })];
   const sum = tf.layers
     .dense({ units: 2, kernelInitializer: 'ones', name: 'sum' })
@@ -346,7 +346,7 @@ test('predict rejects a function that does not return a result for each element'
   expect((await readdir(output)).filter((name) => name.startsWith('part-'))).toEqual([]);
 });
 
-test('memory stays bounded because reading waits for storage', async () => {
+test('reading waits for storage, so that memory stays bounded', async () => {
   const input = await folderWith({ 'a.jsonl': `${Array.from({ length: 40_000 }, (_, id) => JSON.stringify({ id })).join('\n')}\n` });
   const output = `${await folderWith()}/out`;
   let computed = 0;
@@ -370,6 +370,6 @@ test('memory stays bounded because reading waits for storage', async () => {
   };
   await predict(worker(0, 1, slow), jsonl<{ id: number }>(input), results, { output });
   expect(taken).toBe(40_000);
-  // Pieces of 256 KiB contain about 260 records; a few of them may be pending.
+  // A piece of 256 KiB contains about 260 records. A few pieces may be pending.
   expect(ahead).toBeLessThan(3000);
 });

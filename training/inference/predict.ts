@@ -14,8 +14,8 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 export interface PredictOptions {
   /**
-   * Folder for the results: a URI, or a path (relative to the job's output folder). A job that finds the partial results of an earlier one
-   * continues them.
+   * Folder for the results: a URI, or a path (relative to the job's output folder). A job that finds partial results of an earlier job
+   * completes them.
    */
   readonly output: string;
   /** `jsonl` by default. `csv`: results must be flat objects. `tfrecord`: results must be bytes, or the features of a tf.train.Example. */
@@ -26,7 +26,8 @@ export interface PredictOptions {
   /** The columns of CSV files; by default the fields of each part's first result. */
   readonly columns?: readonly string[];
   /**
-   * Distinguishes versions of the function and its dependencies. Changed model weights or a changed function text are detected without it.
+   * Distinguishes versions of the function and its dependencies. It is not needed for changed model weights or a changed function text,
+   * which are detected.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;
@@ -38,8 +39,8 @@ export interface ModelPredictOptions<T, R, P extends Prediction = Values> extend
    */
   readonly input?: (element: T) => unknown;
   /**
-   * Computes the result to write for an element; the model's numbers by default. A model with several outputs provides a list of them, or
-   * an object by name: `result: (element, [first, second]: Values[]) => ...`.
+   * Computes the result to write for an element; by default, the result is the model's numbers. The prediction of a model with several
+   * outputs is a list, or an object by name: `result: (element, [first, second]: Values[]) => ...`.
    */
   readonly result?: (element: T, prediction: P) => R;
 }
@@ -52,19 +53,19 @@ export interface PredictReport {
   readonly output: string;
   readonly parts: number;
   readonly records: number;
-  /** The parts and records that this task wrote in this run. */
+  /** The numbers of parts and records that this task wrote in this run. */
   readonly written: { readonly parts: number; readonly records: number };
 }
 
 const DEFAULT_BATCH = 128;
-/** The size of the pieces passed to storage, in bytes. */
+/** The size, in bytes, of the pieces that are passed to storage. */
 const PIECE_BYTES = 256 * 1024;
 const REPORT_MS = 1000;
-/** The interval at which a worker checks whether another worker has finished its split. */
+/** The interval, in ms, at which a worker checks whether another worker has finished a split. */
 const LOOK_MS = 1500;
 /**
- * How long a worker leaves a split to another worker that may be computing it: at least LEAVE_MS, or LEAVE_SPLITS times its own longest
- * split.
+ * How long a worker leaves a split to another worker that may be computing it: LEAVE_MS, or LEAVE_SPLITS times the duration of its own
+ * longest split if that is more.
  */
 const LEAVE_MS = 3000;
 const LEAVE_SPLITS = 1.5;
@@ -78,8 +79,8 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
  * complete and written once, despite failed, restarted or duplicate workers. The file `_SUCCESS` appears once all parts exist, with the
  * number of records of each.
  *
- * Workers divide the splits without a ring: with `ranked: false` in job.yaml, the job replaces a failed worker without interrupting the
- * others.
+ * Workers divide the splits without a ring. With `ranked: false` in job.yaml, the job can therefore replace a failed worker without
+ * interrupting the others.
  *
  * @param dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. Tensors in elements are disposed.
  * @returns once all parts exist, whichever task wrote them.
@@ -153,13 +154,13 @@ interface Work<T> {
   readonly encoder: () => PartEncoder;
 }
 
-/** One worker's pass through the splits. */
+/** One worker, which computes splits until all are finished. */
 class Predictor<T> {
   readonly #cluster: Cluster;
   readonly #output: PredictOutput;
   readonly #work: Work<T>;
   readonly #signal: AbortSignal | undefined;
-  /** Splits whose workers had enough time; this worker may compute them. */
+  /** Splits that other workers may have abandoned, because they had enough time; this worker may compute them. */
   readonly #abandoned = new Set<number>();
   #written = { parts: 0, records: 0 };
   #longestSplitMs = 0;
@@ -204,7 +205,10 @@ class Predictor<T> {
     return nextSplit(this.#output.parts, (split) => done.has(split), this.#cluster.position);
   }
 
-  /** Waits for the worker that may be computing the split, as long as the split should take or other splits make progress. */
+  /**
+   * Waits for the worker that may be computing the split, for as long as a split should take, or while other splits are being finished.
+   * Returns whether the split is finished.
+   */
   async #isDoneInTime(known: ReadonlySet<number>, split: number): Promise<boolean> {
     const patience = Math.max(LEAVE_MS, LEAVE_SPLITS * this.#longestSplitMs);
     let there = known.size;
@@ -220,7 +224,7 @@ class Predictor<T> {
       }
       there = done.size;
     }
-    // Without progress by any worker, the workers of the remaining splits count as failed.
+    // No worker has made progress, so the workers of all remaining splits count as failed.
     for (let other = 0; other < this.#output.parts; other++) {
       this.#abandoned.add(other);
     }
@@ -233,12 +237,12 @@ class Predictor<T> {
       if (!isAway || failures === TRIES) {
         throw error;
       }
-      process.stderr.write(`tony-ts: ${this.#output.name(split)} is begun again: ${messageOf(error)}\n`);
+      process.stderr.write(`tony-ts: ${this.#output.name(split)} failed and is retried: ${messageOf(error)}\n`);
     };
     await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
   }
 
-  /** Stops as soon as another worker has finished the split. */
+  /** Computes and writes a split. Stops as soon as another worker has finished it. */
   async #attempt(split: number): Promise<void> {
     const started = performance.now();
     const overtaken = new AbortController();
@@ -266,7 +270,7 @@ class Predictor<T> {
     }
   }
 
-  /** Reads, computes and encodes at the speed of the consumer. */
+  /** Yields the encoded results of a split. Reads and computes only as fast as the consumer takes them. */
   async *#bytesOf(split: number, signal: AbortSignal, onRecords: (count: number) => void): AsyncGenerator<Buffer, void> {
     const { dataset, batchSize, encoder: createEncoder } = this.#work;
     const encoder = createEncoder();
@@ -320,7 +324,7 @@ class Predictor<T> {
     }
     if (!Array.isArray(results) || results.length !== elements.length) {
       const given = Array.isArray(results) ? `${results.length} results` : `${typeof results}`;
-      throw new TonyError('DATA_INVALID', `the function returns ${given} for ${elements.length} elements`, {
+      throw new TonyError('DATA_INVALID', `the function returned ${given} for ${elements.length} elements`, {
         hint: 'Return an array with one result for each element, in the same order. To omit elements, filter the dataset.',
       });
     }

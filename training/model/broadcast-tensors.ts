@@ -5,15 +5,15 @@ import type { Ring } from '../ring/ring.ts';
 import { broadcastBytes } from '../ring/ring-bytes.ts';
 import { capture, tensorOf } from './training-state.ts';
 
-/** Tensors with a JSON value. */
+/** Tensors, together with a JSON value. */
 interface Parcel<Head> {
   readonly head: Head;
   readonly tensors: readonly StoredTensor[];
 }
 
 /**
- * Sends rank 0's tensors and JSON value to every rank, with the exact bits and types.
- * @param own the parcel to send, on rank 0; the other ranks pass null.
+ * Sends tensors and a JSON value from rank 0 to every rank, with the same bits and types.
+ * @param own the parcel to send on rank 0; null on other ranks.
  * @throws TonyError PEER_LOST, RING_MISMATCH.
  */
 export async function broadcastTensors<Head>(ring: Ring, own: Parcel<Head> | null): Promise<Parcel<Head>> {

@@ -4,7 +4,7 @@ import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentro
 import type { StepLoss } from './step-part.ts';
 
 /**
- * The parts of a compiled tf.LayersModel that its own `fit` uses but its type declarations omit. A Sequential stores them in an inner
+ * The members of a compiled tf.LayersModel that its own `fit` uses, but that its type declarations omit. A Sequential has them in an inner
  * model.
  */
 interface CompiledInternals {
@@ -33,11 +33,11 @@ export interface NamedWeight {
 export interface CompiledModel {
   readonly model: tfjs.LayersModel;
   readonly optimizer: tfjs.Optimizer;
-  /** In the order in which the optimizer applies gradients. */
+  /** The trained weights, in the order in which the optimizer applies gradients. */
   readonly trainable: readonly tfjs.Variable[];
-  /** Names of weights that became trainable after `compile`. Training does not update them; neither does `model.fit`. */
+  /** The names of weights that became trainable after `compile`. As in `model.fit`, training does not update them. */
   readonly thawed: readonly string[];
-  /** Untrained float32 weights, which layers may update themselves during training (moving averages). */
+  /** The float32 weights that are not trained. Layers may update them during training, as they do with moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
   /** `loss`, followed by the metrics with which the model was compiled. */
@@ -45,20 +45,20 @@ export interface CompiledModel {
   /** `model.stopTraining`, which callbacks set. */
   stopTraining: boolean;
   /**
-   * The loss to minimise, including regularisation, and the metrics without `loss`, as the model's own training function computes them. The
+   * Computes the loss to minimise, including regularisation, and the metrics (without `loss`) like the model's own training function. The
    * metrics are kept beyond tf.tidy.
-   * @param weights the weights of the examples, for each output; null for equal weights. As in model.fit they apply to the loss, not to the
-   *   metrics, and the loss is divided by the number of examples, not by the sum of the weights.
+   * @param weights for each output, the weights of the examples, or null for equal weights. As in model.fit, they apply to the loss and not
+   *   to the metrics, and the loss is divided by the number of examples and not by the sum of the weights.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
-  /** The loss (without regularisation) and the metrics, as `model.evaluate` computes them. They are not kept beyond tf.tidy. */
+  /** Computes the loss (without regularisation) and the metrics like `model.evaluate`. They are not kept beyond tf.tidy. */
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
-/** Faster versions of losses for which TensorFlow.js runs dozens of small operations. */
+/** Faster versions of losses that TensorFlow.js computes with dozens of small operations. */
 const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
 
-/** All weights of a model, compiled or not, in the model's order. */
+/** Returns all weights of a model, compiled or not, in the model's order. */
 export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
   const { weights } = model as unknown as CompiledInternals;
   return weights.map((weight) => ({ name: weight.originalName, variable: weight.read() }));
@@ -108,15 +108,15 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   };
 }
 
-/** @returns a function that runs the model on a batch and computes each output's losses of the examples, and the metrics. */
+/** @returns a function that runs the model on a batch. It computes, for each output, the losses of the examples, and the metrics. */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];
-  // As in model.fit: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].
+  // As in model.fit, vectors become columns: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].
   const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
   return (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
     if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
       const has = `the data has ${x.length} inputs and ${y.length} targets`;
-      throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
+      throw new TonyError('DATA_INVALID', `${has}; the model has ${inner.inputs.length} and ${inner.outputs.length}`);
     }
     const [inputs, targets] = [x.map(asColumn), y.map(asColumn)];
     const outputs = [inner.apply(inputs.length === 1 ? (inputs[0] as tfjs.Tensor) : inputs, { training })].flat();
@@ -124,7 +124,7 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
       weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
     );
     const metrics = metricFunctions.map(([metric, output], index) =>
-      // With several outputs the first metrics are the outputs' own losses.
+      // With several outputs, the first metrics are the losses of the outputs.
       outputs.length > 1 && index < outputs.length
         ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
         : (tf.mean(metric(targets[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
@@ -133,32 +133,32 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
   };
 }
 
-/** The name of an output's loss; null if it is a function. */
+/** Returns the name of an output's loss; null if the loss is a function. */
 function lossNameOf({ loss, outputNames }: CompiledInternals, output: number): string | null {
   const byOutput = loss as Readonly<Record<string | number, unknown>> | undefined;
   const own = typeof loss === 'string' ? loss : byOutput?.[Array.isArray(loss) ? output : (outputNames[output] as string)];
   return typeof own === 'string' ? own : null;
 }
 
-/** @param losses shape [examples, ...]. */
+/** Multiplies the losses by the weights of their examples. @param losses a tensor of shape [examples, ...]. */
 function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | null): tfjs.Tensor {
   if (weights === null) {
     return losses;
   }
   if (losses.rank === 0 || losses.shape[0] !== weights.size) {
-    throw new TonyError('DATA_INVALID', `${weights.size} weights of examples do not fit losses of the shape [${losses.shape}]`, {
+    throw new TonyError('DATA_INVALID', `there are weights for ${weights.size} examples, but the losses have the shape [${losses.shape}]`, {
       hint: 'The loss function must return a number for each example.',
     });
   }
   return tf.mul(losses, tf.reshape(weights, [weights.size, ...new Array<number>(losses.rank - 1).fill(1)]));
 }
 
-/** Names an anonymous metric function. With several outputs, TensorFlow.js prefixes the output's name and an underscore. */
+/** Completes the name of an anonymous metric function, which is empty or, with several outputs, the output's name and an underscore. */
 function named(name: string): string {
   return name === '' || name.endsWith('_') ? `${name}metric` : name;
 }
 
-/** Adds a number to repeated names: several outputs may have metrics of the same name. */
+/** Adds a number to repeated names, because several metrics may have the same name. */
 function distinct(names: readonly string[]): string[] {
   const counts = new Map<string, number>();
   return names.map((name) => {

@@ -1,10 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
-/** Converts float32 variables that each rank updates from its own examples to and from the numbers that a step exchanges. */
+/**
+ * Float32 variables that each rank updates from its own examples. A step averages them over the ranks; this class converts them to and from
+ * the numbers that the ranks exchange.
+ */
 export class MovingAverages {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
-  /** The total number of numbers. */
+  /** The number of floats in all variables together. */
   readonly size: number;
 
   constructor(tf: typeof tfjs, variables: readonly tfjs.Variable[]) {
@@ -13,7 +16,11 @@ export class MovingAverages {
     this.size = variables.reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** @param weight this rank's share of the step's examples, so that sums over the ranks are means. With 0 this rank adds nothing. */
+  /**
+   * Writes the values times `weight` into `into`.
+   * @param weight this rank's share of the step's examples, so that the sums over all ranks are means. With 0, this rank contributes
+   *   nothing.
+   */
   read(into: Float32Array, weight: number): void {
     let at = 0;
     for (const variable of weight === 0 ? [] : this.#variables) {

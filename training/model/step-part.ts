@@ -4,27 +4,27 @@ import type * as tfjs from '@tensorflow/tfjs';
 export interface StepLoss {
   /** The loss to minimise, including regularisation. */
   readonly loss: tfjs.Scalar;
-  /** Kept beyond tf.tidy; the strategy that takes the step disposes them. */
+  /** The metrics, kept beyond tf.tidy. The strategy that takes the step disposes them. */
   readonly metrics: readonly tfjs.Scalar[];
 }
 
-/** A micro-batch: one of several whose gradients form one optimizer step. */
+/** A micro-batch. An optimizer step sums the gradients of one or several. */
 export interface StepPart {
   /** Computes the loss of this worker's examples; called within tf.tidy. null if the worker has no examples. */
   readonly compute: (() => StepLoss) | null;
-  /** The part's share of the step's examples: the weights of all parts of all workers add up to 1. */
+  /** The part's share of the step's examples. The weights of all parts of all workers add up to 1. */
   readonly weight: number;
 }
 
 /** The results of a step: the means of the loss and of the metrics over the step's examples. */
 export interface StepValues {
-  /** The loss, then the metrics. May wait for the backend, so avoid calling it in every step. */
+  /** Returns the loss, followed by the metrics. It may wait for the backend, so avoid calling it in every step. */
   read(): readonly number[];
-  /** Frees the values; unread values are lost. */
+  /** Frees the values, including those that have not been read. */
   dispose(): void;
 }
 
-/** The loss of one part, or its metrics in order. */
+/** The values of one part: its loss, or its metrics in order. */
 export interface Share {
   readonly kind: 'loss' | 'metrics';
   readonly tensors: readonly tfjs.Scalar[];

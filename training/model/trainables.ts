@@ -12,7 +12,7 @@ export type Trainable = tfjs.Variable | LayerWeight | tfjs.LayersModel;
 
 /** The variables of a program's trainables. */
 export interface TrainedVariables {
-  /** Each variable once, in the given order. */
+  /** Each variable once, in the order in which the program passed them. */
   readonly variables: readonly tfjs.Variable[];
   /** The moving averages of batch normalisation in the given models. */
   readonly moving: readonly tfjs.Variable[];
@@ -27,26 +27,26 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
     throw new TonyError('USAGE', `the variable ${disposed.name} is disposed`, { hint: 'Leave it out of the variables to train.' });
   }
   if (variables.length === 0) {
-    throw new TonyError('USAGE', 'no variable to train exists', { hint: 'Create the model or its variables before the first step.' });
+    throw new TonyError('USAGE', 'there are no variables to train', { hint: 'Create the model or its variables before the first step.' });
   }
   return { variables, moving: [...new Set(list.filter(isModel).flatMap((model) => movingAveragesOf(model)))] };
 }
 
 /**
- * All trainable variables of TensorFlow.js except the state of `optimizers`: Adam and Adamax register theirs as trainable.
+ * Returns all trainable variables of TensorFlow.js except the state of `optimizers`, because Adam and Adamax register theirs as trainable.
  */
 export function allTrainable(tf: typeof tfjs, optimizers: Iterable<tfjs.Optimizer>): tfjs.Variable[] {
   const own = new Set<unknown>([...optimizers].flatMap((optimizer) => Object.values(optimizer)));
   return Object.values(tf.engine().registeredVariables).filter((variable) => variable.trainable && !own.has(variable));
 }
 
-/** All variables of a program's trainables, including untrained ones: for a model all weights, with the moving averages. */
+/** Returns all variables of a program's trainables, including untrained ones: of a model all weights, including moving averages. */
 export function allVariables(tf: typeof tfjs, given: Trainable | readonly Trainable[]): tfjs.Variable[] {
   const list = [given].flat() as Trainable[];
   return [...new Set(list.flatMap((each, index) => (isModel(each) ? each.weights.map(readWeight) : variablesOf(tf, each, index))))];
 }
 
-/** Moving means and variances of a model's layers of batch normalisation. */
+/** Returns the moving means and variances of a model's batch normalisation layers. */
 export function movingAveragesOf(model: tfjs.LayersModel): tfjs.Variable[] {
   const layers = [...layersOf(model as unknown as LayerTree)].filter((layer) => layer.getClassName() === 'BatchNormalization');
   return layers.flatMap((layer) => {
@@ -67,7 +67,7 @@ function variablesOf(tf: typeof tfjs, given: Trainable, index: number): tfjs.Var
   if (variable instanceof tf.Variable) {
     return [variable];
   }
-  throw new TonyError('USAGE', `variable ${index} is neither a tf.Variable nor a weight of a layer nor a model`, {
+  throw new TonyError('USAGE', `variable ${index} is not a tf.Variable, a weight of a layer, or a model`, {
     hint: 'Pass variables, model.trainableWeights or a LayersModel.',
   });
 }

@@ -9,10 +9,10 @@ import type { CompiledModel, NamedWeight } from './compiled-model.ts';
  *
  *   model:<index>:<name>                     each weight, in the model's order
  *   optimizer:<property>                     a variable of the optimizer (Adam's accBeta1)
- *   optimizer:<property>:<index>:<name>      a slot of the optimizer for the trainable variable of that index (Adam's first moments)
+ *   optimizer:<property>:<index>:<name>      a slot of the optimizer for the trainable variable with that index (Adam's first moments)
  *
- * This file finds an optimizer's state by inspecting its properties instead of calling getWeights(), which some optimizers lack and which
- * omits state (Adam's powers of beta would be recomputed with different bits).
+ * This file finds an optimizer's state by inspecting its properties. getWeights() is unsuitable: some optimizers lack it, and it omits
+ * state (Adam's powers of beta would be recomputed with different bits).
  */
 
 /** A variable under its name in checkpoints. */
@@ -29,8 +29,8 @@ export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariabl
 }
 
 /**
- * The optimizer's state, under its names in checkpoints.
- * @param variables the variables that it trains; the names of slots contain their positions in this list.
+ * Returns the variables of an optimizer's state, with their names in checkpoints.
+ * @param variables the variables that the optimizer trains. The names of its slots contain their positions in this list.
  */
 export function optimizerVariables(
   tf: typeof tfjs,
@@ -50,7 +50,7 @@ export function optimizerVariables(
   return [...own, ...ofVariables];
 }
 
-/** Copies the state out of the backend, so that further training does not change the copy. */
+/** Copies the state of a model and its optimizer out of the backend, so that further training does not change the copy. */
 export async function captureState(tf: typeof tfjs, model: CompiledModel): Promise<StoredTensor[]> {
   return await capture(tf, variablesOf(tf, model));
 }
@@ -66,20 +66,20 @@ export async function capture(tf: typeof tfjs, variables: readonly NamedVariable
 }
 
 interface NativeData {
-  /** The array passed to tf.tensor, until an operation uses the tensor; then null. */
+  /** The array that was passed to tf.tensor; null once an operation has used the tensor. */
   readonly values: unknown;
 }
 
-/** Copies the values of a tensor into memory of their own. */
+/** Copies the values of a tensor into newly allocated memory. */
 export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
-  // Reading the values may change the answer, so this check comes first.
+  // This check comes first, because reading the values may change its result.
   const isCopied = isCopiedByReading(tf, tensor);
   const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return isCopied ? bytes : bytes.slice();
 }
 
-/** Whether `data()` returns a copy. Other backends return their own memory, or the array from which the tensor was made. */
+/** Whether `data()` returns a copy. Some backends return their own memory instead, or the array from which the tensor was made. */
 function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
   switch (tf.getBackend()) {
     case 'wasm':
@@ -93,7 +93,10 @@ function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
   }
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT, without a change, when the tensors belong to another model or optimizer. */
+/**
+ * Restores a model and its optimizer.
+ * @throws TonyError CHECKPOINT_MISFIT, before anything has changed, when the tensors belong to another model or optimizer.
+ */
 export function restoreState(
   tf: typeof tfjs,
   model: CompiledModel,
@@ -108,7 +111,7 @@ export function restoreState(
   (optimizer as unknown as Properties).iterations_ = iterations;
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT when the tensors belong to another kind of optimizer. */
+/** Verifies the kind of the optimizer. @throws TonyError CHECKPOINT_MISFIT when the tensors contain the state of another kind. */
 export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
   for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
     const [, property = ''] = name.split(':');
@@ -118,7 +121,7 @@ export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly Stor
   }
 }
 
-/** Restores the state that `optimizerVariables` names. Call checkOptimizer first. */
+/** Restores the variables that `optimizerVariables` returns. Call `checkOptimizer` first. */
 export function restoreOptimizer(
   tf: typeof tfjs,
   optimizer: tfjs.Optimizer,
@@ -145,7 +148,7 @@ export function restoreOptimizer(
 /**
  * Restores only the weights among `tensors`.
  * @param model the model's name, in a checkpoint of a loop with several models.
- * @throws TonyError CHECKPOINT_MISFIT, without a change.
+ * @throws TonyError CHECKPOINT_MISFIT, before anything has changed, when the tensors belong to another model.
  */
 export function restoreWeights(
   tf: typeof tfjs,
@@ -169,7 +172,7 @@ export function restoreWeights(
       throw misfit(where, `it has no weight ${name}`);
     }
     if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
-      throw misfit(where, `weight ${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
+      throw misfit(where, `weight ${name} is ${tensor.dtype} [${tensor.shape}], not ${variable.dtype} [${variable.shape}]`);
     }
     fitting.push({ variable, tensor });
   }
@@ -180,7 +183,7 @@ export function restoreWeights(
   });
 }
 
-/** The weights in a checkpoint, by their index in the model. */
+/** Returns the weights in a checkpoint, by their index in the model. */
 export function weightsAmong(tensors: readonly StoredTensor[], prefix = 'model'): Map<number, StoredTensor> {
   return new Map(
     tensors.flatMap((tensor) => {
@@ -196,7 +199,7 @@ export function misfit(where: string, what: string): TonyError {
 
 /** Creates a tensor from stored values. */
 export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
-  // An aligned copy; Buffer.slice() would return a view instead.
+  // Makes an aligned copy; Buffer.slice() would return a view.
   const { buffer } = new Uint8Array(stored.bytes);
   const values =
     stored.dtype === 'float32' ? new Float32Array(buffer) : stored.dtype === 'int32' ? new Int32Array(buffer) : new Uint8Array(buffer);

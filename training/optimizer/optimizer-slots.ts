@@ -7,7 +7,7 @@ export interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** TensorFlow.js's type declaration does not allow null gradients. */
+/** `applyGradients` accepts null gradients, but its type declaration does not allow them. */
 type ToApply = Parameters<tfjs.Optimizer['applyGradients']>[0];
 
 type SlotArray = (OptimizerSlot | null | undefined)[];
@@ -28,14 +28,14 @@ const SLOT_PROPERTIES: ReadonlySet<string> = new Set([
 const known = new WeakMap<tfjs.Optimizer, OptimizerSlots>();
 
 /**
- * Maps variables to their slots in an optimizer. TensorFlow.js finds a slot by the position of its variable in the list of a step, so
- * alternating lists would share slots (tfjs-core 4.22, `applyGradients` of each optimizer). This class gives every variable a fixed place
- * for its lifetime, so lists may change from step to step and may have any order.
+ * Maps variables to their slots in an optimizer. TensorFlow.js finds a variable's slots by its position in the list of gradients (tfjs-core
+ * 4.22, `applyGradients` of each optimizer), so variables would share slots when a program alternates between two lists. This class gives
+ * every variable a fixed place for its lifetime, so the list may change from step to step and may have any order.
  */
 export class OptimizerSlots {
   readonly #tf: typeof tfjs;
   readonly #optimizer: tfjs.Optimizer;
-  /** The variable of each place; null for a slot whose variable is unknown, for example one loaded from a model file. */
+  /** The variable of each place; null if it is unknown, for example for slots that were loaded from a model file. */
   readonly #variables: (tfjs.Variable | null)[] = [];
   #places = new Map<tfjs.Variable, number>();
 
@@ -53,7 +53,7 @@ export class OptimizerSlots {
     return slots;
   }
 
-  /** The index of the variable's slots in the optimizer's arrays. Assigns a place to a variable without one. */
+  /** The index of the variable's slots in the optimizer's arrays. Assigns the next free index to a new variable. */
   placeOf(variable: tfjs.Variable): number {
     const place = this.#places.get(variable) ?? this.#adopt(variable);
     if (place !== undefined) {
@@ -65,14 +65,14 @@ export class OptimizerSlots {
     return this.#variables.length - 1;
   }
 
-  /** Assigns places in this order, where TensorFlow.js itself finds them if the program later trains the same list without this library. */
+  /** Assigns places in the order of this list, so that TensorFlow.js itself finds the slots if the program later trains the same list. */
   arrange(variables: readonly tfjs.Variable[]): void {
     for (const variable of variables) {
       this.placeOf(variable);
     }
   }
 
-  /** The existing slots of a variable, with the optimizer's property of each. */
+  /** Yields the existing slots of a variable, each with the name of the optimizer's property that holds it. */
   *slotsOf(variable: tfjs.Variable): Generator<readonly [property: string, slot: OptimizerSlot]> {
     const place = this.#places.get(variable) ?? this.#adopt(variable);
     if (place === undefined) {
@@ -86,7 +86,7 @@ export class OptimizerSlots {
     }
   }
 
-  /** Creates a slot of the variable, or assigns a value to the existing one. */
+  /** Assigns a value to a slot of the variable, and creates the slot if it does not exist. */
   restore(variable: tfjs.Variable, property: string, originalName: string, value: tfjs.Tensor): void {
     const slots = (this.#optimizer as unknown as Record<string, SlotArray>)[property] as SlotArray;
     const place = this.placeOf(variable);
@@ -98,7 +98,7 @@ export class OptimizerSlots {
     }
   }
 
-  /** Runs the optimizer's own `applyGradients` with the slots of these variables. A variable with a null gradient does not change. */
+  /** Runs the optimizer's own `applyGradients`, with each variable's own slots. A variable with a null gradient does not change. */
   applyGradients(gradients: readonly NamedGradient[]): void {
     const { registeredVariables } = this.#tf.engine();
     const places = gradients.map(({ name }) => this.placeOf(registeredVariables[name] as tfjs.Variable));
@@ -133,12 +133,12 @@ export class OptimizerSlots {
     });
   }
 
-  /** A custom optimizer class may store its slots under other names. */
+  /** Recognises slots by their form, because a custom optimizer class may store them in other properties. */
   #areSlots(values: readonly unknown[]): boolean {
     return values.length > 0 && values.every((value) => (value as Partial<OptimizerSlot> | null)?.variable instanceof this.#tf.Variable);
   }
 
-  /** Matches slots created elsewhere (`model.fit`, `minimize`, a model file) to the variable, by its name or by order and shape. */
+  /** Finds slots of the variable that other code has created (`model.fit`, `minimize`, a model file): by name, or by order and shape. */
   #adopt(variable: tfjs.Variable): number | undefined {
     const arrays = this.#arrays().map(([, slots]) => slots);
     const { registeredVariables } = this.#tf.engine();
@@ -167,7 +167,7 @@ export class OptimizerSlots {
     return place;
   }
 
-  /** Disposes the slots of disposed variables, which would otherwise stay in memory. */
+  /** Disposes the slots of disposed variables. Otherwise they would stay in memory for as long as the optimizer. */
   #removeDisposed(): void {
     if (!this.#variables.some((variable) => variable?.isDisposed)) {
       return;

@@ -50,7 +50,7 @@ describe('a server rejects', () => {
     ['a worker with another key', { key: new Secret(randomBytes(32)) }, /parameter server 0 \(.*key/],
     ['a worker of an older generation', { generation: 2 }, /parameter server 0/],
     ['a worker with another world size', { worldSize: 7 }, /parameter server 0/],
-    ['a worker with a rank that does not exist', { rank: 5 }, /parameter server 0/],
+    ['a worker with a rank outside the job', { rank: 5 }, /parameter server 0/],
   ])('%s', async (_what, wrong, message) => {
     const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
@@ -58,11 +58,11 @@ describe('a server rejects', () => {
       code: 'RING_JOIN_FAILED',
       message: expect.stringMatching(message),
     });
-    expect(told.mock.calls.some(([text]) => String(text).includes('was turned away'))).toBe(true);
+    expect(told.mock.calls.some(([text]) => String(text).includes('rejected a connection'))).toBe(true);
     await expect(open(worker(0))).resolves.toBeDefined();
   });
 
-  test('connections without a handshake, and serves workers meanwhile', async () => {
+  test('connections without a handshake, and continues to serve workers', async () => {
     vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
     const [address] = worker(0).addresses;
@@ -76,7 +76,7 @@ describe('a server rejects', () => {
   });
 });
 
-test('a second process of a rank replaces the first', async () => {
+test('a second process of a rank replaces the first one', async () => {
   const worker = await start(2, 1);
   const lost: string[] = [];
   const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });
@@ -99,7 +99,7 @@ test('a server rejects a request at the wrong time and answers the next request'
 describe('custom loops', () => {
   const loss = (variable: tf.Variable, target: number) => () => tf.sum(tf.square(tf.sub(variable, target))) as tf.Scalar;
 
-  test('push and pull at each step, and start with the values of rank 0', async () => {
+  test('exchange gradients and weights in each step, and start with the values of rank 0', async () => {
     const worker = await start(2, 2, 0);
     const variables = [tf.variable(tf.tensor1d([1, 2, 3])), tf.variable(tf.tensor1d([7, 8, 9]))];
     const workers = [0, 1].map((rank) => new ParameterServerWorker(worker(rank)));
@@ -139,7 +139,7 @@ describe('custom loops', () => {
     expect(await step(new ParameterServerWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
   });
 
-  test('update with each of several optimizers only its own variables, and leak no tensor', async () => {
+  test('update only the variables of the optimizer that takes the step, and leak no tensors', async () => {
     const worker = await start(1, 2);
     const each = new ParameterServerWorker(worker(0));
     cleanups.push(() => each.close());

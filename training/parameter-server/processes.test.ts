@@ -29,14 +29,14 @@ test('workers and servers of one program train together; servers run until they 
   }
 });
 
-test.each([0, 1])('worker %i is killed and replaced alone; the other worker reports no loss', { timeout: 120_000 }, async (rank) => {
+test.each([0, 1])('a killed worker %i is replaced alone, and the other worker reports no loss', { timeout: 120_000 }, async (rank) => {
   const { workers, replace } = await startGang({ name: `replaced-${rank}`, stepMs: 40, hangAt: 'step-12', hanging: [rank] });
   const [dying, other] = [workers[rank], workers[1 - rank]];
   await expect.poll(() => dying?.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
   dying?.child.kill('SIGKILL');
   const replacement = await replace(rank);
   expect(await Promise.all([replacement.exited, other?.exited])).toEqual([0, 0]);
-  // A worker reports its position every 200 ms; each step takes 40 ms.
+  // A worker reports its position every 200 ms, and each step takes 40 ms, so the replacement repeats only a few steps.
   const [first = 0] = stepsOf(replacement);
   expect(first).toBeGreaterThan(5);
   expect(first).toBeLessThanOrEqual(13);
@@ -52,7 +52,7 @@ test('a worker reports a killed server, and the next generation resumes from the
   await expect.poll(() => workers[0]?.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   servers[1]?.child.kill('SIGKILL');
   for (const worker of workers) {
-    // The numbers of servers follow those of the two ranks.
+    // In reports, the servers are numbered after the two ranks.
     await expect.poll(() => worker.reports()).toContainEqual({ type: 'peer-lost', rank: 3 });
     worker.child.kill('SIGUSR2');
   }
@@ -69,11 +69,11 @@ test('a worker reports a killed server, and the next generation resumes from the
   expect(doneOf(again.workers[1])).toEqual(doneOf(again.workers[0]));
 });
 
-describe('a replacement of a chief that was killed after its last step takes no further step', () => {
+describe('if the chief is killed after its last step, its replacement takes no further step', () => {
   test.each([
-    ['when the chief had not committed its last checkpoint', 'before-commit'],
-    ['when the chief had not reported its committed last checkpoint', 'after-commit'],
-    ['when the chief had finished its training', 'end'],
+    ['killed before it committed the last checkpoint', 'before-commit'],
+    ['killed before it reported the committed last checkpoint', 'after-commit'],
+    ['killed after it finished training', 'end'],
   ] as const)('%s', { timeout: 120_000 }, async (_, hangAt) => {
     const { workers, replace } = await startGang({ name: `end-${hangAt}`, servers: 1, hangAt });
     const [chief, other] = workers;
@@ -91,7 +91,7 @@ describe('a replacement of a chief that was killed after its last step takes no 
     }
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 40, final: true });
-    // An existing checkpoint is not rewritten.
+    // The replacement does not rewrite an existing checkpoint.
     if (before !== null) {
       expect((await stat(path.join(dir, 'step-40'))).ino).toBe(before.ino);
     }

@@ -1,8 +1,8 @@
 import util from 'node:util';
 
 /**
- * Adds two functions of node:util that tfjs-node 4.22 calls: Node.js 24 has removed them, and Node.js 22 prints a deprecation warning for
- * them. CommonJS modules read them from the module object at each call, so it is enough to assign them there.
+ * Adds two functions to node:util that tfjs-node 4.22 calls. Node.js 24 has removed them, and Node.js 22 prints a deprecation warning when
+ * they are called. Assigning them to the module object is sufficient, because CommonJS modules read them from there at each call.
  */
 export function restoreUtilFunctions(): void {
   Object.assign(util, {

@@ -6,7 +6,10 @@ import type { Storage } from '../../storage/storage.ts';
 import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
 
-/** The storage of this process: with the job's Hadoop configuration and user, or with the environment's for a standalone program. */
+/**
+ * Opens the storage of this process. It uses the job's Hadoop configuration and user or, for a standalone program, those of the
+ * environment.
+ */
 export async function openStorage(): Promise<Storage> {
   const task = readTask();
   return task === null ? await storageAlone() : storageOfJob(task);
@@ -17,7 +20,7 @@ export function storageOfJob(task: TaskContext): Storage {
   return createStorage({ hadoop, user: task.user });
 }
 
-/** The storage of a standalone program, with the cluster that HADOOP_CONF_DIR names, if any. */
+/** Opens the storage of a standalone program, which includes the cluster that HADOOP_CONF_DIR describes, if it is set. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.fromEnvironment().catch((error) => {
     if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {

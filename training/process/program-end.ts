@@ -1,28 +1,31 @@
 import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/deadline.ts';
 
-/** How long a program may finish its last work after a signal or a failure. The executor kills it three seconds after the signal. */
+/**
+ * The time limit, in ms, for the last work of a program after a signal or a failure. The executor kills the program three seconds after the
+ * signal.
+ */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** Whether there is work to finish; otherwise a failed program exits without delay. */
+  /** Whether any work is left. If not, a failed program exits without delay. */
   readonly isDue: () => boolean;
-  /** Called while the program can still wait. `succeeded` is true if the program reached its end with exit code 0. */
+  /** Called while the program can still await promises. `succeeded` is true if the program reached its end with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;
-  /** Synchronous variant, for a program that calls process.exit or must exit before `finish` has completed. */
+  /** The synchronous variant, for a program that calls process.exit or must exit before `finish` has completed. */
   readonly finishNow: () => void;
 }
 
 /**
- * Runs the last work however this program ends, except by SIGKILL. If the program itself handles uncaught exceptions or a signal, its own
- * handler decides whether to exit.
+ * Runs the last work however this program ends, except by SIGKILL. If the program has its own handler for uncaught exceptions or a signal,
+ * that handler decides whether to exit.
  *
  * @returns a function that removes the handlers.
  */
 export function beforeProgramEnds(work: LastWork): () => void {
   const onEnd = () => {
-    // Node.js emits beforeExit again after the asynchronous work.
+    // Node.js emits `beforeExit` again after the asynchronous work.
     process.removeListener('beforeExit', onEnd);
     void work.finish((process.exitCode ?? 0) === 0);
   };

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { programEnvironment } from './program-environment.ts';
 
 describe('programEnvironment', () => {
-  it("puts the runtime's Node first and loads the hooks", () => {
+  it("puts the runtime's Node.js first in PATH and loads the hooks", () => {
     expect(programEnvironment('/c/tony', '/c/runtime', { PATH: '/usr/bin' })).toEqual({
       NODE_OPTIONS: '--import=file:///c/tony/register.mjs --disable-warning=ExperimentalWarning',
       TF_CPP_MIN_LOG_LEVEL: '2',
@@ -13,7 +13,7 @@ describe('programEnvironment', () => {
     });
   });
 
-  it('keeps the options, log level and memory settings of the job, and encodes paths with spaces', () => {
+  it("keeps the job's own Node.js options, log level and memory settings, and encodes paths with spaces", () => {
     const environment = { NODE_OPTIONS: '--max-old-space-size=4096', TF_CPP_MIN_LOG_LEVEL: '0', MALLOC_TRIM_THRESHOLD_: '1000' };
     expect(programEnvironment('/c 1/tony', null, environment)).toEqual({
       NODE_OPTIONS: '--max-old-space-size=4096 --import=file:///c%201/tony/register.mjs --disable-warning=ExperimentalWarning',

@@ -2,8 +2,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /**
- * Makes glibc keep freed memory. By default it returns large freed arrays to the kernel and faults them in again in each step, page by
- * page, which costs 0.5 ms per MiB on a virtual machine. The program's peak memory stays the same.
+ * Makes glibc keep freed memory. By default, glibc returns large freed arrays to the kernel. Each training step then faults them in again
+ * page by page, which costs 0.5 ms per MiB on a virtual machine. The program's peak memory stays the same.
  */
 const KEEP_FREED_MEMORY = { MALLOC_MMAP_THRESHOLD_: String(32 * 1024 ** 2), MALLOC_TRIM_THRESHOLD_: String(512 * 1024 ** 2) };
 
@@ -12,7 +12,7 @@ const KEEP_FREED_MEMORY = { MALLOC_MMAP_THRESHOLD_: String(32 * 1024 ** 2), MALL
  *
  * @param bundles absolute path of the folder that contains register.mjs and training.mjs
  * @param runtime absolute path of the unpacked runtime; null when the program uses the software installed on the node
- * @param environment the program's environment otherwise; its own settings take precedence
+ * @param environment the program's other environment variables, which take precedence
  * @returns the variables to add or replace
  */
 export function programEnvironment(
@@ -23,14 +23,14 @@ export function programEnvironment(
   const options = [
     environment.NODE_OPTIONS,
     `--import=${pathToFileURL(path.join(bundles, 'register.mjs')).href}`,
-    // Type stripping and module hooks print an experimental warning at each start.
+    // Without this, type stripping and module hooks print an experimental warning at each start.
     '--disable-warning=ExperimentalWarning',
   ];
   const setItself = (name: string) => environment[name] !== undefined;
   return {
     ...(Object.keys(KEEP_FREED_MEMORY).some(setItself) ? {} : KEEP_FREED_MEMORY),
     NODE_OPTIONS: options.filter((each) => each !== undefined && each !== '').join(' '),
-    // TensorFlow's own log: errors only.
+    // Limits TensorFlow's own log to errors.
     TF_CPP_MIN_LOG_LEVEL: environment.TF_CPP_MIN_LOG_LEVEL ?? '2',
     ...(runtime !== null && {
       TONY_RUNTIME: runtime,

@@ -1,9 +1,10 @@
 /*
- * Loaded before the user's program (`node --import …/register.mjs`, see program-environment.ts). Makes the container's runtime and the
- * training library visible to `import` and `require`, regardless of the program's folder; resolution.ts defines the order.
+ * Node.js loads this file before the user's program (`node --import …/register.mjs`, see program-environment.ts). It makes the container's
+ * runtime and the training library visible to `import` and `require`, wherever the program lies. resolution.ts defines the order of the
+ * sources.
  *
  * Node.js 22.15 and later have hooks in the importing thread for both `import` and `require`. Older versions run the hooks for `import` in
- * a separate thread, which loads this file a second time, with `?hooks`; for `require` this file replaces the resolver of file names.
+ * a separate thread, which loads this file again, with `?hooks`. For `require`, this file then replaces Node.js's resolver of file names.
  */
 import { existsSync, realpathSync } from 'node:fs';
 import Module, { createRequire, type ResolveFnOutput, type ResolveHook, type ResolveHookContext } from 'node:module';
@@ -24,7 +25,7 @@ if (!import.meta.url.endsWith(HOOKS_THREAD)) {
 
 function findPlaces(): Places {
   const training = path.join(path.dirname(fileURLToPath(import.meta.url)), 'training.mjs');
-  // process.execPath is …/runtime/bin/node, unless the program runs with another Node.js.
+  // process.execPath is …/runtime/bin/node, unless another Node.js runs the program.
   const runtime = process.env.TONY_RUNTIME || path.dirname(path.dirname(process.execPath));
   const script = process.argv[1];
   const program = script !== undefined && existsSync(script) ? realpathSync(script) : path.join(process.cwd(), 'program.js');
@@ -41,7 +42,10 @@ interface HooksInThread {
   registerHooks?: (hooks: { resolve: (specifier: string, context: ResolveHookContext, next: NextResolve) => ResolveFnOutput }) => void;
 }
 
-/** The part of Node.js's loader that resolves a required name to a file: an internal interface without declarations, but widely hooked. */
+/**
+ * The part of Node.js's loader that resolves the argument of `require` to a file. It is an internal interface without type declarations,
+ * but many tools hook it.
+ */
 interface FileResolver {
   _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;
 }
@@ -85,7 +89,7 @@ function install(): void {
 
 let withinRequired = false;
 
-/** The result of `require` from another file, by Node.js's own rules without these hooks. */
+/** Returns the file to which `require` resolves a specifier in another file, by Node.js's own rules and without these hooks. */
 function required(specifier: string, from: string): string {
   withinRequired = true;
   try {
@@ -124,7 +128,10 @@ function firstFound(specifier: string, parent: string | undefined, lookUp: (from
   throw missing;
 }
 
-/** Prefers the error of Node.js's default resolution: it describes the user's own import. */
+/**
+ * Chooses the error to report if no candidate resolves. It prefers the error of Node.js's default resolution, which describes the user's
+ * own import.
+ */
 function noteMissing(before: unknown, from: string | null, error: unknown): unknown {
   return before === undefined || from === null ? error : before;
 }
@@ -134,7 +141,7 @@ function isUsable(specifier: string, url: string): boolean {
   return addon === null || existsSync(addon);
 }
 
-/** Called in the hooks thread of older Node.js versions. */
+/** Node.js versions before 22.15 call this function in the hooks thread. */
 export function initialize(data: Places): void {
   places = data;
 }

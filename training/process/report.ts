@@ -1,7 +1,10 @@
 import { appendFileSync } from 'node:fs';
 import type { Report } from './task-context.ts';
 
-/** Appends lines to the file that the executor reads. Synchronous, so that the last lines survive when the process is killed. */
+/**
+ * Returns a function that appends a line to the file that the executor reads. The write is synchronous, so that no line is lost when the
+ * process is killed.
+ */
 export function openReport(file: string | null): (report: Report) => void {
   return (report) => {
     if (file !== null) {

@@ -9,20 +9,20 @@ const places: Places = {
 const user = places.program;
 
 describe('candidates', () => {
-  it('takes the training library that came with the job, whatever else is installed', () => {
+  it('resolves tony-ts/training to the library that came with the job, whatever else is installed', () => {
     expect(candidates('tony-ts/training', user, places)).toEqual([{ at: places.training }]);
   });
 
-  it('takes tony-ts itself from the user, the runtime, or as the training library', () => {
+  it("resolves tony-ts from the user's program, then the runtime, and finally to the training library", () => {
     expect(candidates('tony-ts', user, places)).toEqual([{ from: null }, { from: places.runtime }, { at: places.training }]);
   });
 
-  it('prefers a package installed by the user to the runtime', () => {
+  it('prefers the packages that the user installed to those of the runtime', () => {
     expect(candidates('@tensorflow/tfjs', user, places)).toEqual([{ from: null }, { from: places.runtime }]);
     expect(candidates('seedrandom', user, places)).toEqual([{ from: null }, { from: places.runtime }]);
   });
 
-  it('gives the training library and the runtime the TensorFlow.js of the user', () => {
+  it("resolves TensorFlow.js for the training library and the runtime as the user's program does", () => {
     const expected = [{ from: user }, { from: null }, { from: places.runtime }];
     expect(candidates('@tensorflow/tfjs', places.training ?? '', places)).toEqual(expected);
     const inRuntime = 'file:///c/runtime/node_modules/@tensorflow/tfjs-node/dist/index.js';
@@ -31,13 +31,13 @@ describe('candidates', () => {
   });
 
   it.each(['./model.ts', '../x.js', '/abs/x.js', 'file:///x.js', 'node:fs', '#inside', 'data:text/javascript,1'])(
-    'leaves %s to Node',
+    'leaves %s to Node.js',
     (specifier) => {
       expect(candidates(specifier, user, places)).toEqual([{ from: null }]);
     },
   );
 
-  it("uses only Node's resolution without a runtime and a training library", () => {
+  it("uses only Node.js's own resolution without a runtime and a training library", () => {
     const bare: Places = { training: null, runtime: null, program: user };
     for (const specifier of ['tony-ts', 'tony-ts/training', '@tensorflow/tfjs']) {
       expect(candidates(specifier, user, bare)).toEqual([{ from: null }]);

@@ -1,8 +1,8 @@
 /*
- * The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so that a program can repeat them.
+ * The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely repeat them.
  */
 
-/** A reader of dispatched splits joins and reports the splits that it has received so far. */
+/** A reader of dispatched splits joins the pass and reports the splits that it has received so far. */
 export const SPLITS_JOIN = 'splits.join';
 /** The reader requests the next entry of its log, by number. */
 export const SPLITS_NEXT = 'splits.next';
@@ -10,5 +10,5 @@ export const SPLITS_NEXT = 'splits.next';
 export const SPLITS_FORGOTTEN = 'forgotten';
 /** A reader of a feed requests records and acknowledges the previous ones. */
 export const FEED_TAKE = 'feed.take';
-/** A reader of a feed leaves: its unacknowledged records go to other readers. */
+/** A reader of a feed leaves, and its unacknowledged records go to other readers. */
 export const FEED_LEAVE = 'feed.leave';

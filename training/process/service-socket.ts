@@ -1,14 +1,14 @@
 import { closeSync, openSync } from 'node:fs';
 import path from 'node:path';
 
-/** The socket's name in its folder, which only the executor and the program can access (0700). */
+/** The socket's name in its folder. Only the user of the executor and the program can access the folder (mode 0700). */
 const NAME = 'socket';
 /** sockaddr_un holds 108 bytes including the terminating zero, on some systems 104. Paths of container folders are often longer. */
 const LONGEST_PATH = 100;
 
 /**
- * A path to the socket in a folder that is short enough for the kernel. For a long folder path it goes through an open descriptor of the
- * folder in /proc. The caller must call `release` after the socket is connected or closed.
+ * Returns a path to the socket that is short enough for the kernel. If the path of the folder is too long, the returned path goes through
+ * /proc and an open descriptor of the folder. Call `release` once the socket is connected or closed.
  */
 export function socketPath(folder: string): { readonly path: string; release(): void } {
   const direct = path.join(folder, NAME);

@@ -6,10 +6,13 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit for an answer. The executor's own limit is shorter and produces an answer. */
+/** The time limit for an answer. The executor's own limit is shorter, so the executor answers even if it gives up. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
-/** How long the executor may be unreachable: it starts before its program, and its death ends the program. */
+/**
+ * How long requests are retried if the executor is unreachable. This is not expected: the executor starts before the program, and the
+ * program ends if the executor dies.
+ */
 const EXECUTOR_PATIENCE_MS = 30_000;
 
 export interface ServiceReply {
@@ -18,9 +21,9 @@ export interface ServiceReply {
 }
 
 /**
- * The services of the job's ApplicationMaster for the programs of its tasks. Requests go through the executor, because a program has no
- * credentials of its own. While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request until it gets an answer;
- * all services are therefore idempotent.
+ * The services that the job's ApplicationMaster offers to the programs of its tasks. Requests go through the executor, because a program
+ * has no credentials of its own. While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request until it gets an
+ * answer; all services are therefore idempotent.
  */
 export class Services {
   readonly #folder: string;
@@ -30,13 +33,16 @@ export class Services {
     this.#folder = folder;
   }
 
-  /** The services of this process's job; null for a standalone program or a task without services. */
+  /** Returns the services of this process's job; null for a standalone program or a task without services. */
   static ofTask(): Services | null {
     const folder = readTask()?.services ?? null;
     return folder === null ? null : new Services(folder);
   }
 
-  /** @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error; the abort reason of `signal`. */
+  /**
+   * Sends a request and returns the answer.
+   * @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error, or the abort reason of `signal`.
+   */
   async ask(service: string, question: Json, signal?: AbortSignal): Promise<ServiceReply> {
     const request = { head: Buffer.from(JSON.stringify({ service })), body: Buffer.from(JSON.stringify(question)) };
     if (request.body.length > REQUEST_LIMITS.body) {
@@ -70,12 +76,12 @@ export class Services {
   async #exchange(request: ServiceFrame, signal: AbortSignal | undefined): Promise<ServiceFrame> {
     const place = socketPath(this.#folder);
     const socket = connect(place.path);
-    const abort = (): void => void socket.destroy(new Error('not wanted any more'));
+    const abort = (): void => void socket.destroy(new Error('the request was cancelled'));
     signal?.addEventListener('abort', abort);
     socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error(`no answer within ${ANSWER_MS / 1000} s`)));
     try {
       const answer = readFrame(socket, ANSWER_LIMITS);
-      // Prevents an unhandled rejection if the connection fails before the answer is awaited.
+      // Prevents an unhandled rejection if the connection fails before the code below awaits the answer.
       answer.catch(() => {});
       await connected(socket);
       socket.write(encodeFrame(request));
@@ -94,7 +100,7 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/** Returns null if the service is currently unavailable. @throws TonyError the service's own error. */
+/** Returns the answer; null if the service is currently unavailable. @throws TonyError the service's own error. */
 function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
   const parsed = JSON.parse(Buffer.from(head).toString('utf8')) as {
     readonly answer?: Json;

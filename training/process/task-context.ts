@@ -7,12 +7,12 @@ export interface TaskContext {
   readonly jobName: string;
   readonly role: string;
   readonly index: number;
-  /** The minimum number of tasks of the role. */
+  /** The minimum number of tasks that the role requires. */
   readonly roleSize: number;
-  /** The task's number within the gang; null for tasks without a rank (evaluators, parameter servers). */
+  /** The task's number within the gang; null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;
   readonly worldSize: number;
-  /** The number of times the gang has been formed; starts at 1. */
+  /** The number of times that the gang has been formed; 1 for the first generation. */
   readonly generation: number;
   readonly members: readonly Member[];
   /** The file descriptor of the bound socket that this process inherits, and its address. */
@@ -31,14 +31,17 @@ export interface TaskContext {
   readonly user: string;
   /** Hadoop properties for reading and writing hdfs://; null in local mode. */
   readonly hadoop: Readonly<Record<string, string>> | null;
-  /** The file to which the program appends one JSON object per line (see Report), and which the executor reads. */
+  /** The file to which the program appends one JSON object per line (see Report) for the executor to read. */
   readonly reportFile: string;
   /**
    * A file that the executor creates when the program must store a checkpoint at once, because the cluster is about to take containers of the
    * job. The program removes it when it takes the checkpoint. null if there are no such orders.
    */
   readonly checkpointOrder: string | null;
-  /** Folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see Services), or null. */
+  /**
+   * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see `Services`); null if the task
+   * has no services.
+   */
   readonly services: string | null;
 }
 
@@ -55,14 +58,14 @@ export type Report =
   | { readonly type: 'progress'; readonly step: number; readonly metrics?: Readonly<Record<string, number>> }
   | { readonly type: 'checkpoint'; readonly step: number }
   | { readonly type: 'peer-lost'; readonly rank: number }
-  /** A newer notice with the same `about` replaces this one. */
+  /** A message to the user. A newer notice with the same `about` replaces it. */
   | { readonly type: 'notice'; readonly message: string; readonly about?: string }
   /** Training ends with this step, before its last epoch. Rank 0 reports it once. */
   | { readonly type: 'early-end'; readonly step: number; readonly reason: string }
   /** The phase has taken its last step; only its final checkpoint remains. */
   | { readonly type: 'last-step'; readonly step: number };
 
-/** TONY_TASK_FILE and plain environment variables, for shell scripts and other languages. */
+/** The environment variables of a program: TONY_TASK_FILE, and plain values for shell scripts and other languages. */
 export const TASK_ENVIRONMENT = {
   taskFile: TASK_FILE_VARIABLE,
   applicationId: 'TONY_APPLICATION_ID',

@@ -1,17 +1,18 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** A peer to which this process connects, or whose connection it accepts. */
+/** A peer that this process connects to, or whose connection it accepts. */
 export interface Peer {
   readonly name: string;
-  /** Tries until `signal` aborts, and reports why each attempt failed. */
+  /** Retries until `signal` aborts. Reports the reason for each failed attempt to `onRefused`. */
   readonly connect: (signal: AbortSignal, onRefused: (reason: string) => void) => Promise<void>;
 }
 
 /**
  * Connects to all peers concurrently.
- * @param onRefused receives the reason of each failed attempt.
- * @param describe the message for the peers that are still missing after `limitMs`, each with its last reason; '' for none.
- * @throws TonyError RING_JOIN_FAILED after `limitMs`, or the first error of a peer.
+ * @param onRefused receives the reason for each failed attempt.
+ * @param describe returns the error message for the peers that are still missing after `limitMs`. `reason` is the reason for a peer's last
+ *   failed attempt, or '' if none failed.
+ * @throws TonyError RING_JOIN_FAILED after `limitMs`, or the first error that a peer's `connect` throws.
  */
 export async function connectAll(
   peers: readonly Peer[],

@@ -18,58 +18,58 @@ import {
 
 export interface IncomingOptions {
   readonly key: Uint8Array;
-  /** The identity that a dialer must prove. */
+  /** The identity that a dialer must claim and prove. */
   readonly expected: ExpectedDialer;
-  /** The maximum number of handshakes at the same time. */
+  /** The maximum number of concurrent handshakes. */
   readonly most: number;
-  /** Receives an authenticated connection. Must listen for its data before the next event. */
+  /** Receives an authenticated connection. Must add its `data` listener before it returns, so that no data is missed. */
   readonly onAccepted: (socket: Socket, rank: number) => void;
   readonly onRefused: (address: string, reason: string) => void;
 }
 
-/** The acceptor's side of the handshakes on a listening server. Destroys connections that do not authenticate. */
+/** Authenticates the incoming connections of a server, as the acceptor of the handshake. Destroys connections that fail to authenticate. */
 export class IncomingHandshakes {
   readonly #options: IncomingOptions;
-  readonly #strangers = new Set<Socket>();
+  readonly #unauthenticated = new Set<Socket>();
 
   constructor(options: IncomingOptions) {
     this.#options = options;
   }
 
-  readonly greet = (socket: Socket): void => {
+  readonly accept = (socket: Socket): void => {
     const { key, expected, most, onAccepted, onRefused } = this.#options;
-    if (this.#strangers.size >= most) {
-      // Drops the oldest handshake: a real peer completes it within milliseconds.
-      const [slowest] = this.#strangers;
+    if (this.#unauthenticated.size >= most) {
+      // Drops the oldest handshake, because a genuine peer completes its handshake within milliseconds.
+      const [slowest] = this.#unauthenticated;
       slowest?.destroy();
     }
-    this.#strangers.add(socket);
-    const address = socket.remoteAddress ?? 'a stranger';
+    this.#unauthenticated.add(socket);
+    const address = socket.remoteAddress ?? 'an unknown address';
     authenticate(socket, key, expected).then(
       (rank) => {
-        this.#strangers.delete(socket);
+        this.#unauthenticated.delete(socket);
         onAccepted(socket, rank);
       },
       (error) => {
-        this.#strangers.delete(socket);
+        this.#unauthenticated.delete(socket);
         socket.destroy();
         onRefused(address, messageOf(error));
       },
     );
   };
 
-  /** Destroys the connections in their handshake. */
+  /** Destroys the connections whose handshake is not complete. */
   close(): void {
-    for (const stranger of this.#strangers) {
-      stranger.destroy();
+    for (const socket of this.#unauthenticated) {
+      socket.destroy();
     }
   }
 }
 
-/** @returns the dialer's rank. */
+/** Performs the handshake on one connection. @returns the rank of the dialer. */
 function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer): Promise<number> {
   return new Promise<number>((resolve, reject) => {
-    const timer = setTimeout(() => settle('took too long'), HANDSHAKE_MS);
+    const timer = setTimeout(() => settle('took too long to authenticate'), HANDSHAKE_MS);
     let received = Buffer.alloc(0);
     let rank = 0;
     let proof: Buffer | null = null;
@@ -79,15 +79,15 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       if (refusal === null) {
         resolve(rank);
       } else {
-        // A connection reset by the rejected peer must not crash the process.
+        // Without a listener, a connection reset by the rejected peer would crash the process.
         socket.on('error', () => {});
         reject(new TonyError('RING_JOIN_FAILED', refusal));
       }
     };
-    const onClose = () => settle('closed the connection');
+    const onClose = () => settle('closed the connection during the handshake');
     const onData = (chunk: Buffer) => {
       if (received.length + chunk.length > HELLO_BYTES + MAC_BYTES) {
-        settle('sent more than a handshake');
+        settle('sent more data than a handshake');
         return;
       }
       received = Buffer.concat([received, chunk]);

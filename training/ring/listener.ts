@@ -3,19 +3,19 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
 export interface Listener {
-  /** The descriptor of an inherited listening socket; null if there is none. */
+  /** The file descriptor of an inherited listening socket; null if there is none. */
   readonly fd: number | null;
   readonly host: string;
   readonly port: number;
 }
 
-/** The maximum number of connections to hold before the ring forms. */
+/** The maximum number of connections to hold before the ring starts to form. */
 const MAX_EARLY = 16;
 
-/** Connections accepted before their ring starts to form. */
+/** The connections of each early listener that arrived before its ring started to form. */
 const held = new WeakMap<Server, Socket[]>();
 
-/** Listens on a free port, chosen by the operating system, for a ring that forms later. Holds early connections until then. */
+/** Listens on a free port for a ring that forms later. Holds connections that arrive before then; `takeHeld` returns them. */
 export async function openEarlyListener(host: string): Promise<{ readonly server: Server; readonly port: number }> {
   const server = await openListener({ fd: null, host, port: 0 });
   const early: Socket[] = [];
@@ -30,7 +30,7 @@ export async function openEarlyListener(host: string): Promise<{ readonly server
   return { server, port: (server.address() as { port: number }).port };
 }
 
-/** Returns the connections that an early listener has held, and stops holding them. */
+/** Returns the connections that an early listener holds. Afterwards, the caller must handle new connections. */
 export function takeHeld(server: Server): Socket[] {
   const early = held.get(server) ?? [];
   held.delete(server);
@@ -38,14 +38,14 @@ export function takeHeld(server: Server): Socket[] {
 }
 
 /**
- * Listens on the inherited socket. If it was not passed on (npm closes unknown file descriptors), binds the announced address instead.
+ * Listens on the inherited socket. If this process did not receive it (npm closes unknown descriptors), binds the announced address.
  */
 export async function openListener(listener: Listener): Promise<Server> {
   if (listener.fd !== null && isSocket(listener.fd)) {
     try {
       return await listen(listener.port, { fd: listener.fd });
     } catch {
-      // Another file now has this descriptor number.
+      // The descriptor number belongs to another socket. The announced address is bound instead.
     }
   }
   try {
@@ -55,7 +55,7 @@ export async function openListener(listener: Listener): Promise<Server> {
     if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
       throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
     }
-    // Behind address translation the announced name does not resolve to a local address.
+    // Behind network address translation, the announced host name resolves to an address that is not local.
     return await listen(listener.port, { port: listener.port });
   }
 }
@@ -77,7 +77,7 @@ async function listen(port: number, where: { fd: number } | { host?: string; por
   const address = server.address();
   if (port !== 0 && (address === null || typeof address === 'string' || address.port !== port)) {
     server.close();
-    throw new TonyError('RING_JOIN_FAILED', `the inherited socket does not listen on port ${port}`);
+    throw new TonyError('RING_JOIN_FAILED', `the inherited socket does not listen on the announced port ${port}`);
   }
   return server;
 }

@@ -5,15 +5,15 @@ import { gatherBytes } from './ring-bytes.ts';
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;
-  /** false if each worker takes its steps independently. */
+  /** True if all workers take each step together, false if each worker takes its own steps. */
   readonly stepsTogether: boolean;
-  /** Replaces `numbers` by their sums over the workers that step together: all workers, or only this one. */
+  /** Replaces `numbers` with their sums over the workers that step together. A worker that steps independently keeps its numbers. */
   sum(numbers: Float32Array): Promise<void>;
-  /** Resolves on each worker with the bytes of all workers that step together. */
+  /** Resolves on each worker with the bytes of all workers that step together, by rank; otherwise with this worker's bytes alone. */
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 
-/** Workers that take each step together. */
+/** The view of workers that take each step together. */
 export function peersOfRing(ring: Ring): Peers {
   return {
     rank: ring.rank,
@@ -24,7 +24,7 @@ export function peersOfRing(ring: Ring): Peers {
   };
 }
 
-/** A worker that takes its steps independently, with its own share of the data. */
+/** The view of a worker that takes its own steps on its own share of the data. */
 export function lonePeers(rank: number, worldSize: number): Peers {
   return { rank, worldSize, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
 }

@@ -1,11 +1,11 @@
 import type { Ring } from './ring.ts';
 
-/** Sends rank 0's bytes to every rank; the other ranks pass null. */
+/** Sends rank 0's bytes to every rank. The other ranks pass null. */
 export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Promise<Uint8Array> {
   if (ring.worldSize === 1) {
     return bytes ?? new Uint8Array(0);
   }
-  // The length as two 16-bit halves, which float32 represents exactly.
+  // The length travels as two 16-bit halves, which float32 represents exactly.
   const length = Float32Array.of((bytes?.length ?? 0) >>> 16, (bytes?.length ?? 0) & 0xffff);
   await ring.broadcast(length);
   const size = (length[0] as number) * 65_536 + (length[1] as number);
@@ -18,7 +18,7 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   return view;
 }
 
-/** Resolves on every rank with the bytes of all ranks. For small data only: each rank sends a vector of the total length. */
+/** Resolves on every rank with the bytes of all ranks. Use it for small data only: each rank sends a vector of the total length. */
 export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
   if (ring.worldSize === 1) {
     return [bytes];

@@ -15,27 +15,27 @@ import {
   WELCOME,
 } from './ring-handshake.ts';
 
-/** The maximum number of unauthenticated connections at the same time. */
-const MAX_STRANGERS = 16;
+/** The maximum number of concurrent unauthenticated connections. */
+const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
 
-/** Waits until the right neighbour connects and authenticates. Reports other connections to `onRefused`. The caller closes the server. */
+/** Waits until the right neighbour connects and authenticates. Reports rejected connections to `onRefused`. Does not close the server. */
 export function acceptNeighbour(
   server: Server,
   key: Uint8Array,
-  /** The identity that the dialer must prove. */
+  /** The identity that the dialer must claim and prove. */
   expected: Identity,
   signal: AbortSignal,
   onRefused: (reason: string) => void,
 ): Promise<Socket> {
   return new Promise<Socket>((resolve, reject) => {
     const settle = () => {
-      server.removeListener('connection', handshakes.greet);
+      server.removeListener('connection', handshakes.accept);
       signal.removeEventListener('abort', onAbort);
       handshakes.close();
     };
     const handshakes = new IncomingHandshakes({
-      ...{ key, expected, most: MAX_STRANGERS },
+      ...{ key, expected, most: MAX_UNAUTHENTICATED },
       onAccepted: (socket) => {
         settle();
         resolve(socket);
@@ -47,16 +47,16 @@ export function acceptNeighbour(
       reject(signal.reason);
     };
     signal.addEventListener('abort', onAbort);
-    server.on('connection', handshakes.greet);
-    takeHeld(server).forEach(handshakes.greet);
+    server.on('connection', handshakes.accept);
+    takeHeld(server).forEach(handshakes.accept);
   });
 }
 
-/** Receives the bytes of a dialled connection after the handshake. */
+/** Receives the data of a connection. */
 export interface Reader {
-  /** The buffer for the next bytes; never empty. */
+  /** Returns the buffer for the next bytes, which is never empty. Called before each read. */
   destination(): Uint8Array;
-  /** Called after `count` bytes were read into `destination()`. Returns false to pause reading until the socket is resumed. */
+  /** Called after `count` bytes have been read into that buffer. Returns false to pause the socket; the implementation resumes it. */
   received(count: number): boolean;
 }
 
@@ -64,7 +64,7 @@ export interface Reader {
 export async function dialNeighbour(
   address: { readonly host: string; readonly port: number },
   key: Uint8Array,
-  /** The identity of this end. */
+  /** The identity that this process claims and proves. */
   identity: Identity,
   reader: Reader,
   signal: AbortSignal,
@@ -96,7 +96,7 @@ function dialOnce(
         reject(new TonyError('RING_JOIN_FAILED', `${address.host}:${address.port} ${refusal}`));
       }
     };
-    const onAbort = () => settle('was given up');
+    const onAbort = () => settle('did not complete the handshake before this process stopped trying');
     const onClose = () => settle('closed the connection during the handshake');
     const onError = (error: Error) => settle(`could not be reached (${messageOf(error)})`);
     const handshake = new DialerHandshake(key, identity, (proof) => socket.write(proof), settle);
@@ -105,17 +105,17 @@ function dialOnce(
       host: address.host,
       port: address.port,
       noDelay: true,
-      // In the function form, Node.js calls `buffer` before each read.
+      // If `buffer` is a function, Node.js calls it before each read.
       onread: { buffer: () => current.destination(), callback: (count) => current.received(count) },
     });
-    const timer = setTimeout(() => settle('did not answer in time'), HANDSHAKE_MS);
+    const timer = setTimeout(() => settle(`did not complete the handshake within ${HANDSHAKE_MS / 1000} s`), HANDSHAKE_MS);
     signal.addEventListener('abort', onAbort);
     socket.on('close', onClose).on('error', onError).on('end', onClose);
     socket.once('connect', () => socket.write(handshake.hello));
   });
 }
 
-/** The dialer's side of the handshake. Reads exactly one frame at a time, so that no data byte is read before its destination is known. */
+/** The dialer's side of the handshake. It reads exactly one frame at a time, so the bytes that follow the handshake stay in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
   readonly #key: Uint8Array;
@@ -125,7 +125,7 @@ class DialerHandshake implements Reader {
   #frame = Buffer.alloc(CHALLENGE_BYTES);
   #filled = 0;
 
-  /** @param settle receives why the peer is refused; null if it has accepted this end. */
+  /** @param settle receives null when both sides have authenticated, or the reason for rejecting the peer. */
   constructor(key: Uint8Array, identity: Identity, send: (proof: Buffer) => void, settle: (refusal: string | null) => void) {
     this.hello = encodeHello(identity, randomBytes(NONCE_BYTES));
     this.#key = key;
@@ -148,7 +148,7 @@ class DialerHandshake implements Reader {
 
   #complete(): void {
     if (this.#frame.length !== CHALLENGE_BYTES) {
-      this.#settle(this.#frame.equals(WELCOME) ? null : 'ended the handshake in an unknown way');
+      this.#settle(this.#frame.equals(WELCOME) ? null : 'sent an invalid last frame of the handshake');
       return;
     }
     const answer = answerChallenge(this.#key, this.#frame, this.#expected, this.hello);

@@ -4,14 +4,14 @@ import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
 
-/** Events of one end of the ring. `lost` is the last event of an end. */
+/** The events of the connection to one neighbour. `lost` is always the last event. */
 export interface EndEvents {
   /** The neighbour has sent a frame that does not match this rank's call. */
   readonly mismatch: (actual: Frame) => void;
-  /** The neighbour has closed its ring properly after `calls` calls. */
+  /** The neighbour has closed its ring with a `bye` frame, after `calls` calls. */
   readonly ended: (calls: number) => void;
   readonly lost: (cause: string) => void;
-  /** Bytes were received, or handed to the operating system. */
+  /** Bytes have been received, or the operating system has accepted bytes to send. */
   readonly progress: () => void;
 }
 
@@ -22,9 +22,9 @@ interface Receipt {
 }
 
 /**
- * The end that reads from the left neighbour. The buffer of a read must be chosen before the read, so an idle receiver reads a header only.
- * When a header arrives before this rank makes its own call, reading pauses. One more read may already be under way: it fills the `#early`
- * buffer, which may also contain headers and bytes of later calls.
+ * The connection to the left neighbour, from which this rank reads vectors. The buffer of a read must be chosen before the read, so between
+ * calls the receiver reads only a header. When a header arrives before this rank has made its own call, reading pauses. One more read may
+ * already be in progress; it fills the `#early` buffer, which may then also contain headers and data of later calls.
  */
 export class RingReceiver implements Reader {
   readonly #events: EndEvents;
@@ -32,10 +32,10 @@ export class RingReceiver implements Reader {
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
-  /** The unused part of `#early`. */
+  /** The offsets of the unprocessed part of `#early`. */
   #earlyFrom = 0;
   #earlyTo = 0;
-  /** `destination()` last returned `#early`. */
+  /** True if the last call of `destination()` returned `#early`. */
   #readsEarly = false;
   #receipt: Receipt | null = null;
   #paused = false;
@@ -55,7 +55,7 @@ export class RingReceiver implements Reader {
     return new Promise<void>((resolve) => {
       this.#receipt = { expected, exchange, resolve };
       if (this.#headerFilled === FRAME_BYTES) {
-        this.#open();
+        this.#checkHeader();
       }
       this.#useEarly();
       if (this.#paused && !this.#holds()) {
@@ -89,7 +89,7 @@ export class RingReceiver implements Reader {
     } else if (this.#headerFilled < FRAME_BYTES) {
       this.#headerFilled += count;
       if (this.#headerFilled === FRAME_BYTES) {
-        this.#open();
+        this.#checkHeader();
       }
     } else {
       this.#receipt?.exchange.received(count);
@@ -99,7 +99,7 @@ export class RingReceiver implements Reader {
     return !this.#paused;
   }
 
-  /** A header has arrived for a call that this rank has not made yet. */
+  /** True if a header has arrived for a call that this rank has not made yet. */
   #holds(): boolean {
     return this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
   }
@@ -117,17 +117,17 @@ export class RingReceiver implements Reader {
       } else {
         this.#headerFilled += taken;
         if (this.#headerFilled === FRAME_BYTES) {
-          this.#open();
+          this.#checkHeader();
         }
       }
     }
   }
 
-  /** Handles a complete header. */
-  #open(): void {
+  /** Checks a complete header against this rank's call. */
+  #checkHeader(): void {
     const actual = decodeFrame(this.#header);
     if (actual === null) {
-      this.#lose('sent something that is no frame');
+      this.#lose('sent data that is not a frame');
       return;
     }
     if (actual.kind === 'bye') {
@@ -168,12 +168,12 @@ export class RingReceiver implements Reader {
     return this.#socket;
   }
 
-  /** A call is in progress and incomplete. */
+  /** True while a call has bytes left to receive. */
   get waiting(): boolean {
     return this.#receipt !== null;
   }
 
-  /** Sends `bye`, the only frame in this direction, and ignores further input. */
+  /** Sends `bye`, the only frame that travels to the left neighbour, and ignores further input. */
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;
@@ -182,11 +182,11 @@ export class RingReceiver implements Reader {
   }
 }
 
-/** The end that writes to the right neighbour. */
+/** The connection to the right neighbour, to which this rank writes vectors. */
 export class RingSender {
   readonly #events: EndEvents;
   #socket: Socket | null = null;
-  /** Writes whose bytes the operating system has not yet copied: their memory is still in use. */
+  /** The number of writes that the operating system has not accepted yet. Their memory must not change. */
   #pending = 0;
   #whenFlushed: (() => void) | null = null;
   readonly #bye = Buffer.alloc(FRAME_BYTES);
@@ -207,11 +207,11 @@ export class RingSender {
 
   attach(socket: Socket): void {
     this.#socket = socket;
-    socket.on('data', (chunk: Buffer) => this.#hear(chunk));
+    socket.on('data', (chunk: Buffer) => this.#receiveBye(chunk));
     watch(socket, (cause) => this.#lose(cause));
   }
 
-  /** Writes the header and the first bytes, in one TCP segment if they fit. */
+  /** Writes the header and the first bytes together, so that they share a TCP segment if they fit. */
   open(frame: Frame, writeFirst: () => void): void {
     this.#socket?.cork();
     this.write(encodeFrame(frame));
@@ -219,7 +219,7 @@ export class RingSender {
     this.#socket?.uncork();
   }
 
-  /** `bytes` must not change until `flushed()`. */
+  /** Sends `bytes`, which must not change until `flushed()` resolves. */
   readonly write = (bytes: Uint8Array): void => {
     if (this.#over || this.#socket === null || bytes.length === 0) {
       return;
@@ -253,7 +253,7 @@ export class RingSender {
     }
   }
 
-  #hear(chunk: Buffer): void {
+  #receiveBye(chunk: Buffer): void {
     if (this.#byeFilled + chunk.length <= FRAME_BYTES) {
       this.#bye.set(chunk, this.#byeFilled);
       this.#byeFilled += chunk.length;
@@ -267,7 +267,7 @@ export class RingSender {
         return;
       }
     }
-    this.#lose('sent something that is no frame');
+    this.#lose('sent data that is not a frame');
   }
 
   #lose(cause: string): void {

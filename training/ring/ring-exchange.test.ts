@@ -4,7 +4,7 @@ import { Exchange, planAllReduce, planBroadcast, type Wire } from './ring-exchan
 import { createPlainVector, createVector, type Lane, PIECE_BYTES, type RingVector } from './ring-vector.ts';
 import { SendWindow } from './send-window.ts';
 
-/** A ring in memory: bytes that a rank sends wait in a queue and reach the right neighbour in chunks that the test chooses. */
+/** Runs a ring in memory. Sent bytes wait in a queue until the right neighbour receives them, in chunks that the test chooses. */
 function runRing(
   vectors: RingVector[],
   plans: ReturnType<typeof planAllReduce>[],
@@ -18,13 +18,13 @@ function runRing(
     const plan = plans[rank] as ReturnType<typeof planAllReduce>;
     const queue = queues[(rank + 1) % size] as Uint8Array[];
     const lane = vector[wire] as Lane;
-    // No copy: like a socket, the queue reads the bytes when they are "sent".
-    const pace = new SendWindow((bytes) => queue.push(bytes), plan.steps.length === 0 ? Number.POSITIVE_INFINITY : undefined);
+    // The queue holds the bytes without a copy. Like a socket, it reads them only when they are delivered.
+    const sendWindow = new SendWindow((bytes) => queue.push(bytes), plan.steps.length === 0 ? Number.POSITIVE_INFINITY : undefined);
     if (plan.first !== null && size > 1) {
       lane.encode(plan.first.from, plan.first.to);
-      pace.send(lane.image.subarray(plan.first.from * lane.width, plan.first.to * lane.width));
+      sendWindow.send(lane.image.subarray(plan.first.from * lane.width, plan.first.to * lane.width));
     }
-    return new Exchange(lane, plan, pace.send, pace.received);
+    return new Exchange(lane, plan, sendWindow.send, sendWindow.received);
   });
   for (;;) {
     const ready = exchanges.flatMap((exchange, rank) => (!exchange.complete && (queues[rank] as Uint8Array[]).length > 0 ? [rank] : []));
@@ -49,7 +49,7 @@ function runRing(
   expect(exchanges.every((exchange) => exchange.complete)).toBe(true);
 }
 
-test('every rank ends with the same sum, for any length, number of ranks and division into chunks', () => {
+test('every rank gets the same sum for any length, number of ranks and division into chunks', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 5 }),
@@ -61,7 +61,7 @@ test('every rank ends with the same sum, for any length, number of ranks and div
       (size, length, operation, chunks, picks, simd) => {
         const vectors = Array.from({ length: size }, (_, rank) => {
           const vector = simd ? createVector(length) : createPlainVector(length);
-          // Integers: float sums are exact in any order.
+          // The numbers are integers, so that their sums are exact in any order.
           vector.numbers.forEach((_, index) => {
             vector.numbers[index] = ((index * 7 + rank * 13) % 1000) - 500;
           });
@@ -141,7 +141,7 @@ test('SIMD and plain addition give identical bits', () => {
   );
 });
 
-test('with float16 every rank ends with identical bits, close to the sum', () => {
+test('with float16, all ranks get identical bits, close to the exact sum', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 5 }),
@@ -174,7 +174,7 @@ test('with float16 every rank ends with identical bits, close to the sum', () =>
           expect(Buffer.compare(vector.float32.image, first.float32.image)).toBe(0);
         }
         const factor = operation === 'mean' ? 1 / size : 1;
-        // Half a unit in the last place for each of `size` roundings, or half of the smallest number.
+        // Each of the `size` roundings may add half a unit in the last place, or half of the smallest float16.
         const isNear = first.numbers.every((value, index) => {
           const tolerance = size * ((magnitudes[index] as number) * 2 ** -11 + 2 ** -25) + 1e-7;
           return Math.abs(value - (sums[index] as number) * factor) <= tolerance;

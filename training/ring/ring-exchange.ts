@@ -4,11 +4,11 @@ import { type Lane, PIECE_BYTES } from './ring-vector.ts';
 export type Wire = 'float32' | 'float16';
 
 /**
- * What one rank sends and receives in one collective call. Ring all-reduce after Patarasuk and Yuan (2009): the vector is cut into one
- * segment per rank. Each segment travels around the ring once to be summed and once more to distribute the sum.
+ * What one rank sends and receives in one collective call. The algorithm is the ring all-reduce of Patarasuk and Yuan (2009): the vector is
+ * cut into one segment per rank, and each segment travels around the ring twice, once to be summed and once to distribute the sum.
  *
- *   rank r sends     segment r, r-1, r-2, ...   first its own, then every received segment except the last, in the same order
- *   rank r receives  segment r-1, r-2, ...      size-1 segments to add to its own numbers, then size-1 finished segments
+ *   rank r sends     segment r, r-1, r-2, ...   first its own, then the received segments except the last one, in the order of arrival
+ *   rank r receives  segment r-1, r-2, ...      size-1 segments to add to its own numbers, then size-1 segments with complete sums
  *
  * The received segments form one stream of bytes without barriers: a rank forwards each piece as soon as it has summed it.
  */
@@ -26,9 +26,9 @@ export interface Span {
 
 export interface Step extends Span {
   readonly action: 'add' | 'take';
-  /** The factor to apply after the addition: set in the last addition of a mean. */
+  /** The factor to apply after the addition; null except in the last addition of a mean. */
   readonly scale: number | null;
-  /** The last addition, which completes the sums of this segment. */
+  /** True for the last addition, which completes the sums of this segment. */
   readonly finishes: boolean;
   readonly sendOn: boolean;
 }
@@ -55,7 +55,7 @@ export function planAllReduce(rank: number, size: number, length: number, operat
   return { first: segment(rank), steps: steps.filter((step) => step.to > step.from) };
 }
 
-/** Rank 0's vector travels from neighbour to neighbour. */
+/** Plans a broadcast: rank 0's vector travels from neighbour to neighbour. */
 export function planBroadcast(rank: number, size: number, length: number): Plan {
   const all = { from: 0, to: length };
   if (rank === 0) {
@@ -64,21 +64,22 @@ export function planBroadcast(rank: number, size: number, length: number): Plan 
   return { first: null, steps: length === 0 ? [] : [{ ...all, action: 'take', scale: null, finishes: false, sendOn: rank < size - 1 }] };
 }
 
-/** Whether this rank receives from its left neighbour, and sends to its right one, in this call. Each direction begins with a header. */
+/** Whether this rank receives from its left neighbour, and whether it sends to its right neighbour. Every transfer begins with a header. */
 export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: number): { receives: boolean; sends: boolean } {
   return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
 }
 
-/** The smallest piece to forward without adding to it, so that small reads do not become small writes. */
+/** The smallest piece to forward in a step that only takes bytes, so that small reads do not become small writes. */
 const SEND_ON_BYTES = 64 * 1024;
 
 /**
  * The receiving half of one call, as a state machine without sockets. `destination` returns the buffer for the next bytes, `received` takes
- * their count, and `send` gets the bytes to forward. Nothing is copied: forwarded bytes lie in the vector itself (or its float16 image).
- * The exchange reuses a position only for the finished segment, which depends on the right neighbour having read the forwarded bytes.
+ * their count, and `send` gets the bytes to forward. Forwarded bytes are not copied: they lie in the vector itself (or its float16 image)
+ * until they are sent. A position is overwritten only when its complete sum arrives. By then, the right neighbour has read the forwarded
+ * bytes, because the complete sum includes them.
  *
- * As float16, each partial sum is rounded before it is sent. The rank that completes a segment's sum keeps the rounded value itself, so all
- * ranks hold the same bits.
+ * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sum also keeps the rounded value, so that
+ * all ranks hold the same bits.
  */
 export class Exchange {
   readonly #lane: Lane;
@@ -86,13 +87,13 @@ export class Exchange {
   readonly #send: (bytes: Uint8Array) => void;
   readonly #onReceived: (count: number) => void;
   #step = 0;
-  /** Offsets into the image, in bytes, within the current step: the end of the received and of the processed (added or taken) bytes. */
+  /** Byte offsets into the image, within the current step: the ends of the received and of the processed (added or taken) bytes. */
   #received = 0;
   #done = 0;
-  /** Bytes in scratch that are not yet added. */
+  /** The number of bytes in scratch that have not been added yet. */
   #held = 0;
 
-  /** @param onReceived called with the number of received bytes, after `send` has got the bytes that they complete. */
+  /** @param onReceived receives the number of received bytes, after `send` has received the bytes that can be forwarded. */
   constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void, onReceived: (count: number) => void = () => {}) {
     this.#lane = lane;
     this.#steps = plan.steps;
@@ -105,7 +106,7 @@ export class Exchange {
     return this.#step >= this.#steps.length;
   }
 
-  /** The buffer for the next bytes; never empty. Call only while not `complete`. */
+  /** The buffer for the next bytes, which is never empty. Must not be called when `complete` is true. */
   destination(): Uint8Array<ArrayBuffer> {
     const { image, scratch, width } = this.#lane;
     const step = this.#current();
@@ -156,7 +157,7 @@ export class Exchange {
 
   #take(step: Step): void {
     const { width } = this.#lane;
-    // A read can end in the middle of a number.
+    // A read may end in the middle of a number.
     const [from, to] = [this.#done / width, Math.floor(this.#received / width)];
     this.#lane.decode(from, to);
     if (step.sendOn) {
@@ -179,7 +180,7 @@ export class Exchange {
   #current(): Step {
     const step = this.#steps[this.#step];
     if (step === undefined) {
-      throw new RangeError('more bytes than this call receives');
+      throw new RangeError('received more bytes than the call expects');
     }
     return step;
   }

@@ -39,7 +39,7 @@ test('a float32 becomes the nearest float16, with ties to even', () => {
   );
 });
 
-test('SIMD and plain JavaScript give identical bits, and change nothing else', () => {
+test('SIMD and plain JavaScript write identical bits and change no other memory', () => {
   const someFloats = fc.uint8Array({ minLength: 400, maxLength: 400 });
   fc.assert(
     fc.property(someFloats, fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 20 }), (bytes, count, at) => {
@@ -51,14 +51,14 @@ test('SIMD and plain JavaScript give identical bits, and change nothing else', (
         kernels.encode(4096 + at * 2, 1024 + at * 4, count);
         kernels.decode(8192 + at * 4, 1024 + at * 2, count);
         kernels.addHalf(8192 + at * 4, 4096 + at * 2, count);
-        // The payload bits of a NaN do not matter.
+        // The bits of a NaN's payload may differ.
         const floats = new Float32Array(memory.buffer, 8192, 200).map((value) => (Number.isNaN(value) ? Number.NaN : value));
         return [...all.subarray(4096, 4296), ...new Uint8Array(floats.buffer)];
       });
       expect(results[0]).toEqual(results[1]);
     }),
   );
-  // All float16 values at once, and all roundings.
+  // Covers all float16 values and all roundings.
   const memory = createMemory(1 << 20);
   const [wide, plain] = [halfKernels(memory), plainHalfKernels(memory.buffer)];
   const halves = new Uint16Array(memory.buffer, 0, 65_536);

@@ -7,7 +7,7 @@
  */
 import { instantiate } from './wasm.ts';
 
-/** Conversions within one memory. `to` and `from` are byte offsets. */
+/** Conversions within one memory. `to` and `from` are byte offsets, `count` is in numbers. */
 export interface HalfKernels {
   /** float16[to ...] = float32[from ...] */
   encode(to: number, from: number, count: number): void;
@@ -57,7 +57,7 @@ export function encodeHalf(value: number): number {
     return sign | 0x7bff;
   }
   if (magnitude < 0x3880_0000) {
-    // Adding 0.5 aligns the fraction of the subnormal result with the lowest bits of the sum.
+    // After 0.5 is added, the lowest bits of the float32 are the fraction of the subnormal float16.
     cell[0] = Math.abs(cell[0] as number) + 0.5;
     return sign | ((bitsOfCell[0] as number) - 0x3f00_0000);
   }
@@ -74,9 +74,9 @@ export function decodeHalf(half: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
-/** Plain JavaScript implementation. */
+/** The implementation in plain JavaScript. */
 export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
-  // All numbers are aligned to their size.
+  // All numbers are aligned to their size, so the offsets can be divided without remainder.
   const floats = new Float32Array(buffer, 0, buffer.byteLength >>> 2);
   const halves = new Uint16Array(buffer, 0, buffer.byteLength >>> 1);
   return {
@@ -98,7 +98,7 @@ export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
   };
 }
 
-/** Uses WebAssembly SIMD where available, which is about ten times as fast. */
+/** Uses WebAssembly SIMD if available, which is about ten times as fast as plain JavaScript. */
 export function halfKernels(memory: { readonly buffer: ArrayBuffer }): HalfKernels {
   const plain = plainHalfKernels(memory.buffer);
   const wide = instantiate<HalfKernels>(MODULE_BYTES, memory);

@@ -1,9 +1,10 @@
-;; float32 <-> float16 for the ring, assembled into ring-float16.ts (wat2wasm of the WebAssembly Binary Toolkit). Addresses are in bytes; `count`
-;; is rounded down to eights, what is left over is the caller's. Follows the bit arithmetic of IEEE 754 binary16.
+;; Converts float32 to float16 and back for the ring. wat2wasm of the WebAssembly Binary Toolkit assembles this file; ring-float16.ts contains
+;; the result. Addresses are in bytes. `count` is rounded down to a multiple of 8, and the caller converts the remaining numbers. The format is
+;; IEEE 754 binary16.
 (module
   (import "ring" "memory" (memory 1))
 
-  ;; float16[to ...] = float32[from ...]; finite numbers beyond the range become its largest
+  ;; float16[to ...] = float32[from ...]; finite numbers beyond the range become the largest finite float16
   (func (export "encode") (param $to i32) (param $from i32) (param $count i32)
     (local $left i32) (local $bits v128) (local $sign v128) (local $special v128) (local $small v128) (local $normal v128) (local $low v128) (local $high v128)
     (local.set $left (i32.shr_u (local.get $count) (i32.const 3)))
@@ -13,12 +14,12 @@
         (local.set $sign (v128.and (local.tee $bits (v128.load align=4 (local.get $from))) (v128.const i32x4 0x80000000 0x80000000 0x80000000 0x80000000)))
         (local.set $bits (v128.xor (local.get $bits) (local.get $sign)))
         (local.set $special (i32x4.ge_s (local.get $bits) (v128.const i32x4 0x7f800000 0x7f800000 0x7f800000 0x7f800000)))
-        ;; to the nearest, ties to even: half of the last place that stays, less one where that place is even
+        ;; rounds to nearest, ties to even: adds half of the last place that is kept, minus 1 if that place is even
         (local.set $small (i32x4.min_s (local.get $bits) (v128.const i32x4 0x477fe000 0x477fe000 0x477fe000 0x477fe000)))
         (local.set $normal (i32x4.shr_u (i32x4.add
           (i32x4.add (local.get $small) (v128.const i32x4 0xc8000fff 0xc8000fff 0xc8000fff 0xc8000fff))
           (v128.and (i32x4.shr_u (local.get $small) (i32.const 13)) (v128.const i32x4 1 1 1 1))) (i32.const 13)))
-        ;; adding 0.5 leaves the bits of a subnormal at the end of the sum
+        ;; after 0.5 is added, the lowest bits of the sum are the bits of the subnormal float16
         (local.set $normal (v128.bitselect
           (i32x4.sub (f32x4.add (local.get $small) (v128.const f32x4 0.5 0.5 0.5 0.5)) (v128.const f32x4 0.5 0.5 0.5 0.5))
           (local.get $normal)
@@ -31,12 +32,12 @@
         (local.set $sign (v128.and (local.tee $bits (v128.load offset=16 align=4 (local.get $from))) (v128.const i32x4 0x80000000 0x80000000 0x80000000 0x80000000)))
         (local.set $bits (v128.xor (local.get $bits) (local.get $sign)))
         (local.set $special (i32x4.ge_s (local.get $bits) (v128.const i32x4 0x7f800000 0x7f800000 0x7f800000 0x7f800000)))
-        ;; to the nearest, ties to even: half of the last place that stays, less one where that place is even
+        ;; rounds to nearest, ties to even: adds half of the last place that is kept, minus 1 if that place is even
         (local.set $small (i32x4.min_s (local.get $bits) (v128.const i32x4 0x477fe000 0x477fe000 0x477fe000 0x477fe000)))
         (local.set $normal (i32x4.shr_u (i32x4.add
           (i32x4.add (local.get $small) (v128.const i32x4 0xc8000fff 0xc8000fff 0xc8000fff 0xc8000fff))
           (v128.and (i32x4.shr_u (local.get $small) (i32.const 13)) (v128.const i32x4 1 1 1 1))) (i32.const 13)))
-        ;; adding 0.5 leaves the bits of a subnormal at the end of the sum
+        ;; after 0.5 is added, the lowest bits of the sum are the bits of the subnormal float16
         (local.set $normal (v128.bitselect
           (i32x4.sub (f32x4.add (local.get $small) (v128.const f32x4 0.5 0.5 0.5 0.5)) (v128.const f32x4 0.5 0.5 0.5 0.5))
           (local.get $normal)

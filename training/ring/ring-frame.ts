@@ -8,17 +8,17 @@ import { FrameHeader } from '../encoding/frame-header.ts';
  *                                                                     4 bytes per number, or 2 if the kind is float16
  *   +------------+------------+--------------------+------------+
  *
- * The receiver never allocates memory by `length`: it must equal the length in this rank's own call with the same sequence number.
+ * The receiver never allocates memory based on `length`: it must equal the length of the receiver's own call with this sequence number.
  */
 export interface Frame {
   readonly kind: FrameKind;
-  /** Counts the collective calls of a generation, modulo 2^32. */
+  /** The number of earlier collective calls of the generation, modulo 2^32; for `bye`, the number of all calls. */
   readonly sequence: number;
-  /** In numbers. */
+  /** The length of the vector, in numbers. */
   readonly length: number;
 }
 
-/** `bye`: this rank has closed its ring and makes no further calls. */
+/** `bye`: the sender has closed its ring and makes no further calls. */
 export type FrameKind = (typeof KINDS)[number];
 
 const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;
@@ -40,16 +40,16 @@ export function decodeFrame(bytes: Uint8Array): Frame | null {
   return { kind: header.kind, sequence, length };
 }
 
-/** Describes the call in the error message for two ranks that make different calls. */
+/** Describes a call, for the error message when two ranks make different calls. */
 export function describeFrame(frame: Frame): string {
   switch (frame.kind) {
     case 'sum':
     case 'mean':
     case 'sum as float16':
     case 'mean as float16':
-      return `all-reduce (${frame.kind}) of ${frame.length} numbers as its call ${frame.sequence}`;
+      return `all-reduce (${frame.kind}) of ${frame.length} numbers (call ${frame.sequence})`;
     case 'broadcast':
-      return `broadcast of ${frame.length} numbers as its call ${frame.sequence}`;
+      return `broadcast of ${frame.length} numbers (call ${frame.sequence})`;
     case 'bye':
       return `end of training after ${frame.sequence} calls`;
   }

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /**
  * Mutual authentication of two neighbours of the ring: each proves that it knows the ring's key and is the expected rank of this
- * generation. The receiver of the data dials. All fields are big-endian.
+ * generation. The neighbour that will receive vectors dials. All fields are big-endian.
  *
  *   dialer -> acceptor   HELLO      | "TNYR" | version u32 | generation u32 | worldSize u32 | from u32 | to u32 | nonce 32 bytes |   56
  *   acceptor -> dialer   CHALLENGE  | the same seven fields, with `from` and `to` swapped and its own nonce  | mac 32 bytes |   88
@@ -21,15 +21,15 @@ export interface Identity {
   readonly to: number;
 }
 
-/** The identity that an acceptor expects of a dialer. */
+/** The identity that an acceptor expects the dialer to claim. */
 export interface ExpectedDialer extends Omit<Identity, 'from'> {
-  /** null for any rank. */
+  /** The rank of the dialer; null to accept any rank. */
   readonly from: number | null;
 }
 
 /** The time limit for the handshake of one connection. */
 export const HANDSHAKE_MS = 10_000;
-/** The keep-alive of authenticated connections. */
+/** The idle time after which TCP keep-alive probes an authenticated connection. */
 export const KEEP_ALIVE_MS = 30_000;
 export const NONCE_BYTES = 32;
 export const HELLO_BYTES = 56;
@@ -49,32 +49,33 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
-/** The rank that a HELLO claims. */
+/** The rank that the sender of a HELLO claims to be. */
 export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }
 
-/** Why a HELLO, or the head of a CHALLENGE, does not match the expected identity; null if it matches. */
+/** Why a HELLO, or the first 56 bytes of a CHALLENGE, does not match the expected identity; null if it matches. */
 export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
   const [magic, version, generation, worldSize, , to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
   const from = senderOf(head);
   if (magic !== MAGIC) {
-    return 'not a member of a ring';
+    return 'is not a member of a ring';
   }
   if (version !== VERSION) {
-    return `speaks version ${version} of the ring's protocol, not ${VERSION}`;
+    return `uses version ${version} of the ring's protocol, but this rank uses version ${VERSION}`;
   }
   if (generation !== expected.generation) {
-    return `is of generation ${generation}, this is ${expected.generation}`;
+    return `belongs to generation ${generation}, but this rank belongs to generation ${expected.generation}`;
   }
   if (worldSize !== expected.worldSize) {
-    return `counts ${worldSize} ranks, this one ${expected.worldSize}`;
+    return `belongs to a job of ${worldSize} ranks, but this job has ${expected.worldSize}`;
   }
   if (expected.from === null && from >= expected.worldSize) {
-    return `is rank ${from}; there are ${expected.worldSize} ranks`;
+    return `claims to be rank ${from}, but the job has only ${expected.worldSize} ranks`;
   }
   if (from !== (expected.from ?? from) || to !== expected.to) {
-    return `is rank ${from} looking for rank ${to}; expected was ${expected.from === null ? 'any rank' : `rank ${expected.from}`} looking for rank ${expected.to}`;
+    const wanted = expected.from === null ? 'any rank' : `rank ${expected.from}`;
+    return `is rank ${from} looking for rank ${to}, but ${wanted} looking for rank ${expected.to} was expected`;
   }
   return null;
 }
@@ -94,7 +95,7 @@ export function encodeChallenge(key: Uint8Array, identity: Identity, nonce: Uint
   return Buffer.concat([head, macOf(key, 'acceptor', hello, head)]);
 }
 
-/** The dialer's answer to a CHALLENGE, or the reason to reject it. */
+/** Returns the dialer's proof in answer to a CHALLENGE, or the reason to reject the acceptor. */
 export function answerChallenge(
   key: Uint8Array,
   challenge: Buffer,

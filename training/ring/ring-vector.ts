@@ -2,7 +2,7 @@ import { type HalfKernels, halfKernels, plainHalfKernels } from './ring-float16.
 import { createMemory, instantiate } from './wasm.ts';
 
 /**
- * A vector that the ring sums in place while bytes arrive.
+ * A vector that the ring sums in place, while the bytes of other ranks arrive.
  *
  *   WebAssembly.Memory (or a plain ArrayBuffer without SIMD)
  *   +--------------------+----------------------------------------+---------------------------------------------+
@@ -10,19 +10,19 @@ import { createMemory, instantiate } from './wasm.ts';
  *   +--------------------+----------------------------------------+---------------------------------------------+
  *   0                    PIECE_BYTES
  *
- * The socket reads bytes from the left neighbour into scratch, and each full piece is added to the vector. Each vector has its own memory,
- * because growing a shared memory would detach the views that callers hold.
+ * The socket writes bytes from the left neighbour into scratch, and each full piece is added to the vector. Each vector has its own memory:
+ * if vectors shared one memory, growing it would detach the views that callers hold.
  */
 export interface RingVector {
   readonly numbers: Float32Array<ArrayBuffer>;
   readonly float32: Lane;
-  /** null for a vector without a float16 image. */
+  /** null if the vector has no float16 image. */
   readonly float16: Lane | null;
 }
 
-/** A vector in one number format of the network: number i is at `image[i * width]`. */
+/** A vector in one of the number formats of the network. Number i begins at `image[i * width]`. */
 export interface Lane {
-  /** Bytes per number. */
+  /** The number of bytes per number. */
   readonly width: 2 | 4;
   readonly image: Uint8Array<ArrayBuffer>;
   readonly scratch: Uint8Array<ArrayBuffer>;
@@ -30,22 +30,22 @@ export interface Lane {
   add(at: number, count: number): void;
   /** numbers[i] *= factor for from <= i < to. */
   scale(from: number, to: number, factor: number): void;
-  /** Writes the numbers from <= i < to into the image. */
+  /** Converts numbers[i] to this format and writes them into the image, for from <= i < to. */
   encode(from: number, to: number): void;
-  /** Reads the numbers from <= i < to from the image. */
+  /** Converts the image to numbers[i], for from <= i < to. */
   decode(from: number, to: number): void;
 }
 
-/** How much is added and forwarded at a time: small enough for the L2 cache, large enough to make the cost of calls negligible. */
+/** The size of a piece that is added and forwarded at once: it fits the L2 cache, and the call overhead is negligible. */
 export const PIECE_BYTES = 512 * 1024;
 
-/** Lengths must fit a u32, and a WebAssembly.Memory is limited to 4 GiB. */
+/** The maximum length of a vector. Frames hold lengths as u32, and a WebAssembly.Memory has at most 4 GiB. */
 export const MAX_NUMBERS = (2 ** 32 - 2 * PIECE_BYTES) / 4 - 1;
-/** The limit for a vector with a float16 image. */
+/** The maximum length of a vector with a float16 image. */
 export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
 
 /*
- * The module in text form. `to` and `from` are byte addresses, `count` is in numbers. Any address aligned to 4 bytes is valid.
+ * The WebAssembly module in text form. `to` and `from` are byte addresses, `count` is in numbers. Any address aligned to 4 bytes is valid.
  *
  * (module
  *   (import "ring" "memory" (memory 1))
@@ -53,7 +53,7 @@ export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
  *     (local $end i32)
  *     (local.set $end (i32.add (local.get $to) (i32.shl (i32.and (local.get $count) (i32.const -16)) (i32.const 2))))
  *     (block $tail
- *       (loop $wide                                       ;; sixteen numbers a turn
+ *       (loop $wide                                       ;; 16 numbers per iteration
  *         (br_if $tail (i32.ge_u (local.get $to) (local.get $end)))
  *         (v128.store (local.get $to) (f32x4.add (v128.load (local.get $to)) (v128.load (local.get $from))))
  *         ... the same with offset=16, offset=32, offset=48
@@ -62,7 +62,7 @@ export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
  *         (br $wide)))
  *     (local.set $end (i32.add (local.get $end) (i32.shl (i32.and (local.get $count) (i32.const 15)) (i32.const 2))))
  *     (block $done
- *       (loop $one                                        ;; what is left, one by one
+ *       (loop $one                                        ;; the rest, one by one
  *         (br_if $done (i32.ge_u (local.get $to) (local.get $end)))
  *         (f32.store (local.get $to) (f32.add (f32.load (local.get $to)) (f32.load (local.get $from))))
  *         (local.set $to (i32.add (local.get $to) (i32.const 4)))
@@ -77,22 +77,22 @@ const MODULE_BYTES = Buffer.from(
 );
 
 interface AddKernel {
-  /** Byte addresses. */
+  /** numbers[to ...] += numbers[from ...]; `to` and `from` are byte addresses, `count` is in numbers. */
   add(to: number, from: number, count: number): void;
 }
 
-/** @param image whether to add a float16 image, so that the vector can also travel as float16. */
+/** Creates a vector. @param image adds a float16 image, so that the vector can also travel as float16. */
 export function createVector(length: number, image = false): RingVector {
   const memory = createMemory(sizeOf(length, image));
   const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
   if (kernel === null) {
     return vectorIn(memory.buffer, length, plainAdd(memory.buffer), image ? plainHalfKernels(memory.buffer) : null);
   }
-  // JavaScript passes byte addresses as i32: above 2 GiB they wrap to negative numbers, which the module reads as unsigned.
+  // JavaScript passes byte addresses as i32. Above 2 GiB they wrap to negative numbers, which the module treats as unsigned.
   return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);
 }
 
-/** Uses JavaScript loops, about half as fast as SIMD. */
+/** Creates a vector that uses JavaScript loops, about half as fast as SIMD. */
 export function createPlainVector(length: number, image = false): RingVector {
   const buffer = new ArrayBuffer(sizeOf(length, image));
   return vectorIn(buffer, length, plainAdd(buffer), image ? plainHalfKernels(buffer) : null);

@@ -31,7 +31,7 @@ interface Setup {
   timeouts?: Partial<RingTimeouts>;
   lost?: Lost[];
   refused?: string[];
-  /** Connections to `port` reach this rank. */
+  /** Opens a proxy in front of a rank that listens on `port`. Returns the port that the other ranks connect to. */
   through?: (port: number) => Promise<number>;
 }
 
@@ -63,7 +63,7 @@ async function joinAll(setup: Setup): Promise<Ring[]> {
   return await Promise.all(joins);
 }
 
-/** A proxy between two ends; `onBytes` handles each chunk. */
+/** Opens a proxy to `target`; `onBytes` must forward each chunk. @returns its port. */
 async function proxy(target: number, onBytes: (chunk: Buffer, to: Socket, ends: [Socket, Socket]) => void): Promise<number> {
   const server = createServer((inner) => {
     const outer = connect(target, '127.0.0.1');
@@ -112,22 +112,22 @@ async function checkSums(rings: Ring[], length: number, own: boolean): Promise<v
   }
 }
 
-describe('sums', () => {
-  test.each([1, 2, 3, 4, 5])('of %i ranks are exact for every length', async (size) => {
+describe('collective calls', () => {
+  test.each([1, 2, 3, 4, 5])('sums over %i ranks are exact for every length', async (size) => {
     const rings = await joinAll({ size });
     for (const length of [0, 1, size - 1, size, size + 1, 1000, 65_536, 300_001]) {
       await checkSums(rings, length, length % 2 === 0);
     }
   });
 
-  test('of many megabytes are exact, in consecutive calls without a pause', async () => {
+  test('sums of many megabytes are exact in consecutive calls without a pause', async () => {
     const rings = await joinAll({ size: 2 });
     for (let round = 0; round < 5; round++) {
       await checkSums(rings, 3_000_000 + round, true);
     }
   });
 
-  test('concurrent calls run in call order', async () => {
+  test('concurrent calls run in the order in which they were made', async () => {
     const rings = await joinAll({ size: 3 });
     const all = rings.flatMap((ring) =>
       Array.from({ length: 20 }, async (_, call) => {
@@ -147,8 +147,8 @@ describe('sums', () => {
     await checkSums(rings, 500, false);
   });
 
-  test('a rank that is several calls ahead does not confuse the others', async () => {
-    // In a broadcast rank 0 does not wait: many of its calls are in progress before the other ranks make their first call.
+  test('a rank may be several calls ahead of the others', async () => {
+    // Rank 0 does not wait in a broadcast, so it completes many calls before the other ranks make their first call.
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 150_000 })), { minLength: 1, maxLength: 40 }),
@@ -177,7 +177,7 @@ describe('sums', () => {
     );
   });
 
-  test('the first ranks wait for the last one at a barrier', async () => {
+  test('a barrier resolves only after the last rank has reached it', async () => {
     const rings = await joinAll({ size: 3 });
     const passed: number[] = [];
     const waits = rings.slice(0, 2).map((ring) => ring.barrier().then(() => passed.push(ring.rank)));
@@ -188,7 +188,7 @@ describe('sums', () => {
     expect(passed.sort()).toEqual([0, 1]);
   });
 
-  test('are correct for any division of the stream into chunks', async () => {
+  test('sums are correct for any division of the stream into chunks', async () => {
     await fc.assert(
       fc.asyncProperty(fc.infiniteStream(fc.integer({ min: 1, max: 5000 })), fc.integer({ min: 0, max: 30_000 }), async (cuts, length) => {
         const through = (port: number) =>
@@ -210,8 +210,8 @@ describe('sums', () => {
     );
   });
 
-  test('are correct with a slow reader: a rank changes no bytes before they are sent', async () => {
-    // Reads 200 kB at a time with pauses, so that the writers' queues stay full.
+  test('sums are correct with a slow reader: a rank does not change bytes before they are sent', async () => {
+    // The proxy pauses after every 200 kB, so that the writers' queues stay full.
     let slow = 0;
     const through = (port: number) =>
       proxy(port, (chunk, to, [inner, outer]) => {
@@ -268,7 +268,7 @@ describe('unauthenticated or missing peers', () => {
     const refused: string[] = [];
     const error = await failing({ size: 2, generations: [3, 2], refused });
     expect(error.code).toBe('RING_JOIN_FAILED');
-    expect(refused.join()).toMatch(/is of generation 2, this is 3/);
+    expect(refused.join()).toMatch(/belongs to generation 2, but this rank belongs to generation 3/);
   });
 
   test('the error names a rank that never connects', async () => {
@@ -300,7 +300,7 @@ describe('unauthenticated or missing peers', () => {
       listener: own.server,
       onRefused: (reason) => refused.push(reason),
     });
-    // More silent connections than the handshake limit.
+    // Opens more silent connections than the limit for concurrent handshakes.
     for (let stranger = 0; stranger < 40; stranger++) {
       const silent = connect(port, '127.0.0.1');
       silent.on('error', () => {});
@@ -317,11 +317,11 @@ describe('unauthenticated or missing peers', () => {
     dial().write(Buffer.alloc(20));
     const reset = dial();
     reset.on('connect', () => reset.resetAndDestroy());
-    // Reflects the challenge as a proof, which fails because the MACs of the two sides differ.
+    // Sends the MAC of the challenge back as the proof. This fails because the MACs of the two sides differ.
     const reflecting = dial();
     reflecting.write(encodeHello({ generation: 1, worldSize: 2, from: 1, to: 0 }, randomBytes(32)));
     reflecting.once('data', (challenge: Buffer) => reflecting.write(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES)));
-    const seenThrough = () => refused.filter((reason) => /more than a handshake|not a member|does not know/.test(reason)).length;
+    const seenThrough = () => refused.filter((reason) => /more data than a handshake|not a member|does not know/.test(reason)).length;
     await expect.poll(seenThrough).toBeGreaterThanOrEqual(3);
     const second = Ring.join({ ...options, rank: 1, listener: others.server });
     const rings = await Promise.all([first, second]);
@@ -362,7 +362,7 @@ describe('unauthenticated or missing peers', () => {
 });
 
 describe('losses', () => {
-  test('both neighbours report a connection cut at any byte, and calls fail after the grace period', async () => {
+  test('both neighbours report a connection that breaks at any byte, and calls fail after the grace period', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 3_000_000 }), async (budget) => {
         const lost: Lost[] = [];
@@ -395,7 +395,7 @@ describe('losses', () => {
     );
   });
 
-  test('both ranks report a lost connection without a call in progress', async () => {
+  test('both ranks report a connection that is lost between calls', async () => {
     const lost: Lost[] = [];
     const sockets: Socket[] = [];
     const through = (port: number) =>
@@ -413,7 +413,7 @@ describe('losses', () => {
     await expect(rings[0]?.barrier()).rejects.toMatchObject({ code: 'PEER_LOST' });
   });
 
-  test('the error names a peer that is silent during a call', async () => {
+  test('the error names a peer that sends nothing during a call', async () => {
     const lost: Lost[] = [];
     const rings = await joinAll({ size: 3, lost, timeouts: { silenceMs: 200, graceMs: 20 } });
     await Promise.all(rings.map((ring) => ring.barrier()));
@@ -423,7 +423,7 @@ describe('losses', () => {
     expect(lost.find(({ rank }) => rank === 0)).toMatchObject({ peer: 2, cause: 'was silent for 0.2 s' });
   });
 
-  test('ranks that make different calls receive an error with both calls', async () => {
+  test('ranks that make different calls get an error that names both calls', async () => {
     const rings = await joinAll({ size: 2 });
     const calls = await Promise.all([
       rings[0]?.allReduce(new Float32Array(5)).catch((error: TonyError) => error),
@@ -431,11 +431,13 @@ describe('losses', () => {
     ]);
     for (const error of calls as TonyError[]) {
       expect(error.code).toBe('RING_MISMATCH');
-      expect(error.message).toMatch(/rank [01] makes all-reduce \(sum\) of [56] numbers as its call 0, rank [01] all-reduce/);
+      expect(error.message).toMatch(
+        /^the ranks make different calls: rank [01] all-reduce \(sum\) of [56] numbers \(call 0\), rank [01] all-reduce/,
+      );
     }
   });
 
-  test('a rank that ended properly is not reported as lost, but calls without it are rejected', async () => {
+  test('a rank that has closed its ring does not count as lost, but later calls of the other ranks are rejected', async () => {
     const lost: Lost[] = [];
     const rings = await joinAll({ size: 2, lost });
     await checkSums(rings, 100_000, true);

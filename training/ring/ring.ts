@@ -19,7 +19,7 @@ export interface RingOptions {
   readonly listener: Listener | Server;
   /** The address at which each rank listens, indexed by rank. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
-  /** Called once, immediately when the ring loses a neighbour. */
+  /** Called once, as soon as the ring loses a neighbour. */
   readonly onLost: (rank: number, cause: string) => void;
   /** Called while the ring forms, for each rejected connection and each failed attempt to connect. */
   readonly onRefused?: (reason: string) => void;
@@ -27,26 +27,26 @@ export interface RingOptions {
 }
 
 export interface RingTimeouts {
-  /** How long `join` waits for both neighbours. */
+  /** How long `join` waits for both neighbours, in ms. */
   readonly joinMs: number;
   /**
-   * How long a call may pass without moving a byte before a neighbour counts as lost. The first call uses `joinMs` if that is longer, since
-   * ranks may need different times to load their data.
+   * How long a call may go without sending or receiving a byte before a neighbour counts as lost. In the first call, `joinMs` applies if it
+   * is longer, because ranks may take different times to load their data.
    */
   readonly silenceMs: number;
-  /** The time from the loss of a neighbour until calls throw. Meanwhile the ApplicationMaster can stop this process with its generation. */
+  /** The time from the loss of a neighbour until calls throw, in which the ApplicationMaster usually stops this generation. */
   readonly graceMs: number;
 }
 
-/** How many rings with the same key run in this thread. In tests several ranks of one ring share a thread. */
+/** The number of ranks with the same key in this thread. It is above 1 only in tests, which run several ranks in one thread. */
 const inThisThread = new WeakMap<Secret, number>();
 
 export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
 
 /**
- * The ranks of one generation, each connected to two neighbours over TCP. Every rank makes the same calls in the same order.
- * When the connection to a neighbour fails, the ring calls `onLost`; calls wait for `graceMs` and then throw PEER_LOST. A broken ring stays
- * broken: the next generation forms a new ring.
+ * One rank of the ring. The ring consists of the ranks of one generation, each connected to two neighbours over TCP. Every rank makes the
+ * same calls in the same order. When the connection to a neighbour fails, the ring calls `onLost`; calls wait for `graceMs` and then throw
+ * PEER_LOST. A broken ring cannot be repaired: the next generation forms a new ring.
  */
 export class Ring {
   readonly rank: number;
@@ -59,14 +59,14 @@ export class Ring {
   #staging: RingVector | null = null;
   #sequence = 0;
   #tail: Promise<void> = Promise.resolve();
-  /** Timer ticks in the current call since the last byte moved; null while idle. */
+  /** Timer ticks of the current call since bytes were last sent or received; null between calls. */
   #silentTicks: number | null = null;
   readonly #broken: Promise<never>;
   #break: (error: TonyError) => void = () => {};
   #state: 'open' | 'lost' | 'broken' | 'closed' = 'open';
   #graceTimer: NodeJS.Timeout | null = null;
   #currentFrame: Frame | null = null;
-  /** Neighbours that have closed their ring, with the number of calls they had made. */
+  /** The neighbours that have closed their ring, with the number of calls that they have made. */
   readonly #ended = new Map<number, number>();
 
   readonly #options: RingOptions;
@@ -87,8 +87,8 @@ export class Ring {
   }
 
   /**
-   * Connects to both neighbours, retrying until `joinMs` have passed.
-   * @throws TonyError RING_JOIN_FAILED naming the missing rank and the last error.
+   * Connects to both neighbours. Retries until `joinMs` have passed.
+   * @throws TonyError RING_JOIN_FAILED. The message names the missing ranks and their last errors.
    */
   static async join(options: RingOptions): Promise<Ring> {
     const ring = new Ring(options);
@@ -98,7 +98,7 @@ export class Ring {
     return ring;
   }
 
-  /** The options for another ring of the same ranks. With `sharesThread` no rank may block the thread, because another rank runs in it. */
+  /** The options for another ring of the same ranks. If `sharesThread` is true, this rank must not block the thread of other ranks. */
   get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
     readonly hosts: readonly string[];
     readonly timeouts: RingTimeouts;
@@ -121,7 +121,7 @@ export class Ring {
     const { rank, worldSize, generation } = options;
     const key = options.key.reveal();
     if (key.length < 16) {
-      throw new TonyError('RING_JOIN_FAILED', "the ring's key is missing or too short");
+      throw new TonyError('RING_JOIN_FAILED', "the ring's key is missing or shorter than 16 bytes");
     }
     const address = options.addresses[this.#leftRank];
     if (address === undefined) {
@@ -145,7 +145,7 @@ export class Ring {
         const last = missing.map(({ reason }) => (reason === '' ? '' : `; ${reason}`)).join('');
         return `${who} did not join within ${this.#timeouts.joinMs / 1000} s${last}`;
       });
-      this.#hold(false);
+      this.#keepProcessAlive(false);
     } catch (error) {
       this.#destroy();
       throw error;
@@ -155,9 +155,9 @@ export class Ring {
   }
 
   /**
-   * Allocates a vector in the ring's own memory, which `allReduce` uses without copying.
+   * Allocates a vector in the ring's own memory, which collective calls use without copying.
    * @param length in numbers.
-   * @param wire 'float16' if the vector will travel as float16; float32 is always possible.
+   * @param wire 'float16' to allow float16 calls with the vector; float32 calls are always possible.
    */
   vector(length: number, wire: Wire = 'float32'): Float32Array<ArrayBuffer> {
     const vector = createVector(length, wire === 'float16');
@@ -167,7 +167,7 @@ export class Ring {
 
   /**
    * Replaces `numbers` on every rank with the sum (or the mean) over all ranks. All ranks get the same bits and must pass the same length.
-   * @param wire float16 halves the traffic: each float32 partial sum is rounded before it is sent.
+   * @param wire float16 halves the traffic. Sums are still computed in float32, but each partial sum is rounded before it is sent.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum', wire: Wire = 'float32'): Promise<void> {
@@ -182,11 +182,11 @@ export class Ring {
 
   /** Resolves when every rank has called `barrier`. */
   async barrier(): Promise<void> {
-    // One number per rank: no segment is empty, so each rank needs data from every other rank to complete.
+    // The vector has one number per rank. No segment is empty, so no rank completes before every other rank has sent data.
     await this.allReduce(new Float32Array(this.worldSize));
   }
 
-  /** Sends a `bye` frame to both neighbours, so that they do not report a loss. Synchronous, so that it works at process exit. */
+  /** Sends a `bye` frame to both neighbours, so that they do not report a loss. It is synchronous, for use in exit handlers. */
   close(): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
@@ -195,14 +195,14 @@ export class Ring {
       this.#break(new TonyError('RING_MISMATCH', `rank ${this.rank} has closed its ring`));
       this.#right.end(this.#sequence);
       this.#left.end(this.#sequence);
-      this.#hold(false);
+      this.#keepProcessAlive(false);
     }
   }
 
   async #call(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
     const most = Math.floor(wire === 'float16' ? MAX_NUMBERS_WITH_IMAGE : MAX_NUMBERS);
     if (numbers.length > most) {
-      throw new TonyError('RING_MISMATCH', `${numbers.length} numbers exceed the maximum of ${most} for one call`);
+      throw new TonyError('RING_MISMATCH', `a vector of ${numbers.length} numbers exceeds the maximum of ${most} numbers per call`);
     }
     if (this.worldSize === 1) {
       return;
@@ -217,7 +217,7 @@ export class Ring {
   async #run(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
     const frame: Frame = { kind, sequence: this.#sequence >>> 0, length: numbers.length };
     this.#sequence++;
-    this.#hold(true);
+    this.#keepProcessAlive(true);
     this.#currentFrame = frame;
     const watch = this.#watchSilence(frame.sequence === 0);
     try {
@@ -227,7 +227,7 @@ export class Ring {
       clearInterval(watch);
       this.#silentTicks = null;
       this.#currentFrame = null;
-      this.#hold(false);
+      this.#keepProcessAlive(false);
     }
   }
 
@@ -239,21 +239,21 @@ export class Ring {
     const vector = own ?? this.#stage(numbers, wire);
     const lane = vector[wire] as Lane;
     const part = takesPart(frame.kind === 'broadcast' ? 'broadcast' : 'all-reduce', this.rank, this.worldSize);
-    const pace = new SendWindow(this.#right.write, part.receives ? aheadOf(this.worldSize) : Number.POSITIVE_INFINITY);
+    const sendWindow = new SendWindow(this.#right.write, part.receives ? aheadOf(this.worldSize) : Number.POSITIVE_INFINITY);
     if (part.sends) {
-      this.#right.open(frame, () => pace.send(firstBytes(lane, plan)));
+      this.#right.open(frame, () => sendWindow.send(firstBytes(lane, plan)));
     }
     if (part.receives) {
-      await this.#left.receive(frame, new Exchange(lane, plan, pace.send, pace.received));
+      await this.#left.receive(frame, new Exchange(lane, plan, sendWindow.send, sendWindow.received));
     }
-    // Pending writes read from the vector, so the caller may change it only after they are flushed.
+    // Pending writes still read the vector, so the caller may change it only after they are flushed.
     await this.#right.flushed();
     if (own === null) {
       numbers.set(vector.numbers.subarray(0, numbers.length));
     }
   }
 
-  /** The ring's vector, if `numbers` is that vector or its beginning; otherwise null. */
+  /** The vector that `vector()` created, if `numbers` is that vector or its beginning; otherwise null. */
   #ownVector(numbers: Float32Array, wire: Wire): RingVector | null {
     const vector = this.#vectors.get(numbers.buffer);
     const isOwn = vector?.[wire] && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length;
@@ -276,8 +276,8 @@ export class Ring {
         }
       },
       mismatch: (actual) => {
-        const own = this.#currentFrame === null ? 'none' : describeFrame(this.#currentFrame);
-        this.#mismatch(`rank ${peer} makes ${describeFrame(actual)}, rank ${this.rank} ${own}`);
+        const own = this.#currentFrame === null ? 'no call' : describeFrame(this.#currentFrame);
+        this.#mismatch(`the ranks make different calls: rank ${peer} ${describeFrame(actual)}, rank ${this.rank} ${own}`);
       },
       ended: (calls) => {
         this.#ended.set(peer, calls);
@@ -287,19 +287,19 @@ export class Ring {
     };
   }
 
-  /** A neighbour that ended before the current call cannot take part in it. One that ended after it has already sent its part. */
+  /** Fails the current call if a neighbour ended before this call. A neighbour that ended after this call has already sent its part. */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {
       if (frame !== null && calls <= frame.sequence) {
-        this.#mismatch(`rank ${peer} has ended its training, rank ${this.rank} makes ${describeFrame(frame)}`);
+        this.#mismatch(`rank ${peer} has ended its training, but rank ${this.rank} makes another call: ${describeFrame(frame)}`);
       }
     }
   }
 
   /**
-   * Counts timer ticks instead of elapsed time. If this process's event loop was blocked, one tick is late, but the event loop reads the
-   * bytes that arrived meanwhile before the next tick.
+   * Detects silent neighbours. It counts timer ticks instead of elapsed time: after this process's event loop was blocked, only one tick is
+   * late, and the event loop reads the bytes that have arrived in the meantime before the next tick.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;
@@ -318,12 +318,12 @@ export class Ring {
     );
   }
 
-  /** Reports the loss of a rank that another ring of the same ranks has detected. */
+  /** Called when another ring of the same ranks has detected the loss of a rank. */
   lose(peer: number, cause: string): void {
     this.#lose(peer, cause);
   }
 
-  /** Reports the loss at once. Calls fail only after `graceMs`, so that the job's failure names the original cause. */
+  /** Reports the loss at once. Calls fail only after `graceMs`, so that this process's own failure does not hide the original cause. */
   #lose(peer: number, cause: string): void {
     if (this.#state !== 'open') {
       return;
@@ -347,8 +347,8 @@ export class Ring {
     }
   }
 
-  /** Sockets and timers keep the process alive only during a call. */
-  #hold(active: boolean): void {
+  /** Lets sockets and timers keep the process alive only while a call is active. */
+  #keepProcessAlive(active: boolean): void {
     for (const handle of [this.#left.socket, this.#right.socket, this.#graceTimer]) {
       if (active) {
         handle?.ref();

@@ -1,4 +1,4 @@
-/** The worker thread of a SyncRing: runs its own ring on behalf of a blocked thread. See sync-ring.ts. */
+/** The worker thread of a SyncRing. It runs its own ring on behalf of a thread that blocks. See sync-ring.ts. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
@@ -20,14 +20,14 @@ function wake(state: number): void {
 }
 
 function onLost(rank: number, cause: string): void {
-  // A blocked thread reads shared memory, an idle one receives the message.
+  // If the calling thread is blocked, it learns of the loss from shared memory, otherwise from the message.
   post({ type: 'lost', rank, cause });
   Atomics.store(control, CONTROL.lost, rank);
   hasLost = true;
-  tellWhoWaits();
+  notifyBlockedThread();
 }
 
-function tellWhoWaits(): void {
+function notifyBlockedThread(): void {
   if (Atomics.compareExchange(control, CONTROL.state, STATE.asked, STATE.lost) === STATE.asked) {
     Atomics.notify(control, CONTROL.state);
   }
@@ -56,9 +56,9 @@ async function answer(message: ToSyncRing): Promise<void> {
       return;
     }
     case 'sum': {
-      // The loss may have happened before this call.
+      // The loss may have happened before this request, while the calling thread was not blocked.
       if (hasLost) {
-        tellWhoWaits();
+        notifyBlockedThread();
       }
       const vector = vectors.get(message.length) ?? (ring as Ring).vector(message.length);
       vectors.set(message.length, vector);

@@ -6,13 +6,13 @@ import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
 
-/** The minimum size of the shared buffer, so that the text of a failure fits. */
+/** The minimum size of the shared buffer, so that an error message fits. */
 const LEAST_BYTES = 4096;
 const CLOSE_MS = 2000;
 
 /**
- * Sums over all ranks for code that cannot await a promise, such as layers within a forward pass and its gradients. A worker thread owns
- * the sockets; the calling thread blocks until the sum is available. Not for large vectors.
+ * Sums over all ranks for code that cannot await a promise, such as a layer in its forward pass or its gradient. A worker thread owns the
+ * sockets, and the calling thread blocks until the sum is available. It is not meant for large vectors.
  */
 export class SyncRing {
   readonly #ring: Ring;
@@ -28,12 +28,12 @@ export class SyncRing {
     this.#worker = worker;
     this.#control = new Int32Array(start.control);
     this.#numbers = new Float32Array(start.numbers);
-    // The worker thread enforces its own deadlines; this one covers its death.
+    // The worker thread enforces its own deadlines. This longer deadline applies if the worker thread dies.
     this.#deadlineMs = Math.max(joinMs, silenceMs) + 2 * graceMs + 30_000;
   }
 
   /**
-   * Every rank must call this.
+   * Starts a worker thread on every rank and connects them. Every rank must call this method.
    * @param capacity the length of the longest vector, in numbers.
    * @returns null on all ranks if one of them cannot block its thread or cannot start a worker thread.
    * @throws TonyError RING_JOIN_FAILED, PEER_LOST.
@@ -48,8 +48,8 @@ export class SyncRing {
       numbers: new SharedArrayBuffer(Math.max(LEAST_BYTES, capacity * 4)),
     };
     const worker = sharesThread ? null : startWorker(start);
-    const heard = worker === null ? null : await firstMessage(worker, timeouts.joinMs);
-    const ports = await gatherBytes(ring, Buffer.from(String(heard?.type === 'listening' ? heard.port : 0)));
+    const first = worker === null ? null : await firstMessage(worker, timeouts.joinMs);
+    const ports = await gatherBytes(ring, Buffer.from(String(first?.type === 'listening' ? first.port : 0)));
     const addresses = ports.map((port, peer) => ({ host: hosts[peer] as string, port: Number(Buffer.from(port).toString()) }));
     if (worker === null || addresses.some(({ port }) => port === 0)) {
       await worker?.terminate();
@@ -60,25 +60,27 @@ export class SyncRing {
     if (joined?.type !== 'joined') {
       await worker.terminate();
       if (joined?.type === 'lost') {
-        // A neighbour joined and was then lost: `barrier` waits out the grace period, as after any loss.
+        // A neighbour joined and was then lost. As after any loss, `barrier` throws PEER_LOST after the grace period.
         ring.lose(joined.rank, joined.cause);
         await ring.barrier();
       }
-      throw failureOf(joined?.type === 'failed' ? joined : { code: 'RING_JOIN_FAILED', message: 'the thread of a ring has ended' });
+      throw failureOf(
+        joined?.type === 'failed' ? joined : { code: 'RING_JOIN_FAILED', message: 'the worker thread of the ring has ended unexpectedly' },
+      );
     }
-    const made = new SyncRing(ring, worker, start);
+    const syncRing = new SyncRing(ring, worker, start);
     worker.on('message', (message: FromSyncRing) => {
       if (message.type === 'lost') {
         ring.lose(message.rank, message.cause);
       }
     });
-    // An idle worker thread must not keep the process alive.
+    // The worker thread must not keep the process alive.
     worker.unref();
-    return made;
+    return syncRing;
   }
 
   /**
-   * Replaces `numbers` by their sums over all ranks. All ranks get the same bits and must make the same calls in the same order.
+   * Replaces `numbers` with their sums over all ranks. All ranks get the same bits and must make the same calls in the same order.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   sum(numbers: Float32Array): void {
@@ -93,12 +95,12 @@ export class SyncRing {
         return;
       }
       if (state === STATE.lost) {
-        // Reports the loss at once, then waits out the grace period together with the worker thread.
-        this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost within a step');
+        // Reports the loss at once. The worker thread's call then fails after the grace period, which ends this loop.
+        this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost during a step');
         Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
         continue;
       }
-      throw state === STATE.failed ? this.#failure() : new TonyError('PEER_LOST', 'the thread of a ring has ended');
+      throw state === STATE.failed ? this.#failure() : new TonyError('PEER_LOST', 'the worker thread of the ring has ended unexpectedly');
     }
   }
 
@@ -108,7 +110,7 @@ export class SyncRing {
     return failureOf(JSON.parse(Buffer.from(Uint8Array.from(new Uint8Array(buffer, 4, length))).toString('utf8')));
   }
 
-  /** Closes the worker's ring and blocks, for at most CLOSE_MS, until its `bye` frames are queued. */
+  /** Closes the worker's ring. Blocks for at most CLOSE_MS until the `bye` frames are queued. */
   close(): void {
     if (!this.#closed) {
       this.#closed = true;
@@ -129,7 +131,7 @@ function failureOf({ code, message }: { readonly code: string; readonly message:
   return new TonyError(code as ErrorCode, message);
 }
 
-/** Starts the bundled worker, or its TypeScript source if Node.js strips types; returns null if neither exists. */
+/** Starts the bundled worker, or its TypeScript source if this Node.js strips types. Returns null if neither can run. */
 function startWorker(start: SyncRingStart): Worker | null {
   const bundle = new URL('sync-ring-worker.mjs', import.meta.url);
   const source = new URL('sync-ring-worker.ts', import.meta.url);
@@ -138,7 +140,7 @@ function startWorker(start: SyncRingStart): Worker | null {
   return file === null ? null : new Worker(file, { workerData: start, execArgv: [] });
 }
 
-/** Resolves with null if the thread exits or sends nothing within `ms`. */
+/** Resolves with the next message of the worker; with null if the worker exits or sends nothing within `ms`. */
 async function firstMessage(worker: Worker, ms: number): Promise<FromSyncRing | null> {
   return await new Promise((resolve) => {
     const settle = (message: FromSyncRing | null) => {

@@ -1,4 +1,4 @@
-/** The members of WebAssembly that this file uses; the type declarations of Node.js lack them. */
+/** The members of WebAssembly that this file uses. The type declarations of Node.js do not contain them. */
 interface WebAssemblyApi {
   validate(bytes: Uint8Array): boolean;
   readonly Module: new (bytes: Uint8Array) => object;
@@ -14,7 +14,7 @@ const wasm = (globalThis as unknown as { WebAssembly?: WebAssemblyApi }).WebAsse
 const PAGE_BYTES = 64 * 1024;
 const compiled = new Map<Uint8Array, object | null>();
 
-/** Compiles each module once. Returns null if WebAssembly or the module's SIMD instructions are unavailable. */
+/** Compiles a module, once per process. Returns null if WebAssembly or the module's SIMD instructions are unavailable. */
 function moduleOf(bytes: Uint8Array): object | null {
   let module = compiled.get(bytes);
   if (module === undefined) {
@@ -24,12 +24,12 @@ function moduleOf(bytes: Uint8Array): object | null {
   return module;
 }
 
-/** Memory for modules; a plain ArrayBuffer without WebAssembly. */
+/** Creates memory that modules can use; a plain ArrayBuffer if WebAssembly is unavailable. */
 export function createMemory(bytes: number): Memory {
   return wasm === undefined ? { buffer: new ArrayBuffer(bytes) } : new wasm.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) });
 }
 
-/** The exports of a module that imports its memory as `ring.memory`; null if it cannot run. */
+/** Instantiates a module that imports its memory as `ring.memory`. Returns its exports, or null if this platform cannot run it. */
 export function instantiate<Exports extends object>(bytes: Uint8Array, memory: Memory): Exports | null {
   const module = moduleOf(bytes);
   if (wasm === undefined || module === null) {

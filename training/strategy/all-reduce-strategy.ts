@@ -12,12 +12,12 @@ import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strat
 import { SyncBatchNorm } from './sync-batch-norm.ts';
 import { verifyEqual } from './verify-equal.ts';
 
-/** @param wire the number format of gradients on the network; sums are always computed in float32. */
+/** Creates strategies for synchronous training. @param wire the number format of gradients on the network; sums are always float32. */
 export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyFactory {
   return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };
 }
 
-/** Synchronous training: every rank applies the averaged gradients, so the weights stay equal. Rank 0 reads and writes the checkpoints. */
+/** Synchronous training: all ranks apply the averaged gradients, so their weights stay equal. Rank 0 reads and writes the checkpoints. */
 class AllReduceStrategy implements TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
@@ -41,8 +41,8 @@ class AllReduceStrategy implements TrainingStrategy {
       ...stepOptions,
       ...numbers,
       ...{ wire, clock },
-      onEmpty: () => this.#batchNorm?.keepCompany(model.trainable),
-      // Moving averages differ between ranks unless batch normalisation is synchronised.
+      onEmpty: () => this.#batchNorm?.runWithoutExamples(model.trainable),
+      // Only with synchronised batch normalisation are moving averages equal on all ranks.
       alsoEqual: () => (this.#batchNorm === null ? [] : movingAveragesOf(model.model)),
     });
     this.#layerState = new LayerState(tf, ring, [model.model], model.moving, context.onNotice);
@@ -65,18 +65,18 @@ class AllReduceStrategy implements TrainingStrategy {
 
   async begin(): Promise<TrainingPosition | null> {
     const position = await this.#checkpoints.begin();
-    await this.#joinBatchNorm();
+    await this.#installBatchNorm();
     return position;
   }
 
-  async #joinBatchNorm(): Promise<void> {
+  async #installBatchNorm(): Promise<void> {
     const { tf, model, stepOptions, onNotice } = this.#context;
     if (stepOptions.syncBatchNorm === false) {
       return;
     }
     const installed = await SyncBatchNorm.install(tf, this.#ring, model.model);
     if (typeof installed === 'string') {
-      onNotice(`batch normalisation goes by the examples of each rank: ${installed}`);
+      onNotice(`each rank normalises batches by its own examples only, because ${installed}`);
     } else {
       this.#batchNorm = installed;
     }
@@ -90,7 +90,7 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#ring.allReduce(signals);
   }
 
-  /** Averages the layers' own state over the ranks and verifies that everything else is equal. Rank 0 then writes in the background. */
+  /** Averages the layers' state over the ranks and verifies that all other state is equal. Rank 0 then writes it in the background. */
   async checkpoint(position: TrainingPosition): Promise<void> {
     await this.#settle(position.step);
     await this.#checkpoints.record(position);
@@ -102,7 +102,7 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#verifySlots(step);
   }
 
-  /** Differing slots would reach the weights, and their check, only one step later, after the checkpoint has stored rank 0's slots. */
+  /** Verifies the optimizer's slots. Slots that differ would change the weights only in the next step, after the checkpoint. */
   async #verifySlots(step: number): Promise<void> {
     const { tf, model, stepOptions } = this.#context;
     if (this.worldSize > 1 && stepOptions.verifyEverySteps !== 0) {

@@ -34,7 +34,7 @@ async function onRanks<T>(worldSize: number, program: (steps: CustomSteps, ring:
   );
 }
 
-/** A step as TensorFlow.js takes it: gradients for the variables in `trained` that the loss depends on, slots by position in `all`. */
+/** Takes a step with TensorFlow.js alone. Gradients exist for the variables in `trained`; the position in `all` determines the slots. */
 function plainStep(loss: () => tf.Scalar, optimizer: tf.Optimizer, trained: readonly tf.Variable[], all: readonly tf.Variable[]): void {
   const { value, grads } = tf.variableGrads(loss, [...trained]);
   const gradients = all.map(({ name }) => ({ name, tensor: grads[name] ?? null }));
@@ -63,7 +63,7 @@ class Heads {
     return [this.body, this.one, this.other];
   }
 
-  /** The loss is linear in a rank's examples, so its mean over two ranks is the loss at the mean of their numbers. */
+  /** The loss is linear in `number`, so the mean of the ranks' losses equals the loss at the mean of their numbers. */
   loss(head: 'one' | 'other', number: number): tf.Scalar {
     const target = tf.mul(tf.square(tf.sub(this.body, this[head])), 0.5);
     return tf.add(tf.sum(target), tf.mul(tf.sum(this[head]), number)) as tf.Scalar;
@@ -85,7 +85,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   const make = OPTIMIZERS[name] as () => tf.Optimizer;
 
   describe.each([1, 2, 3])('on %i ranks', (worldSize) => {
-    /** A number for each rank and step; the mean over the ranks equals the reference's number. */
+    /** A number for each rank and step. The mean over the ranks is step * 0.1, which the reference uses. */
     const numberOf = (rank: number, step: number) => step * 0.1 + (rank - (worldSize - 1) / 2);
 
     async function compare(
@@ -114,11 +114,11 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
       }
     }
 
-    test('two alternating heads: the head that the loss does not use keeps its values', async () => {
+    test('of two alternating heads, the head that the loss does not use keeps its values', async () => {
       await compare(({ all }) => all);
     });
 
-    test('lists that change from step to step train the listed variables, with the slots of each', async () => {
+    test('with lists that change from step to step, each listed variable trains with its own slots', async () => {
       await compare(({ body, one, other }, step) => [[one, body], [body], [one], [body, other, one]][step % 4] as tf.Variable[]);
     });
 
@@ -133,7 +133,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   });
 });
 
-test('examples weight the ranks, and a rank without examples computes nothing', async () => {
+test('the number of examples weights each rank, and a rank without examples does not compute the loss', async () => {
   const counts = [
     [3, 1],
     [0, 5],
@@ -146,7 +146,7 @@ test('examples weight the ranks, and a rank without examples computes nothing', 
     for (const examples of counts) {
       const loss = () => {
         if (examples[rank] === 0) {
-          throw new Error('it has no examples');
+          throw new Error('the loss must not be computed without examples');
         }
         return tf.mul(variable, rank === 0 ? 2 : 6) as tf.Scalar;
       };
@@ -155,7 +155,7 @@ test('examples weight the ranks, and a rank without examples computes nothing', 
     return { value: variable.dataSync()[0] as number, losses };
   });
   const [first] = results;
-  // Gradients of (3 x 2 + 1 x 6) / 4, 6, and (2 x 2 + 2 x 6) / 4.
+  // The gradients of the three steps are (3 x 2 + 1 x 6) / 4, 6, and (2 x 2 + 2 x 6) / 4.
   expect(first?.value).toBeCloseTo(1 - 0.1 * (3 + 6 + 4), 5);
   expect(first?.losses[0]).toBeCloseTo(3, 5);
   expect(results[1]).toEqual(first);
@@ -170,7 +170,7 @@ test('unknown options and invalid numbers of examples are rejected', () => {
   expect(check({ examples: 0, variables: [] })).not.toThrow();
 });
 
-test('a step without examples on any rank is rejected', async () => {
+test('a step for which no rank has examples is rejected', async () => {
   const attempt = (examples: number) =>
     onRanks(1, async (steps) => {
       const variable = tf.variable(tf.scalar(1));
@@ -179,7 +179,7 @@ test('a step without examples on any rank is rejected', async () => {
   await expect(attempt(0)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining('no rank has examples') });
 });
 
-test('variables start with the values of rank 0, also when they are created later', async () => {
+test('variables start with the values of rank 0, even if they are created after the first step', async () => {
   const results = await onRanks(3, async (steps, { rank }) => {
     const early = tf.variable(tf.scalar(rank + 10));
     const optimizer = tf.train.momentum(0.1, 0.9);
@@ -193,7 +193,7 @@ test('variables start with the values of rank 0, also when they are created late
   expect(results[2]).toEqual(results[0]);
 });
 
-test('variables whose shape differs on another rank are named before the first step', async () => {
+test('variables whose shapes differ between ranks are rejected by name before the first step', async () => {
   const attempt = onRanks(2, async (steps, { rank }) => {
     const variable = tf.variable(tf.zeros([3 + rank]), true, `weights of rank ${rank}`);
     await steps.step(() => tf.sum(tf.square(variable)) as tf.Scalar, tf.train.sgd(0.1), { variables: [variable] });
@@ -201,11 +201,11 @@ test('variables whose shape differs on another rank are named before the first s
   await expect(attempt).rejects.toMatchObject({
     code: 'RANKS_DIFFER',
     message:
-      'the ranks train different variables: the one at index 0 is weights of rank 0, float32 [3] on rank 0 and weights of rank 1, float32 [4] on rank 1',
+      'the ranks train different variables: variable 0 is weights of rank 0, float32 [3] on rank 0, but weights of rank 1, float32 [4] on rank 1',
   });
 });
 
-test('variables accepts a model, its weights and variables together, and rejects anything else', async () => {
+test('the option variables accepts models, layer weights and variables, and rejects anything else', async () => {
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [2] })] });
   const scale = tf.variable(tf.scalar(2));
   const x = tf.ones([4, 2]);
@@ -220,20 +220,20 @@ test('variables accepts a model, its weights and variables together, and rejects
   expect(scale.dataSync()[0]).not.toBe(2);
   await step({ variables: model.trainableWeights });
   await step({ variables: model.layers[0]?.trainableWeights[1] as (typeof model.trainableWeights)[0] });
-  await expect(step({ variables: [scale, tf.scalar(1) as tf.Variable] })).rejects.toThrow('variable 1 is neither');
-  await expect(step({ variables: [] })).rejects.toThrow('no variable to train exists');
+  await expect(step({ variables: [scale, tf.scalar(1) as tf.Variable] })).rejects.toThrow('variable 1 is not a tf.Variable');
+  await expect(step({ variables: [] })).rejects.toThrow('there are no variables to train');
   scale.dispose();
   await expect(step({ variables: [scale] })).rejects.toThrow(/is disposed/);
 });
 
-test('the default list leaves out the variables of Adam and Adamax', () => {
+test('the default list of variables does not contain those of Adam and Adamax', () => {
   const early = tf.train.adam(0.1);
   const variable = tf.variable(tf.scalar(1));
   const late = tf.train.adamax(0.1);
   expect(allTrainable(tf, [early, late])).toEqual([variable]);
 });
 
-test('disposed optimizers and variables leak no more tensors than in plain TensorFlow.js', async () => {
+test('disposed optimizers and variables leak no more tensors than with plain TensorFlow.js', async () => {
   const trials = async (step: (loss: () => tf.Scalar, optimizer: tf.Optimizer, variable: tf.Variable) => Promise<unknown>) => {
     const counts: number[] = [];
     for (let trial = 0; trial < 12; trial++) {
@@ -275,7 +275,7 @@ test('the moving averages of batch normalisation are the means over the ranks af
     });
     const optimizer = tf.train.sgd(0);
     const moving = movingAveragesOf(model);
-    // Means of 2 (three examples) and 6 (one example); variances of 0.
+    // The mean is 2 on rank 0 (three examples) and 6 on rank 1 (one example); the variances are 0.
     const loss = () => tf.mean(model.apply(tf.fill([4, 1], rank === 0 ? 2 : 6), { training: true }) as tf.Tensor) as tf.Scalar;
     await steps.step(loss, optimizer, { variables: model, examples: rank === 0 ? 3 : 1 });
     return moving.map((variable) => variable.dataSync()[0] as number);
@@ -285,7 +285,7 @@ test('the moving averages of batch normalisation are the means over the ranks af
   expect(results[1]).toEqual(results[0]);
 });
 
-test('a broadcast preserves every bit of every type', async () => {
+test('a broadcast preserves all bits of all types', async () => {
   const results = await onRanks(2, async (_, ring) => {
     const variables = [
       tf.variable(tf.tensor1d(ring.rank === 0 ? [16_777_217, -5] : [0, 0], 'int32')),
@@ -299,7 +299,7 @@ test('a broadcast preserves every bit of every type', async () => {
   expect(results[0]).toEqual(results[1]);
 });
 
-test('a broadcast of different variables fails with the shapes of each rank', async () => {
+test('a broadcast of variables with different shapes fails with an error that shows the shapes', async () => {
   const attempt = onRanks(2, async (_, ring) => {
     await broadcastVariables(tf, ring, [tf.variable(tf.zeros([ring.rank + 1]))]);
   });

@@ -12,47 +12,47 @@ import { Stepper } from './step.ts';
 export interface CustomStepOptions {
   /**
    * The variables, layer weights or models to train, in the same order on every rank. The list may change from step to step. Default: all
-   * trainable variables of TensorFlow.js. For a model, the ranks also average the moving averages of batch normalisation.
+   * trainable variables of TensorFlow.js. If the list contains a model, the ranks also average its moving averages of batch normalisation.
    */
   readonly variables?: Trainable | readonly Trainable[];
   /**
-   * The number of examples that this rank's loss averages. It weights the rank's gradients, so the step equals one step over all ranks'
-   * examples. A rank that passes 0 takes part without calling `loss`. Default: all ranks have equal weight.
+   * The number of examples over which this rank's loss is the mean. It weights the rank's gradients, so that the step equals one step over
+   * the examples of all ranks. On a rank that passes 0, the step does not call `loss`. Default: all ranks have equal weight.
    */
   readonly examples?: number;
 }
 
 const STEP_OPTIONS: OptionNames<CustomStepOptions> = { variables: true, examples: true };
 
-/** @throws TonyError USAGE */
+/** @param name the function to name in errors, for example `cluster.step`. @throws TonyError USAGE. */
 export function checkStepOptions(name: string, options: CustomStepOptions): void {
   checkOptions(name, options, STEP_OPTIONS);
   const { examples } = options;
   if (examples !== undefined && !(Number.isFinite(examples) && examples >= 0)) {
-    throw new TonyError('USAGE', `examples is ${examples}; it must be a number of examples, 0 or more`);
+    throw new TonyError('USAGE', `examples is ${examples}; it must be 0 or a positive number`);
   }
 }
 
-/** The state of steps with one optimizer and one list of variables. */
+/** The data that all steps with the same optimizer and the same list of variables share. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;
 }
 
-/** Limits memory: each plan holds a buffer for the gradients of its variables. */
+/** The maximum number of plans. Each plan holds a buffer for the gradients of its variables. */
 const MAX_PLANS = 8;
 
 /**
- * Synchronous steps for a custom training loop: any loss, several optimizers, variable lists that change between steps. Every rank makes
- * the same calls. When a step first uses a variable or an optimizer, all ranks receive rank 0's values.
+ * Synchronous steps for a custom training loop, with any loss, several optimizers, and lists of variables that change between steps. Every
+ * rank makes the same calls. When a step uses a variable or an optimizer for the first time, all ranks receive rank 0's values.
  */
 export class CustomSteps {
   readonly #tf: typeof tfjs;
   readonly #ring: Ring;
   readonly #wire: Wire;
-  /** Most recently used first. */
+  /** The plans, most recently used first. */
   readonly #plans: Plan[] = [];
-  /** Variables and optimizers that all ranks have already synchronised. */
+  /** The variables and optimizers that already have equal values on all ranks. */
   readonly #shared = new WeakSet<object>();
   readonly #optimizers = new Set<tfjs.Optimizer>();
 
@@ -64,7 +64,7 @@ export class CustomSteps {
 
   /**
    * Takes one step on all ranks.
-   * @returns the loss, averaged over the ranks with the weights of their examples.
+   * @returns the mean of the ranks' losses, weighted by their numbers of examples.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
@@ -76,13 +76,13 @@ export class CustomSteps {
   }
 
   /** Marks variables and optimizers that already hold the same values on all ranks. */
-  areEqual(shared: readonly object[]): void {
+  markEqual(shared: readonly object[]): void {
     for (const each of shared) {
       this.#shared.add(each);
     }
   }
 
-  /** Frees the backend's memory for steps. Variables and optimizers keep their state. */
+  /** Frees the memory that steps use on the backend. Variables and optimizers keep their state. */
   dispose(): void {
     for (const { stepper } of this.#plans.splice(0)) {
       stepper.dispose();
@@ -103,7 +103,7 @@ export class CustomSteps {
     return trainedVariables(tf, allTrainable(tf, this.#optimizers));
   }
 
-  /** This rank's share of the step's examples. */
+  /** This rank's share of the examples of the step, from 0 to 1. */
   async #weightOf(examples: number | undefined): Promise<number> {
     if (examples === undefined) {
       return 1 / this.#ring.worldSize;
@@ -112,7 +112,7 @@ export class CustomSteps {
     await this.#ring.allReduce(sum);
     const [all = 0] = sum;
     if (all === 0) {
-      throw new TonyError('USAGE', 'no rank has examples for this step', { hint: 'Exit the loop when the data has ended on every rank.' });
+      throw new TonyError('USAGE', 'no rank has examples for this step', { hint: 'End the loop when the data has ended on every rank.' });
     }
     return examples / all;
   }
@@ -157,18 +157,17 @@ export class CustomSteps {
         return first[index]?.type !== others[index]?.type;
       });
       if (at !== undefined) {
-        const describe = (each: (typeof own)[number] | undefined) =>
-          each === undefined ? 'no such variable' : `${each.name}, ${each.type}`;
+        const describe = (each: (typeof own)[number] | undefined) => (each === undefined ? 'missing' : `${each.name}, ${each.type}`);
         throw new TonyError(
           'RANKS_DIFFER',
-          `the ranks train different variables: the one at index ${at} is ${describe(first[at])} on rank 0 and ${describe(others[at])} on rank ${rank}`,
-          { hint: 'Build the same model, and name the same variables in the same order, on every rank.' },
+          `the ranks train different variables: variable ${at} is ${describe(first[at])} on rank 0, but ${describe(others[at])} on rank ${rank}`,
+          { hint: 'Build the same model and pass the same variables in the same order on every rank.' },
         );
       }
     }
   }
 
-  /** Broadcasts rank 0's values of the variables, and of the optimizer, that no earlier step has used. */
+  /** Broadcasts rank 0's values of those variables, and of the optimizer, that no earlier step has used. */
   async #share(optimizer: tfjs.Optimizer, { variables, moving }: TrainedVariables): Promise<void> {
     const isNew = (each: object) => !this.#shared.has(each);
     const unshared = [...variables, ...moving].filter(isNew);
@@ -185,14 +184,14 @@ export class CustomSteps {
     }
   }
 
-  /** An optimizer may already have slots, for example from a checkpoint that rank 0 loaded. */
+  /** Broadcasts rank 0's optimizer state. An optimizer may have slots before its first step, for example from a checkpoint. */
   async #shareOptimizer(optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): Promise<void> {
     const [tf, ring] = [this.#tf, this.#ring];
     const { iterations } = optimizer;
     const own = ring.rank === 0 ? { head: { iterations }, tensors: await capture(tf, optimizerVariables(tf, optimizer, variables)) } : null;
     const { head, tensors } = await broadcastTensors(ring, own);
     if (ring.rank > 0) {
-      checkOptimizer(optimizer, tensors, 'what rank 0 trains');
+      checkOptimizer(optimizer, tensors, 'the state of rank 0');
       restoreOptimizer(tf, optimizer, variables, tensors);
       (optimizer as unknown as { iterations_: number }).iterations_ = head.iterations;
     }

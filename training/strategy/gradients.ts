@@ -6,13 +6,13 @@ import type { Ring } from '../ring/ring.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
 
 /**
- * The gradients of all variables, followed by a few extra numbers, in one vector of the ring's memory:
+ * Holds the gradients of all variables and a few extra numbers in one vector of the ring's memory:
  *
  *   | gradient of variable 0 | gradient of variable 1 | ... | extra numbers (loss, metrics, signals) |
  *
- * Each gradient begins on a boundary of ALIGNMENT numbers; zeros fill the gaps. Each rank weights its gradients by its share of the
- * examples, so the sum over the ranks is the mean over the examples. If gradients travel as float16, a separate exchange sends the extras
- * as float32, because users read them.
+ * Each gradient begins at a multiple of ALIGNMENT numbers; zeros fill the gaps. Each rank weights its gradients by its share of the
+ * examples, so the sum over the ranks is the mean over the examples. If gradients travel as float16, a separate exchange sends the extra
+ * numbers as float32, because users read them.
  */
 export class FusedGradients {
   readonly #tf: typeof tfjs;
@@ -22,7 +22,7 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /** null if the backend cannot access the ring's memory: gradients are then copied out of the backend and back. */
+  /** null if the backend cannot use the ring's memory. Gradients are then copied from the backend to the vector and back. */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
@@ -44,8 +44,8 @@ export class FusedGradients {
 
   /**
    * Copies this rank's gradients into the vector.
-   * @param gradients weighted gradients by variable name; null when this rank has no examples. `load` disposes them.
-   * @param present one number per variable: set to 1 if this rank has a gradient for it, otherwise to 0.
+   * @param gradients weighted gradients by variable name; null if this rank has no examples. `load` disposes the tensors.
+   * @param present receives one number per variable: 1 if this rank has a gradient for it, otherwise 0.
    */
   load(gradients: tfjs.NamedTensorMap | null, present: Float32Array): void {
     for (const [index, { name, size, shape }] of this.#variables.entries()) {
@@ -66,7 +66,7 @@ export class FusedGradients {
     }
   }
 
-  /** Sums the loaded gradients over all ranks. @param extras replaced by their sums. */
+  /** Sums the loaded gradients over all ranks. @param extras the extra numbers, which their sums replace. */
   async sum(extras: Float32Array): Promise<void> {
     const vector = this.#vector;
     if (this.#wire === 'float32') {
@@ -84,10 +84,10 @@ export class FusedGradients {
   }
 
   /**
-   * Passes the gradients to `use` as tensors.
-   * @param present the sums over the ranks of what `load` set. A variable without a gradient on every rank gets null: with a gradient of
-   *   zeros, momentum and decay would still move it.
-   * @param use receives tensors that are valid only until it returns: they may share the ring's memory.
+   * Passes the gradients to `use` as tensors. The gradient is null for a variable that has no gradient on any rank: with a gradient of
+   * zeros, momentum and decay would still change the variable.
+   * @param present the numbers that `load` has set, summed over the ranks.
+   * @param use must not keep the tensors after it returns: they may share the ring's memory.
    */
   withTensors(present: Float32Array, use: (gradients: readonly NamedGradient[]) => void): void {
     const tensors =

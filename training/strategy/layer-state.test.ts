@@ -4,7 +4,7 @@ import type { Report } from '../process/task-context.ts';
 import { examples, fitTogether, ringOf } from '../testing/fit-world.ts';
 import { LayerState } from './layer-state.ts';
 
-/** A layer that stores the largest number of its training inputs. */
+/** A layer whose state is the largest number among its training inputs. */
 class Peak extends tf.layers.Layer {
   static className = 'Peak';
   #peak: { read(): tf.Tensor; write(value: tf.Tensor): void } | null = null;
@@ -32,9 +32,9 @@ function modelWith(extra: readonly tf.layers.Layer[]): tf.Sequential {
 
 describe.each([
   ['alone', () => []],
-  ['beside batch normalisation', () => [tf.layers.batchNormalization({})]],
+  ['next to batch normalisation', () => [tf.layers.batchNormalization({})]],
 ])('the state of a custom layer, %s', (_, more) => {
-  test('is equal on all ranks at the end of training, and a notice names the layer', async () => {
+  test('is equal on all ranks at the end of training, and a notice names the variable', async () => {
     const models = [0, 1].map(() => modelWith([new Peak(), ...more()]));
     const reports: Report[][] = [[], []];
     await fitTogether(models, examples(48), { batchSize: 8, epochs: 2 }, { reports });
@@ -43,11 +43,11 @@ describe.each([
     const notices = reports
       .flat()
       .flatMap((report) => (report.type === 'notice' && report.message.includes('peak') ? [report.message] : []));
-    expect(notices).toEqual([expect.stringMatching(/^each rank's own examples change \S*peak\S*: checkpoints .* keep the mean/)]);
+    expect(notices).toEqual([expect.stringMatching(/^layers update \S*peak\S* from each rank's own examples; .* the mean over the ranks/)]);
   });
 });
 
-test('state that is equal on all ranks keeps its bits', async () => {
+test('state that is already equal on all ranks keeps its exact bits', async () => {
   const rings = await ringOf(3);
   const frozen = rings.map(() => tf.variable(tf.tensor1d([0.1, 1 / 3, 16_777_217])));
   const before = [...(frozen[0] as tf.Variable).dataSync()];

@@ -5,9 +5,9 @@ import type { Ring } from '../ring/ring.ts';
 import { differingVariables } from './verify-equal.ts';
 
 /**
- * The untrained variables that layers update from their examples: moving averages of batch normalisation, or the state of a custom layer.
- * Each rank sees different examples, so the ranks average these variables before a checkpoint. Variables that are already equal keep their
- * exact bits.
+ * The untrained variables that layers update from their inputs: moving averages of batch normalisation, or the state of a custom layer.
+ * Ranks see different examples, so they average these variables before each checkpoint. Variables that are already equal keep their exact
+ * bits.
  */
 export class LayerState {
   readonly #tf: typeof tfjs;
@@ -15,9 +15,9 @@ export class LayerState {
   readonly #variables: readonly tfjs.Variable[];
   readonly #averages: ReadonlySet<tfjs.Variable>;
   readonly #onNotice: (message: string) => void;
-  #told = false;
+  #hasNoticed = false;
 
-  /** @param variables untrained float32 variables. */
+  /** @param variables the untrained float32 variables of the models. */
   constructor(
     tf: typeof tfjs,
     ring: Ring,
@@ -42,15 +42,15 @@ export class LayerState {
     averages.read(numbers, 1 / this.#ring.worldSize);
     await this.#ring.allReduce(numbers);
     averages.write(numbers);
-    this.#tellOf(differing.filter((variable) => !this.#averages.has(variable)));
+    this.#noticeOf(differing.filter((variable) => !this.#averages.has(variable)));
   }
 
-  #tellOf(ownState: readonly tfjs.Variable[]): void {
-    if (ownState.length > 0 && this.#ring.rank === 0 && !this.#told) {
-      this.#told = true;
+  #noticeOf(ownState: readonly tfjs.Variable[]): void {
+    if (ownState.length > 0 && this.#ring.rank === 0 && !this.#hasNoticed) {
+      this.#hasNoticed = true;
       const names = ownState.map(({ name }) => name).join(', ');
       this.#onNotice(
-        `each rank's own examples change ${names}: checkpoints and the end of training keep the mean over the ranks, which depends on their number`,
+        `layers update ${names} from each rank's own examples; checkpoints and the trained model hold the mean over the ranks, which depends on their number`,
       );
     }
   }

@@ -1,11 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
 
-/** The gradients, loss and metrics of one worker's examples in one step, on its backend. */
+/** The gradients, loss and metrics of one worker's examples in one step. They are on the worker's backend. */
 export interface LocalGradients {
   /**
-   * Gradients by variable name, weighted and summed over the parts, for the variables that the loss depends on. null without examples. The
-   * caller must dispose them.
+   * The gradients of the variables on which the loss depends, by variable name. They are weighted and summed over the parts; null if no
+   * part has examples. The caller must dispose them.
    */
   readonly gradients: tfjs.NamedTensorMap | null;
   /** This worker's weighted share of the loss and the metrics. The caller must read or dispose them. */
@@ -13,7 +13,7 @@ export interface LocalGradients {
 }
 
 /**
- * Computes the parts one after the other, so that memory holds the gradients of one part and the sums.
+ * Computes the gradients of the parts (micro-batches) one after the other, so that memory holds only one part's gradients and the sums.
  * @param onEmpty called for each part without examples.
  */
 export function localGradients(
@@ -33,11 +33,11 @@ export function localGradients(
     const weighted = () => {
       const computed = compute();
       metrics = computed.metrics;
-      // Weighting the loss weights all gradients at no cost.
+      // Multiplying the loss by the weight also weights all gradients, at no further cost.
       return weight === 1 ? computed.loss : (tf.mul(computed.loss, weight) as tfjs.Scalar);
     };
     const { value, grads } = tf.variableGrads(weighted, [...variables]);
-    // The loss is already weighted.
+    // The weight of the loss is 1, because its value is already weighted.
     shares.push({ kind: 'loss', tensors: [value], weight: 1 }, { kind: 'metrics', tensors: metrics, weight });
     gradients = gradients === null ? grads : sumInPlace(tf, gradients, grads);
   }
@@ -45,7 +45,7 @@ export function localGradients(
 }
 
 function sumInPlace(tf: typeof tfjs, sums: tfjs.NamedTensorMap, more: tfjs.NamedTensorMap): tfjs.NamedTensorMap {
-  // A frozen variable has a null entry.
+  // TensorFlow.js returns null for a frozen variable.
   for (const [name, gradient] of Object.entries(more as Record<string, tfjs.Tensor | null>)) {
     const sum = sums[name];
     if (gradient === null) {

@@ -13,7 +13,7 @@ import {
 } from '../model/training-state.ts';
 import type { KeptState } from './restore-newest.ts';
 
-/** One value, or several by name. */
+/** A single value, or several values by name. */
 type OneOrNamed<T> = T | Readonly<Record<string, T>>;
 
 /** The models, variables and optimizers of a custom training loop. */
@@ -27,10 +27,10 @@ export interface LoopParts {
 /**
  * The variables of a loop and the slots of its optimizers, under their names in checkpoints:
  *
- *   model:<index>:<weight>           a weight of the only model; model/<name>:<index>:<weight> for one of several models
+ *   model:<index>:<weight>           a weight of the only model; model/<name>:<index>:<weight> if there are several models
  *   variable/<name>                  a variable outside of models
- *   optimizer:...                    a slot of the only optimizer, named as in training-state.ts; optimizer/<name>:... for one of
- *                                    several. A slot's index counts all variables of the loop in this order
+ *   optimizer:...                    a slot of the only optimizer, named as in training-state.ts; optimizer/<name>:... if there are
+ *                                    several optimizers. The index of a slot is that of its variable in `variables`
  *   optimizer:iterations             the optimizer's step counter
  */
 export class LoopState implements KeptState {
@@ -38,10 +38,10 @@ export class LoopState implements KeptState {
   readonly models: ReadonlyMap<string, tfjs.LayersModel>;
   readonly #weights: readonly NamedVariable[];
   readonly #optimizers: ReadonlyMap<string, tfjs.Optimizer>;
-  /** Unused: checkpoints of loops store each optimizer's counter as a tensor. */
+  /** Always 0, because checkpoints of loops store each optimizer's step counter as a tensor. */
   readonly iterations = 0;
 
-  /** @throws TonyError USAGE when `parts` names no variables, or one variable twice. */
+  /** @throws TonyError USAGE when `parts` contains no variables, or contains a variable twice. */
   constructor(tf: typeof tfjs, parts: LoopParts) {
     this.#tf = tf;
     this.models = namedOf('model', parts.models, (value) => 'trainableWeights' in value);
@@ -60,8 +60,8 @@ export class LoopState implements KeptState {
     }
     if (variables.size < this.#weights.length) {
       const twice = this.#weights.find(({ variable }, index) => this.variables.indexOf(variable) < index);
-      throw new TonyError('USAGE', `the loop names ${twice?.name} twice`, {
-        hint: 'If models share a layer, name the model that contains all layers.',
+      throw new TonyError('USAGE', `the loop contains the variable ${twice?.name} twice`, {
+        hint: 'If models share a layer, pass a single model that contains all of the layers.',
       });
     }
   }
@@ -75,7 +75,7 @@ export class LoopState implements KeptState {
     return [...this.#optimizers.values()];
   }
 
-  /** Untrained float32 weights of the models: moving averages, the state of custom layers, frozen weights. */
+  /** The untrained float32 weights of the models: moving averages, the state of custom layers, frozen weights. */
   get untrained(): tfjs.Variable[] {
     const models = [...this.models.values()];
     const trained = new Set(models.flatMap(({ trainableWeights }) => trainableWeights.map((weight) => weight.read())));
@@ -84,7 +84,7 @@ export class LoopState implements KeptState {
       .filter((variable) => variable.dtype === 'float32' && !trained.has(variable));
   }
 
-  /** All variables and optimizer slots: the state that must be equal on all ranks. */
+  /** All variables and optimizer slots, which must be equal on all ranks, with their names in checkpoints. */
   named(): NamedVariable[] {
     const variables = this.variables;
     const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerVariables(this.#tf, optimizer, variables, prefix));
@@ -101,19 +101,19 @@ export class LoopState implements KeptState {
   restore(tensors: readonly StoredTensor[], _iterations: number, where: string): void {
     const tf = this.#tf;
     const stored = new Map(tensors.map((tensor) => [keyOf(tensor.name), tensor]));
-    const kept = tensors.filter(
+    const unknown = tensors.filter(
       ({ name }) => !name.startsWith('optimizer') && !this.#weights.some((weight) => keyOf(weight.name) === keyOf(name)),
     );
-    if (kept[0] !== undefined) {
-      throw misfit(where, `it holds ${kept[0].name}, which this loop does not name`);
+    if (unknown[0] !== undefined) {
+      throw misfit(where, `it contains ${unknown[0].name}, which is not part of this loop`);
     }
     const pairs = this.#weights.map(({ name, variable }) => {
       const tensor = stored.get(keyOf(name));
       if (tensor === undefined) {
-        throw misfit(where, `it does not hold ${name}`);
+        throw misfit(where, `it does not contain ${name}`);
       }
       if (tensor.dtype !== variable.dtype || !tf.util.arraysEqual([...tensor.shape], variable.shape)) {
-        throw misfit(where, `${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
+        throw misfit(where, `${name} is ${tensor.dtype} [${tensor.shape}] there, but ${variable.dtype} [${variable.shape}] in this loop`);
       }
       return { variable, tensor };
     });
@@ -136,14 +136,14 @@ export class LoopState implements KeptState {
   }
 }
 
-/** Matches weights by position: a program may name its layers differently from the one that wrote the checkpoint. */
+/** Removes the name of a weight, so that weights match by index: the program that wrote the checkpoint may name its layers differently. */
 function keyOf(name: string): string {
   return name.replace(/^(model[^:]*:\d+):.*$/s, '$1');
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/** Keyed by their prefixes in tensor names. @throws TonyError USAGE. */
+/** Maps the prefix of tensor names to each given value: `model` for a single model, otherwise `model/<name>`. @throws TonyError USAGE. */
 function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefined, isOne: (value: T) => boolean): Map<string, T> {
   if (given === undefined) {
     return new Map();
@@ -154,8 +154,8 @@ function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefine
   return new Map(
     Object.entries(given as Readonly<Record<string, T>>).map(([name, each]) => {
       if (!NAME.test(name)) {
-        throw new TonyError('USAGE', `${JSON.stringify(name)} is not a valid name of a ${kind}`, {
-          hint: 'Use up to 64 letters, digits, dots, dashes and underscores.',
+        throw new TonyError('USAGE', `${JSON.stringify(name)} is not a valid name of ${kind === 'optimizer' ? 'an' : 'a'} ${kind}`, {
+          hint: 'Use up to 64 letters, digits, dots, dashes and underscores; begin with a letter or digit.',
         });
       }
       if (typeof each !== 'object' || each === null || !isOne(each)) {

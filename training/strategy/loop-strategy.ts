@@ -7,12 +7,12 @@ import type { CheckpointContext } from './restore-newest.ts';
 
 /** Runs a custom training loop across the workers of a job. Every worker makes the same calls in the same order. */
 export interface LoopStrategy {
-  /** The workers that take each step together. The data pipeline shards its input by them. */
+  /** The workers among which the data pipeline shards its input, and whether they take each step together. */
   readonly peers: Peers;
   /**
-   * Gives every worker the same variables and optimizer state: those of the phase's newest intact checkpoint, or rank 0's.
+   * Gives every worker the same variables and optimizer state: those of the phase's newest intact checkpoint or, without one, rank 0's.
    * Called once, before the first step.
-   * @returns the position to resume from, `final` when this application has already completed the phase; null for a fresh start.
+   * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
   begin(): Promise<TrainingPosition | null>;
@@ -25,7 +25,7 @@ export interface LoopStrategy {
    *   independently, because they take checkpoints only at steps that all of them know beforehand.
    */
   agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }>;
-  /** Called after each iteration. If workers step independently, `position` completes without the other workers. */
+  /** Called after each iteration. If workers step independently, `position` resolves without waiting for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Captures a checkpoint of the current state and writes it in the background. */
   checkpoint(position: () => Promise<TrainingPosition>): Promise<void>;
@@ -38,7 +38,7 @@ export interface LoopStrategy {
   dispose(): void;
 }
 
-/** The parts of a custom loop that its strategy uses. */
+/** The parts of a custom loop that its strategy needs. */
 export interface LoopContext extends CheckpointContext {
   readonly tf: typeof tfjs;
   readonly state: LoopState;

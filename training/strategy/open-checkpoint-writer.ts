@@ -1,7 +1,7 @@
 import { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
 import type { CheckpointPlan, StrategyContext } from './strategy.ts';
 
-/** The writer of a run's checkpoints, on the rank that stores them. */
+/** Opens the writer of a run's checkpoints. Only the rank that stores them calls this function. */
 export function openCheckpointWriter(
   context: Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'>,
   { store, keep, phase }: CheckpointPlan,

@@ -2,14 +2,14 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Returns the index of the parameter server that holds a variable; placing whole layers gives model parallelism. null or undefined leaves
- * the choice to the automatic placement, which balances the servers by size.
+ * Returns the index of the parameter server that holds a variable, or null or undefined for automatic placement, which balances the servers
+ * by size. A function that places whole layers gives model parallelism.
  * @param variable the variable's name, for example `dense_1/kernel`.
  * @param layer the name of its layer; '' for a variable outside of layers.
  */
 export type Placement = (variable: string, layer: string) => number | null | undefined;
 
-/** The placement of each variable: a server's index, or null for automatic placement. @throws TonyError USAGE. */
+/** Returns the index of each variable's server, or null for automatic placement. @throws TonyError USAGE. */
 export function placesOf(
   placement: Placement | undefined,
   variables: readonly { readonly name: string; readonly layer: string }[],
@@ -18,7 +18,10 @@ export function placesOf(
   return variables.map(({ name, layer }) => {
     const place = placement?.(name, layer) ?? null;
     if (place !== null && !(Number.isInteger(place) && place >= 0 && place < servers)) {
-      throw new TonyError('USAGE', `placement assigns ${name} to parameter server ${place}; the job has ${servers}, numbered from 0`);
+      throw new TonyError(
+        'USAGE',
+        `placement assigns ${name} to parameter server ${place}, but the job has only the servers 0 to ${servers - 1}`,
+      );
     }
     return place;
   });

@@ -1,4 +1,4 @@
-/** The phases of a step that the profile measures. */
+/** The phases of a step whose time the profile measures. */
 export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
 
 /**
@@ -15,8 +15,8 @@ export type Phase = (typeof PHASES)[number];
 export type PhaseTimes = Readonly<Record<Phase, number>>;
 
 /**
- * A stopwatch that runs in one phase at a time. GPUs compute asynchronously: the wait for a result counts in the phase that reads it. For
- * that reason strategies enter `exchange` only after reading the gradients from the backend.
+ * A stopwatch that runs in one phase at a time. GPUs compute asynchronously, so the wait for a result counts in the phase that reads it.
+ * Strategies therefore enter `exchange` only after they have read the gradients from the backend.
  */
 export class StepClock {
   readonly #now: () => number;
@@ -24,13 +24,13 @@ export class StepClock {
   #phase: Phase = 'other';
   #since: number;
 
-  /** @param now the current time in ms. */
+  /** @param now returns the current time in ms. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
     this.#since = now();
   }
 
-  /** @returns the previous phase, so that the caller can return to it. */
+  /** Switches to another phase. @returns the previous phase, so that the caller can switch back to it. */
   enter(phase: Phase): Phase {
     const now = this.#now();
     const left = this.#phase;
@@ -40,7 +40,7 @@ export class StepClock {
     return left;
   }
 
-  /** Milliseconds spent in each phase since the clock was created. */
+  /** The time in each phase since the clock was created, in ms. */
   read(): PhaseTimes {
     this.enter(this.#phase);
     return { ...this.#times };

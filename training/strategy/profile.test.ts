@@ -23,7 +23,7 @@ describe('the profile', () => {
       profile.clock.enter('exchange');
       now += 10;
       profile.clock.enter('other');
-      profile.ranksWereBusy(Float32Array.of(1 + ms, 20));
+      profile.addBusyTimes(Float32Array.of(1 + ms, 20));
       profile.stepTaken();
     }
     const first = {
@@ -47,7 +47,7 @@ describe('the profile', () => {
   });
 });
 
-/** The profile metrics of a rank, summed over its reports. */
+/** The metrics of each progress report that contains a profile, in order. */
 function profileOf(reports: readonly Report[]): Record<string, number>[] {
   return reports.flatMap((report) =>
     report.type === 'progress' && report.metrics?.['profile/step ms'] !== undefined ? [report.metrics as Record<string, number>] : [],
@@ -55,14 +55,14 @@ function profileOf(reports: readonly Report[]): Record<string, number>[] {
 }
 
 describe('the profile attributes the time of a step', () => {
-  // Time advances only where the test advances it.
+  // Time advances only when the test calls `pass`.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'Date'] }));
   afterEach(() => void vi.useRealTimers());
   const pass = (ms: number) => void vi.advanceTimersByTime(ms);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  test('to input when the dataset is slow', async () => {
-    // Few enough that the first step waits for all of them.
+  test('to `input` when the dataset is slow', async () => {
+    // The dataset has so few examples that the first step waits for all of them.
     const slow = fromGenerator(async function* () {
       for (let index = 0; index < 12; index++) {
         pass(20);
@@ -76,7 +76,7 @@ describe('the profile attributes the time of a step', () => {
     expect(metrics).not.toHaveProperty('profile/slowest rank');
   });
 
-  test('to input when the preparation of its tensors is slow', async () => {
+  test('to `input` when the preparation of a batch is slow', async () => {
     const prepare: NonNullable<TrainingData['prepare']> = (batch) => {
       pass(50);
       return batch;
@@ -86,7 +86,7 @@ describe('the profile attributes the time of a step', () => {
     expect(profileOf(reports[0] as Report[])[0]).toMatchObject({ 'profile/input ms': 50, 'profile/step ms': 50 });
   });
 
-  test('to the exchange when another rank is slow, and names that rank', async () => {
+  test('to `exchange` when another rank is slow, and names that rank', async () => {
     const reports: Report[][] = [[], [], []];
     const written: Record<string, number>[] = [];
     const summaries = {
@@ -111,7 +111,7 @@ describe('the profile attributes the time of a step', () => {
         if (step === 6) {
           return;
         }
-        // By then the other ranks have computed their next step and wait for this rank.
+        // Waits until the other ranks have begun their next step, in which they wait for this rank.
         while (begun[0] === step || begun[2] === step) {
           await turn();
         }
@@ -120,14 +120,14 @@ describe('the profile attributes the time of a step', () => {
     };
     await fitTogether(models, data, (rank) => ({ batchSize: 1, ...(rank === 1 ? { callbacks } : {}) }), { reports, summaries });
     const [[fast], [slow]] = [profileOf(reports[0] as Report[]), profileOf(reports[1] as Report[])];
-    // Five of the six steps were slow.
+    // Five of six steps take 40 ms.
     const mean = 33.333;
     expect(fast).toMatchObject({ 'profile/exchange ms': mean, 'profile/other ms': 0, 'profile/step ms': mean });
     expect(slow).toMatchObject({ 'profile/exchange ms': 0, 'profile/other ms': mean, 'profile/step ms': mean });
     for (const metrics of [fast, slow]) {
       expect(metrics).toMatchObject({ 'profile/slowest rank': 1, 'profile/slowest rank ms': mean });
     }
-    // Covers the steps after the first one.
+    // The last summary covers only the steps after the first one.
     const last = { 'profile/exchange ms': 40, 'profile/slowest rank': 1, 'profile/slowest rank ms': 40 };
     expect(written.at(-1)).toMatchObject({ loss: expect.any(Number), ...last });
   });

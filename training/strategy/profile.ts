@@ -1,13 +1,13 @@
 import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
 
-/** Phases that most steps skip; the metrics omit them when their time is 0. */
+/** Phases that most steps do not enter. The metrics omit them if their time is 0. */
 const RARE: readonly Phase[] = ['checkpoint', 'validation'];
 
-/** Measures how this rank's steps spend their time, and which rank is the slowest. */
+/** Measures how much time this rank's steps spend in each phase, and which rank is the slowest. */
 export class StepProfile {
   readonly clock: StepClock;
   #steps = 0;
-  /** Busy time of each rank since the start, in ms, without waiting for others; empty in a world of one rank. */
+  /** The busy time of each rank since the start, in ms, without its waiting for other ranks; empty in a world of one rank. */
   readonly #busy: number[] = [];
   #ownBusy = 0;
 
@@ -20,23 +20,23 @@ export class StepProfile {
     this.#steps++;
   }
 
-  /** This rank's busy time since the last call, in ms: excludes `exchange`, where it waits for other ranks, and `validation`. */
+  /** This rank's busy time since the last call, in ms: all phases except `exchange`, in which it waits for others, and `validation`. */
   busySinceLast(): number {
     const { exchange, validation, ...own } = this.clock.read();
     const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);
-    const since = busy - this.#ownBusy;
+    const elapsed = busy - this.#ownBusy;
     this.#ownBusy = busy;
-    return since;
+    return elapsed;
   }
 
-  /** @param busy each rank's busy time in one step, in ms. */
-  ranksWereBusy(busy: Float32Array): void {
+  /** Records the busy time of each rank in one step, in ms. */
+  addBusyTimes(busy: Float32Array): void {
     busy.forEach((ms, rank) => {
       this.#busy[rank] = (this.#busy[rank] ?? 0) + ms;
     });
   }
 
-  /** Opens a window that measures from now on. */
+  /** Opens a window whose first report begins now. */
   window(): ProfileWindow {
     return new ProfileWindow(() => ({ times: this.clock.read(), steps: this.#steps, busy: [...this.#busy] }));
   }
@@ -48,7 +48,7 @@ interface Reading {
   readonly busy: readonly number[];
 }
 
-/** The difference between two readings of a profile. */
+/** Reports the time between two readings of a profile. */
 export class ProfileWindow {
   readonly #read: () => Reading;
   #last: Reading;
@@ -59,8 +59,8 @@ export class ProfileWindow {
   }
 
   /**
-   * Means over the steps since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several ranks also the
-   * rank with the longest busy time, `profile/slowest rank`, and that time, `profile/slowest rank ms`. Empty if no step was taken.
+   * The mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several ranks, also
+   * the rank with the longest busy time, `profile/slowest rank`, and that time, `profile/slowest rank ms`. Empty if no step was taken.
    */
   take(): Record<string, number> {
     const [last, now] = [this.#last, this.#read()];
@@ -89,7 +89,7 @@ export class ProfileWindow {
   }
 }
 
-/** Rounds to microseconds; smaller differences are noise. */
+/** Rounds to microseconds, because smaller differences are noise. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

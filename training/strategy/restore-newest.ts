@@ -2,9 +2,9 @@ import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-fo
 import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import type { CheckpointPlan, StrategyContext } from './strategy.ts';
 
-/** The state that a checkpoint stores in addition to the position. */
+/** The state that a checkpoint stores in addition to the training position. */
 export interface KeptState {
-  /** The optimizer's step counter; 0 if the tensors store it. */
+  /** The optimizer's step counter; always 0 if the tensors contain it. */
   readonly iterations: number;
   capture(): Promise<StoredTensor[]>;
   /** @throws TonyError CHECKPOINT_MISFIT. */
@@ -12,13 +12,13 @@ export interface KeptState {
 }
 
 export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'> & {
-  /** null disables checkpoints: none are read or written. */
+  /** null if the run neither reads nor writes checkpoints. */
   readonly checkpoints: CheckpointPlan | null;
 };
 
 /**
- * Restores the phase's newest intact checkpoint. Only for the rank that reads and writes the checkpoints.
- * @returns the position to resume from, `final` when this application has already completed the phase; null for a fresh start.
+ * Restores the phase's newest intact checkpoint. Only the rank that reads and writes the checkpoints calls this function.
+ * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
  * @throws TonyError CHECKPOINT_MISFIT.
  */
 export async function restoreNewest(context: CheckpointContext, state: KeptState): Promise<TrainingPosition | null> {

@@ -7,16 +7,16 @@ import type { Ring } from '../ring/ring.ts';
 import { openCheckpointWriter } from './open-checkpoint-writer.ts';
 import { type CheckpointContext, type KeptState, restoreNewest } from './restore-newest.ts';
 
-/** While rank 0 writes the final checkpoint, it broadcasts its progress at this interval. */
+/** While rank 0 writes the final checkpoint, it tells the other ranks at this interval that it is still writing. */
 const FINISH_ROUND_MS = 2000;
 
-/** Checkpoints of ranks that step together. All ranks hold the same state; rank 0 restores, broadcasts and writes it. */
+/** The checkpoints of ranks that step together. All ranks hold the same state; rank 0 restores, broadcasts and writes it. */
 export class RingCheckpoints {
   readonly #ring: Ring;
   readonly #context: CheckpointContext;
   readonly #state: KeptState;
   readonly #writer: CheckpointWriter | null;
-  /** The step of this job's final checkpoint, if training had already ended before this run began. Set on rank 0 only. */
+  /** On rank 0, the step of this job's final checkpoint if training had ended before this run began; otherwise null. */
   #ended: number | null = null;
 
   constructor(ring: Ring, context: CheckpointContext, state: KeptState) {
@@ -28,11 +28,11 @@ export class RingCheckpoints {
   }
 
   /**
-   * Gives every rank the state of the phase's newest intact checkpoint, or rank 0's.
+   * Gives every rank the state of the phase's newest intact checkpoint or, without one, rank 0's state.
    * @returns the position to resume from; null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
-    // Restores before the broadcast, so that only rank 0 fails when the checkpoint is of another model.
+    // Rank 0 restores before the broadcast, so that only rank 0 fails if the checkpoint does not fit the model.
     const position = this.#ring.rank === 0 ? await restoreNewest(this.#context, this.#state) : null;
     this.#ended = position?.final ? position.step : null;
     if (this.#ring.worldSize === 1) {
@@ -42,7 +42,7 @@ export class RingCheckpoints {
     const own = this.#ring.rank === 0 ? { head: { position, iterations }, tensors: await this.#state.capture() } : null;
     const { head, tensors } = await broadcastTensors(this.#ring, own);
     if (this.#ring.rank > 0) {
-      this.#state.restore(tensors, head.iterations, 'what rank 0 trains');
+      this.#state.restore(tensors, head.iterations, 'the state of rank 0');
     }
     return head.position;
   }
@@ -62,7 +62,7 @@ export class RingCheckpoints {
       await afterwards;
       return;
     }
-    // Rewriting an existing final checkpoint would leave the folder without one for a moment.
+    // An existing final checkpoint is not rewritten, because the folder would have no final checkpoint for a moment.
     if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
       await this.record(position);
     }
@@ -84,11 +84,11 @@ export class RingCheckpoints {
       if (this.#ring.rank === 0) {
         await withTimeout(writing, FINISH_ROUND_MS, () => {});
       }
-      const news = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
-      await this.#ring.broadcast(news);
-      if (news[0] !== 0) {
-        if (news[0] === 2 && this.#ring.rank !== 0) {
-          throw new TonyError('CHECKPOINT_FAILED', 'rank 0 could not write the last checkpoint');
+      const status = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
+      await this.#ring.broadcast(status);
+      if (status[0] !== 0) {
+        if (status[0] === 2 && this.#ring.rank !== 0) {
+          throw new TonyError('CHECKPOINT_FAILED', 'rank 0 could not write the final checkpoint; its log shows the cause');
         }
         break;
       }
@@ -98,7 +98,7 @@ export class RingCheckpoints {
     }
   }
 
-  /** Abandons checkpoints that are not yet written. */
+  /** Abandons checkpoints that have not been written yet. */
   dispose(): void {
     this.#writer?.giveUp();
   }

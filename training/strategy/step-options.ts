@@ -1,20 +1,20 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** Options of a training step, for every strategy that supports them. */
+/** Options of a training step. Not every strategy supports all of them. */
 export interface StepOptions {
-  /** Scales the summed gradient down to this global norm if it is larger. The norm is that of all variables' gradients as one vector. */
+  /** The maximum norm of the summed gradient, taken as one vector over all variables. A gradient with a larger norm is scaled down. */
   readonly clipNorm?: number;
-  /** Clips each number of the summed gradient to the range from -clipValue to clipValue. */
+  /** Limits each number of the summed gradient to the range from -clipValue to clipValue. */
   readonly clipValue?: number;
   /**
-   * The interval, in steps, at which workers that step together compare their weights; they also compare them at each checkpoint.
-   * Default: 100. 0 disables the comparison. The weights must be equal bit for bit: a difference means a defect of a machine or of the
-   * program, and ends the job.
+   * The interval, in steps, at which workers that step together compare their weights. They also compare them at each checkpoint.
+   * Default: 100. 0 disables all comparisons. The weights must be equal bit for bit. A difference is caused by a faulty machine or a defect
+   * of the program, and fails the job.
    */
   readonly verifyEverySteps?: number;
   /**
-   * Makes batch normalisation use the statistics of all workers' examples. Default: true. Costs two small exchanges per layer and step. If
-   * false, each worker normalises by its own examples, and the workers average the moving averages for checkpoints.
+   * Whether batch normalisation uses the statistics of all workers' examples, at the cost of two small exchanges per layer and step.
+   * Default: true. If false, each worker normalises by its own examples, and checkpoints hold the mean of the workers' moving averages.
    */
   readonly syncBatchNorm?: boolean;
 }
@@ -28,10 +28,10 @@ export function checkStepOptions(options: StepOptions): StepOptions {
     }
   }
   if (clipNorm !== undefined && clipValue !== undefined) {
-    throw new TonyError('USAGE', 'clipNorm and clipValue exclude each other');
+    throw new TonyError('USAGE', 'clipNorm and clipValue cannot be combined; pass only one of them');
   }
   if (!Number.isInteger(verifyEverySteps) || verifyEverySteps < 0) {
-    throw new TonyError('USAGE', `verifyEverySteps is ${verifyEverySteps}; it must be a whole number, 0 for never`);
+    throw new TonyError('USAGE', `verifyEverySteps is ${verifyEverySteps}; it must be a whole number; 0 disables verification`);
   }
   return options;
 }

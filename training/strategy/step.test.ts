@@ -43,7 +43,7 @@ class Learner {
     return [this.w, this.unused, this.b];
   }
 
-  /** The loss of the examples from..to; the metric is their mean output. */
+  /** A part with the examples from `from` up to, but not including, `to`. Its metric is their mean output. */
   part(from: number, to: number, weight: number): StepPart {
     const compute = () => {
       const x = tf.tensor2d(X.subarray(from * 3, to * 3), [to - from, 3]);
@@ -59,7 +59,7 @@ class Learner {
   }
 }
 
-/** The examples 0 to COUNT, cut at random positions into ranks and micro-batches. */
+/** Generates divisions of all COUNT examples into ranks and micro-batches, cut at random positions. */
 const cuts = (ranks: number, parts: number) =>
   fc.array(fc.integer({ min: 0, max: COUNT }), { minLength: ranks * parts - 1, maxLength: ranks * parts - 1 }).map((inner) => {
     const edges = [0, ...inner.sort((one, other) => one - other), COUNT];
@@ -109,7 +109,7 @@ function expectNear(actual: readonly number[], expected: readonly number[], tole
 describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   const makeOptimizer = OPTIMIZERS[name] as () => tf.Optimizer;
 
-  test('the steps equal those on the whole batch for any division of the examples over ranks and micro-batches', async () => {
+  test('steps equal those on the whole batch for any division of the examples into ranks and micro-batches', async () => {
     const { learners, values } = await train(1, [[[0, COUNT]]], makeOptimizer, {});
     const expected = learners[0] as Learner;
     await fc.assert(
@@ -132,7 +132,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
     );
   });
 
-  test('clipping applies to the whole gradient instead of its shares', async () => {
+  test('clipping applies to the summed gradient, not to the gradients of the ranks', async () => {
     for (const options of [{ clipNorm: 0.05 }, { clipNorm: 1000 }, { clipValue: 0.02 }]) {
       const alone = await train(1, [[[0, COUNT]]], makeOptimizer, options);
       const together = await train(3, [[[0, 3]], [[3, 20]], [[20, COUNT]]], makeOptimizer, options);
@@ -142,7 +142,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
     }
   });
 
-  test('with float16 all ranks hold identical bits, close to those of float32', async () => {
+  test('with float16, all ranks hold identical values, close to those with float32', async () => {
     const shares = [[[0, 5]], [[5, 14]], [[14, COUNT]]] as const;
     const [full, half] = [await train(3, shares, makeOptimizer, {}), await train(3, shares, makeOptimizer, { wire: 'float16' })];
     const [first] = half.learners as [Learner];
@@ -150,18 +150,18 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
       expect(learner.numbers()).toEqual(first.numbers());
     }
     expectNear(first.numbers(), (full.learners[0] as Learner).numbers(), 5e-3);
-    // The loss travels as float32.
+    // The loss travels as float32 even then.
     expectNear(half.values[0]?.[0] as readonly number[], full.values[0]?.[0] as readonly number[], 1e-6);
   });
 });
 
-test('clipNorm limits the norm of the gradient', async () => {
+test('clipNorm limits the global norm of the gradient', async () => {
   const { learners } = await train(1, [[[0, COUNT]]], () => tf.train.sgd(1), { clipNorm: 0.05 }, 1);
   const before = new Learner().numbers();
   const moved = (learners[0] as Learner).numbers().map((value, index) => value - (before[index] as number));
   expect(Math.hypot(...moved)).toBeCloseTo(0.05, 6);
   expect(() => new Stepper(tf, rings[0] as Ring, tf.train.sgd(1), [], { clipNorm: 0 })).toThrow('clipNorm is 0');
-  expect(() => new Stepper(tf, rings[0] as Ring, tf.train.sgd(1), [], { clipNorm: 1, clipValue: 1 })).toThrow('exclude each other');
+  expect(() => new Stepper(tf, rings[0] as Ring, tf.train.sgd(1), [], { clipNorm: 1, clipValue: 1 })).toThrow('cannot be combined');
 });
 
 test('a step sums signals over the ranks', async () => {
@@ -183,9 +183,9 @@ test('a step sums signals over the ranks', async () => {
 
 describe('verification of ranks with different weights', () => {
   test.each([
-    [2, 'rank 0 against rank 1'],
+    [2, 'rank 0 versus rank 1'],
     [4, 'rank 1 differs from ranks 0, 2 and 3'],
-  ])('finds the differing rank of %i ranks, and names the first variable that differs', async (worldSize, who) => {
+  ])('finds the rank that differs among %i ranks, and names the first variable that differs', async (worldSize, who) => {
     const made = await ringsOf(worldSize);
     const learners = made.map(() => new Learner());
     const ran = made.map(async (ring, rank) => {
@@ -194,7 +194,7 @@ describe('verification of ranks with different weights', () => {
       for (let step = 1; step <= 9; step++) {
         await stepper.run([learner.part(rank * 6, rank * 6 + 6, 1 / worldSize)]);
         if (step === 4 && rank === 1) {
-          // Flips one bit of one number; later variables diverge as well.
+          // Flips one bit of the first variable that differs; a later variable differs as well.
           learner.unused.assign(tf.tensor1d([7.0000005]));
           learner.b.assign(tf.tensor1d([0]));
         }
@@ -215,7 +215,7 @@ describe('verification of ranks with different weights', () => {
   });
 });
 
-test('a single worker reads no values unasked, leaks no tensor, and yields the thread to other work', async () => {
+test('a single worker reads losses late, leaks no tensors, and yields the thread to other work', async () => {
   const [ring] = (await ringsOf(1)) as [Ring];
   const learner = new Learner();
   const stepper = new Stepper(tf, ring, tf.train.adam(0.01), learner.variables, { metrics: 1, clipNorm: 1 });
@@ -230,7 +230,7 @@ test('a single worker reads no values unasked, leaks no tensor, and yields the t
   }
   clearInterval(timer);
   expect(ticks).toBeGreaterThan(1);
-  // The stepper itself has read the oldest values before they could accumulate.
+  // The stepper has read the oldest losses itself, so that tensors do not accumulate.
   expect(values[0]?.read()[0]).toBeGreaterThan(values.at(-1)?.read()[0] as number);
   stepper.dispose();
   expect(tf.memory().numTensors).toBe(before);

@@ -12,29 +12,29 @@ import { checkStepOptions, type StepOptions } from './step-options.ts';
 import { verifyEqual } from './verify-equal.ts';
 
 export interface StepperOptions extends StepOptions {
-  /** How many metrics each step returns in addition to the loss. */
+  /** The number of metrics that each step returns in addition to the loss; 0 by default. */
   readonly metrics?: number;
-  /** How many of the caller's numbers each step sums over the ranks. */
+  /** The number of the caller's signals, which each step sums over the ranks; 0 by default. */
   readonly signals?: number;
   /** The number format of gradients on the network; sums are always computed in float32. */
   readonly wire?: Wire;
   readonly clock?: StepClock;
   /** Called for each part without examples. */
   readonly onEmpty?: () => void;
-  /** Further variables to verify together with the trained ones. */
+  /** Returns further variables to verify together with the trained ones. */
   readonly alsoEqual?: () => readonly tfjs.Variable[];
-  /** Moving averages, which each rank updates from its own examples. After each step all ranks hold their mean, weighted by examples. */
+  /** Moving averages that each rank updates from its own examples. After each step, all ranks hold their mean, weighted by examples. */
   readonly moving?: readonly tfjs.Variable[];
 }
 
 const VERIFY_EVERY_STEPS = 100;
-/** The number of recent steps whose loss may stay on the backend unread. */
+/** The maximum number of recent steps whose losses stay on the backend as tensors. */
 const MAX_UNREAD = 64;
-/** A single worker never waits for the network, so it yields to the event loop at this interval. */
+/** The interval, in ms, at which a single worker yields to the event loop; it never waits for the network. */
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 
-/** Synchronous steps: every rank applies the averaged gradients of all ranks with the same optimizer. */
+/** Takes synchronous steps: every rank applies the averaged gradients of all ranks, with an equal optimizer. */
 export class Stepper {
   readonly #tf: typeof tfjs;
   readonly #ring: Ring;
@@ -47,7 +47,7 @@ export class Stepper {
   readonly #moving: MovingAverages;
   #steps = 0;
   #withoutGradient: readonly string[] | null = null;
-  /** The losses of recent steps, oldest first. */
+  /** The losses and metrics of recent steps, oldest first. */
   readonly #unread: LazyValues[] = [];
   #yieldedAt = 0;
 
@@ -66,8 +66,8 @@ export class Stepper {
 
   /**
    * Takes one step.
-   * @param parts this rank's micro-batches; the same number on all ranks.
-   * @param signals replaced by their sums over all ranks.
+   * @param parts this rank's micro-batches. All ranks must pass the same number of parts.
+   * @param signals the caller's numbers, which their sums over all ranks replace.
    * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async run(parts: readonly StepPart[], signals: Float32Array = NO_SIGNALS): Promise<StepValues> {
@@ -111,13 +111,13 @@ export class Stepper {
     const { clock } = this.#options;
     clock?.enter('compute');
     const { gradients, values } = localGradients(this.#tf, this.#variables, parts, this.#options.onEmpty);
-    // Layout: loss and metrics | the caller's signals | per variable, whether it has a gradient | moving averages.
+    // Layout of extras: loss and metrics | the caller's signals | for each variable, whether it has a gradient | moving averages.
     const presentAt = this.#signalsAt + signals.length;
     const movingAt = presentAt + this.#variables.length;
     const extras = new Float32Array(movingAt + this.#moving.size);
     const present = extras.subarray(presentAt, movingAt);
     const moving = extras.subarray(movingAt);
-    // The gradients must be read from the backend anyway, so reading the loss and metrics here adds no wait.
+    // Reading the loss and metrics here adds no wait, because the gradients must be read from the backend anyway.
     extras.set(values.read());
     extras.set(signals, this.#signalsAt);
     fused.load(gradients, present);
@@ -139,7 +139,7 @@ export class Stepper {
 
   /**
    * Compares the variables of all ranks.
-   * @throws TonyError RANKS_DIFFER naming the first variable that differs, and the ranks.
+   * @throws TonyError RANKS_DIFFER. The message names the first variable that differs, and the ranks.
    */
   async verify(): Promise<void> {
     const variables = [...this.#variables, ...(this.#options.alsoEqual?.() ?? [])];
@@ -153,7 +153,7 @@ export class Stepper {
     }
   }
 
-  /** Variables without a gradient in the first step on every rank: frozen, or independent of the loss. */
+  /** The variables that have no gradient on any rank in the first step, because they are frozen or the loss does not depend on them. */
   get withoutGradient(): readonly string[] {
     return this.#withoutGradient ?? [];
   }

@@ -13,26 +13,26 @@ import type { StepOptions } from './step-options.ts';
 /** Where a run stores its checkpoints, how often it takes them and how many it keeps. */
 export interface CheckpointPlan {
   readonly store: CheckpointStore;
-  /** The phase that the run's checkpoints belong to. */
+  /** The phase to which the run's checkpoints belong. */
   readonly phase: Phase;
   readonly everySteps: number;
   readonly keep: number;
 }
 
-/** The parts of a training run that its strategy uses. */
+/** The parts of a training run that its strategy needs. */
 export interface StrategyContext {
   readonly tf: typeof tfjs;
   readonly model: CompiledModel;
   readonly applicationId: string;
   readonly generation: number;
-  /** null disables checkpoints: none are read or written. */
+  /** null if the run neither reads nor writes checkpoints. */
   readonly checkpoints: CheckpointPlan | null;
   readonly stepOptions: StepOptions;
   /** The user's assignment of variables to parameter servers. */
   readonly placement?: Placement;
-  /** How many numbers each step exchanges with the other workers in addition to gradients, loss and metrics. */
+  /** The number of values that each step exchanges with the other workers in addition to gradients, loss and metrics. */
   readonly signals: number;
-  /** The strategy enters the phases `compute`, `exchange` and `update` on this clock. */
+  /** Measures the time of each phase; the strategy switches it to `compute`, `exchange` and `update`. */
   readonly clock: StepClock;
   readonly report: (report: Report) => void;
   readonly onNotice: (message: string, about?: string) => void;
@@ -49,26 +49,26 @@ export interface StrategyFactory {
 export interface TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
-  /** The workers that take each step together. The data pipeline shards its input by them. */
+  /** The workers among which the data pipeline shards its input, and whether they take each step together. */
   readonly peers: Peers;
   /**
-   * Gives every worker the same weights and optimizer slots: those of the phase's newest intact checkpoint, or rank 0's.
+   * Gives every worker the same weights and optimizer slots: those of the phase's newest intact checkpoint or, without one, rank 0's.
    * Called once, before the first step.
-   * @returns the position to resume from, `final` when this application has already completed the phase; null for a fresh start.
+   * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
   begin(): Promise<TrainingPosition | null>;
   /**
    * Takes one optimizer step at the optimizer's current learning rate.
    * @param parts this worker's micro-batches.
-   * @param signals replaced by their sums over all workers that step together. If workers step independently, the first signal becomes
-   *   the number of workers known to have sent a value above 0 in any step, and the other signals keep their values.
+   * @param signals replaced with their sums over all workers that step together. If workers step independently, the first signal becomes
+   *   the number of workers that are known to have sent a value above 0 in any step, and the other signals keep their values.
    * @returns the means over the examples of all parts of all workers that step together. The caller must read or dispose them.
    */
   step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues>;
   /** Combines `signals` as `step` does, without taking a step. All workers that step together must call it. */
   agree(signals: Float32Array): Promise<void>;
-  /** Called after each step. If workers step independently, `position` completes without the other workers. */
+  /** Called after each step. If workers step independently, `position` resolves without waiting for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Captures a checkpoint of the current state and writes it in the background. Workers that step together pass the same `position`. */
   checkpoint(position: TrainingPosition): Promise<void>;
@@ -78,7 +78,7 @@ export interface TrainingStrategy {
    * @throws TonyError CHECKPOINT_FAILED.
    */
   finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void>;
-  /** Trained variables that received no gradient in the first step; empty before that step. */
+  /** The names of trained variables that received no gradient in the first step; empty before that step. */
   readonly withoutGradient: readonly string[];
   /** Why steps run slower than they could, for example without native kernels; null at full speed. */
   readonly reasonOfSlowSteps: string | null;

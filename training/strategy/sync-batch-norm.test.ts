@@ -4,7 +4,7 @@ import { runGang } from '../testing/correctness-gang.ts';
 import type { CorrectnessCase } from '../testing/correctness-program.ts';
 import { mergeMoments } from './sync-batch-norm.ts';
 
-test('merged moments of parts equal those of the whole, also when the mean is far from 0', () => {
+test('the merged moments of parts equal the moments of the whole, even if the mean is far from 0', () => {
   fc.assert(
     fc.property(
       fc.array(fc.array(fc.float({ min: -3, max: 3, noNaN: true }), { maxLength: 20 }), { minLength: 1, maxLength: 5 }),
@@ -30,7 +30,7 @@ test('merged moments of parts equal those of the whole, also when the mean is fa
   );
 });
 
-/** The last batch of each epoch is too small for all ranks: the second rank (and the third) gets no examples in it. */
+/** The last batch of each epoch has only one example, so the second rank (and the third) gets none. */
 const SIZES = { batchSize: 4, examples: 25 } as const;
 
 const CASES: readonly CorrectnessCase[] = [
@@ -39,19 +39,23 @@ const CASES: readonly CorrectnessCase[] = [
   { net: 'dense layers with batch normalisation', optimizer: 'momentum', ...SIZES },
 ];
 
-test.each([2, 3])('%i ranks with synchronised normalisation train like one rank on whole batches', { timeout: 120_000 }, async (ranks) => {
-  const results = await runGang(ranks, CASES, { env: { ...process.env, TONY_BACKEND: 'cpu' } });
-  for (const [first, ...others] of results) {
-    expect(first?.difference).toBeLessThan(1e-4);
-    expect(first?.lossDifference).toBeLessThan(1e-5);
-    expect(first?.moved).toBeGreaterThan(0.05);
-    for (const result of [first, ...others]) {
-      expect(result).toMatchObject({ hash: first?.hash, leaked: 0 });
+test.each([2, 3])(
+  '%i ranks with synchronised normalisation train like one rank with whole batches',
+  { timeout: 120_000 },
+  async (ranks) => {
+    const results = await runGang(ranks, CASES, { env: { ...process.env, TONY_BACKEND: 'cpu' } });
+    for (const [first, ...others] of results) {
+      expect(first?.difference).toBeLessThan(1e-4);
+      expect(first?.lossDifference).toBeLessThan(1e-5);
+      expect(first?.moved).toBeGreaterThan(0.05);
+      for (const result of [first, ...others]) {
+        expect(result).toMatchObject({ hash: first?.hash, leaked: 0 });
+      }
     }
-  }
-});
+  },
+);
 
-test('ranks with separate normalisation train differently, and still agree with each other', { timeout: 120_000 }, async () => {
+test('ranks with separate normalisation train differently from one rank, but agree with each other', { timeout: 120_000 }, async () => {
   const options = { syncBatchNorm: false };
   const cases = [{ net: 'convolutions with batch normalisation', optimizer: 'sgd', ...SIZES, options }] as const;
   const [results] = await runGang(2, cases, { env: { ...process.env, TONY_BACKEND: 'cpu' } });

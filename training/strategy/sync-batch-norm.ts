@@ -3,7 +3,7 @@ import { type LayerTree, layersOf } from '../backend/backend.ts';
 import type { Ring } from '../ring/ring.ts';
 import { SyncRing } from '../ring/sync-ring.ts';
 
-/** The members of TensorFlow.js's layer that this file uses. */
+/** The members of TensorFlow.js's BatchNormalization layer that this file uses. */
 interface BatchNormLayer extends LayerTree {
   readonly axis: number;
   readonly momentum: number;
@@ -24,16 +24,18 @@ interface Weight {
 interface Moments {
   readonly count: number;
   readonly mean: Float32Array;
-  /** Population variance: divided by the count. */
+  /** The population variance: the sum of squared deviations, divided by the count. */
   readonly variance: Float32Array;
 }
 
 /**
  * Synchronised batch normalisation: layers normalise by the statistics of all ranks' examples, so that N ranks with batches of B examples
- * train the same model as one rank with batches of N * B. The forward pass merges the ranks' moments (Chan, Golub and LeVeque, 1979). With
- * x^ the normalised input, m the number of values of a channel on all ranks, and sums over all of those values, the gradient is
+ * train the same model as one rank with batches of N * B. The forward pass merges the ranks' moments (Chan, Golub and LeVeque, 1979). The
+ * gradient is
  *
  *   dx = gamma / sqrt(variance + epsilon) (dy - sum(dy) / m - x^ sum(dy x^) / m)
+ *
+ * where x^ is the normalised input, m is the number of values of a channel on all ranks, and each sum is over all of these values.
  *
  * Each layer needs two small exchanges per step. They block the thread, because TensorFlow.js computes gradients synchronously.
  */
@@ -44,7 +46,7 @@ export class SyncBatchNorm {
   readonly #worldSize: number;
   readonly #model: tfjs.LayersModel;
   readonly #layers: readonly BatchNormLayer[];
-  /** This rank has no examples in the current step: it takes part in the exchanges and contributes zeros. */
+  /** True while this rank has no examples in a step. It then takes part in the exchanges and contributes zeros. */
   #isEmpty = false;
 
   private constructor(tf: typeof tfjs, ring: Ring, sync: SyncRing, model: tfjs.LayersModel, layers: readonly BatchNormLayer[]) {
@@ -62,8 +64,9 @@ export class SyncBatchNorm {
   }
 
   /**
-   * Replaces `call` in the model's batch normalisation layers. Every rank must call this, with models of the same layers.
-   * @returns null if the model has no such layers or the world has one rank; a string, on all ranks, with the reason if it is impossible.
+   * Replaces the method `call` of the model's batch normalisation layers. Every rank must call this function, with equal models.
+   * @returns null if nothing has to be synchronised: the model has no such layers, or the world has one rank. A string, on all ranks, if
+   *   synchronisation is impossible: the reason, as a clause that follows "because".
    */
   static async install(tf: typeof tfjs, ring: Ring, model: tfjs.LayersModel): Promise<SyncBatchNorm | string | null> {
     const layers = [...layersOf(model as unknown as LayerTree)].filter(
@@ -74,26 +77,26 @@ export class SyncBatchNorm {
     }
     const repeated = [...layersOf(model as unknown as LayerTree)].filter((layer) => layer.getClassName() === 'TimeDistributed');
     if (repeated.some((layer) => [...layersOf(layer)].some((inner) => layers.includes(inner as BatchNormLayer)))) {
-      return "it is below a TimeDistributed layer, where the number of its calls is each rank's own";
+      return 'a TimeDistributed layer calls a batch normalisation layer a different number of times on each rank';
     }
     const channels = Math.max(...layers.map(({ movingMean }) => movingMean.shape[0] as number));
     const sync = await SyncRing.open(ring, ring.worldSize * (2 * channels + 1));
     return sync === null
-      ? 'one of them cannot wait for the others within a step'
+      ? 'a rank cannot block its thread or cannot start a worker thread'
       : new SyncBatchNorm(tf, ring, sync, model, [...new Set(layers)]);
   }
 
   /** Restores TensorFlow.js's own implementation in the layers. */
   uninstall(): void {
     for (const layer of this.#layers) {
-      // Uncovers the method of the layer's class.
+      // Makes the `call` of the layer's class visible again.
       Reflect.deleteProperty(layer, 'call');
     }
     this.#ring.close();
   }
 
-  /** For a rank without examples: takes part in the exchanges within the other ranks' steps and contributes zeros. */
-  keepCompany(variables: readonly tfjs.Variable[]): void {
+  /** Called in a step for which this rank has no examples: takes part in the other ranks' exchanges and contributes zeros. */
+  runWithoutExamples(variables: readonly tfjs.Variable[]): void {
     const tf = this.#tf;
     this.#isEmpty = true;
     try {
@@ -122,7 +125,7 @@ export class SyncBatchNorm {
       this.#move(layer.movingMean, moments.mean, layer.momentum);
       this.#move(layer.movingVariance, moments.variance, layer.momentum);
       const shaped = tf.reshape(output, last.shape);
-      // Moves the channel axis back: for each axis of the input, its index among the axes of `shaped`.
+      // Moves the channel axis back to its place: gives, for each axis of the input, its index among the axes of `shaped`.
       return isLast
         ? shaped
         : tf.transpose(
@@ -132,7 +135,7 @@ export class SyncBatchNorm {
     });
   }
 
-  /** @param input shape [values, 1, 1, channels]. */
+  /** Normalises an input of the shape [values, 1, 1, channels]. */
   #normalise(input: tfjs.Tensor, gamma: tfjs.Tensor, beta: tfjs.Tensor, epsilon: number): { output: tfjs.Tensor; moments: Moments } {
     const tf = this.#tf;
     let moments: Moments | null = null;
@@ -154,7 +157,7 @@ export class SyncBatchNorm {
     const tf = this.#tf;
     const channels = x.shape[3];
     const row = 2 * channels + 1;
-    // Every rank fills its own row and leaves the others 0, so the sum contains all rows exactly.
+    // Each rank fills its own row and leaves the other rows 0, so the sum contains all rows exactly.
     const rows = new Float32Array(this.#worldSize * row);
     if (!this.#isEmpty) {
       const { mean, variance } = tf.moments(x, [0, 1, 2]);
@@ -170,7 +173,7 @@ export class SyncBatchNorm {
   #gradients(dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], epsilon: number, count: number): tfjs.Tensor[] {
     const tf = this.#tf;
     const [x, scale, mean, variance] = saved as [tfjs.Tensor4D, tfjs.Tensor1D, tfjs.Tensor1D, tfjs.Tensor1D];
-    // TensorFlow.js's (or the native kernel's) gradients at fixed statistics: dy gamma / sqrt(...), sum(dy x^), sum(dy).
+    // TensorFlow.js (or the native kernel) computes the gradients for fixed statistics: dy gamma / sqrt(...), sum(dy x^), sum(dy).
     const fixed = tf.getGradient('FusedBatchNorm').gradFunc(dy, [x, mean, variance, scale], { varianceEpsilon: epsilon });
     const forScale = tf.reshape((fixed.scale as () => tfjs.Tensor)(), scale.shape);
     const forOffset = tf.reshape((fixed.offset as () => tfjs.Tensor)(), scale.shape);
@@ -183,14 +186,14 @@ export class SyncBatchNorm {
     this.#ring.sum(sums);
     const inverse = tf.rsqrt(tf.add(variance, epsilon));
     const factor = tf.mul(scale, inverse);
-    // The part of dx that is linear in x: x times the slope, plus the intercept.
+    // The other two terms of dx are linear in x. Their sum is x times the slope, plus the intercept.
     const slope = tf.mul(tf.mul(factor, inverse), tf.tensor1d(sums.subarray(0, channels).map((sum) => sum / count)));
     const intercept = tf.sub(tf.mul(factor, tf.tensor1d(sums.subarray(channels).map((sum) => sum / count))), tf.mul(mean, slope));
     const forX = tf.sub((fixed.x as () => tfjs.Tensor)(), tf.add(tf.mul(x, slope), intercept));
     return [forX, forScale, forOffset];
   }
 
-  /** Updates a moving average as TensorFlow.js's layer does. */
+  /** Updates a moving average in the same way as TensorFlow.js's layer. */
   #move(weight: Weight, value: Float32Array, momentum: number): void {
     const tf = this.#tf;
     tf.tidy(() => {
@@ -200,7 +203,7 @@ export class SyncBatchNorm {
   }
 }
 
-/** Stands in for unknown sizes in the input of a rank without examples. It only has to be large enough for the layers. */
+/** The size of variable dimensions in the input of a rank without examples. It must be large enough for the model's layers. */
 const ANY_SIZE = 64;
 
 /**

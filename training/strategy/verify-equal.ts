@@ -9,10 +9,10 @@ export interface Comparable {
   dataSync(): unknown;
 }
 
-/** The hash of each variable on each rank: `[variable][rank]`. Exchanges two numbers per variable and rank, regardless of its size. */
+/** The hash of each variable on each rank, as `[variable][rank]`. The ranks exchange two numbers per variable, regardless of its size. */
 async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<number[][]> {
   const { rank, worldSize } = ring;
-  // Every rank fills its own row with 16-bit halves, which float32 represents exactly. The sum contains all rows.
+  // Each rank fills its own row with 16-bit halves of hashes, which float32 represents exactly. The sum contains all rows.
   const width = variables.length * 2;
   const rows = new Float32Array(width * worldSize);
   for (const [index, variable] of variables.entries()) {
@@ -42,7 +42,7 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
  * Verifies that ranks that step together hold the same bits. Every rank gets the same result.
  *
  * @param when the point in training, for the error message: "after 200 steps".
- * @throws TonyError RANKS_DIFFER naming the first variable that differs, and the ranks.
+ * @throws TonyError RANKS_DIFFER. The message names the first variable that differs, and the ranks.
  */
 export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {
   if (ring.worldSize === 1 || variables.length === 0) {
@@ -56,7 +56,7 @@ export async function verifyEqual(ring: Ring, variables: readonly Comparable[], 
   }
 }
 
-/** "rank 2 differs from ranks 0, 1 and 3"; without a majority, the groups of ranks that agree: "rank 0 against rank 1". */
+/** Returns "rank 2 differs from ranks 0, 1 and 3"; without a largest group, the groups of equal ranks: "rank 0 versus rank 1". */
 function describeGroups(hashes: readonly number[]): string {
   const groups = new Map<number, number[]>();
   hashes.forEach((hash, rank) => {
@@ -68,7 +68,7 @@ function describeGroups(hashes: readonly number[]): string {
     const others = bySize.slice(1).flat();
     return `${inWords(others)} ${others.length === 1 ? 'differs' : 'differ'} from ${inWords(largest)}`;
   }
-  return bySize.map(inWords).join(' against ');
+  return bySize.map(inWords).join(' versus ');
 }
 
 function inWords(ranks: readonly number[]): string {

@@ -2,17 +2,17 @@ import { bytes, double, integer, text, varintLength, WIRE, writeVarint } from '.
 import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from '../encoding/tfrecord-frame.ts';
 
 /**
- * TensorBoard's event files: TFRecords (tfrecord-frame.ts), each with a tensorflow.Event (tensorflow/core/util/event.proto) with these
- * fields:
+ * Encodes TensorBoard's event files. An event file consists of TFRecords (tfrecord-frame.ts). Each record holds a tensorflow.Event
+ * (tensorflow/core/util/event.proto) with these fields:
  *
  *   1 wall_time double, 2 step int64, 3 file_version string (only in a file's first event), 5 summary { 1 value, repeated },
  *   7 session_log { 1 status enum: START = 1 }
  *
- * A value (tensorflow/core/framework/summary.proto): 1 tag string, then 2 simple_value float, or
+ * A value (tensorflow/core/framework/summary.proto) has the field 1 tag string and either 2 simple_value float or these fields:
  *
  *   8 tensor { 1 dtype enum, 2 tensor_shape { 2 dim { 1 size int64 }, repeated }, 4 tensor_content bytes, 8 string_val bytes, repeated },
- *   9 metadata { 1 plugin_data { 1 plugin_name string, 2 content bytes } }: the TensorBoard plugin that shows the tag; only the first
- *     metadata of a tag counts
+ *   9 metadata { 1 plugin_data { 1 plugin_name string, 2 content bytes } }: the TensorBoard plugin that shows the tag. TensorBoard uses
+ *     only the first metadata of a tag.
  */
 export interface Scalar {
   readonly tag: string;
@@ -23,9 +23,9 @@ export interface Scalar {
 export interface TensorValue {
   readonly tag: string;
   readonly plugin: string;
-  /** Data of the plugin about the tag. */
+  /** Data about the tag, in the plugin's own format. */
   readonly content: Uint8Array;
-  /** The encoded fields of the tensor. */
+  /** The tensor's fields, encoded as in `tensor` above. */
   readonly tensor: Buffer;
 }
 
@@ -42,13 +42,14 @@ export function encodeFileVersion(wallTime: WallTime): Buffer {
 }
 
 /**
- * Declares the records of an earlier, interrupted run for this and later steps void. TensorBoard ignores the first such record of a run.
+ * A record that makes TensorBoard discard what an interrupted process wrote for this step and later ones. The first such record of a run
+ * has no effect: TensorBoard takes it for the start of the run.
  */
 export function encodeRestart(wallTime: WallTime, step: number): Buffer {
   return frame(double(1, wallTime), integer(2, step), bytes(7, integer(1, 1)));
 }
 
-/** Encodes into a single buffer, because a program may write scalars in every step. */
+/** Encodes scalars into a single buffer. This is faster than nested buffers; programs write scalars in every step. */
 export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly Scalar[]): Buffer {
   const tags = scalars.map(({ tag }) => Buffer.byteLength(tag));
   const values = tags.map((length) => 1 + varintLength(length) + length + 5);
@@ -90,7 +91,7 @@ export function stringTensor(shape: readonly number[], values: readonly Uint8Arr
   return Buffer.concat([integer(1, DT_STRING), shapeOf(shape), ...values.map((value) => bytes(8, value))]);
 }
 
-/** For values that consist of metadata only. */
+/** The tensor of a value that has only metadata. */
 export function emptyTensor(): Buffer {
   return Buffer.concat([integer(1, DT_FLOAT), shapeOf([0])]);
 }

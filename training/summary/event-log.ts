@@ -9,42 +9,42 @@ import { joinUri, parseUri } from '../../storage/uri.ts';
 import { encodeFileVersion } from './event-file.ts';
 
 const MIB = 1024 * 1024;
-/** The limit of the buffer while storage is unavailable; beyond it, the oldest records are dropped. */
+/** The maximum size of the buffer. If storage is unavailable for so long that it fills up, the oldest records are dropped. */
 const MAX_BUFFERED_BYTES = 32 * MIB;
-/** A buffer of this size is flushed before its timer. */
+/** A buffer that reaches this size is flushed immediately instead of after the flush interval. */
 const FLUSH_BYTES = MIB;
-/** An HDFS file of this size is complete, and a new file is started. */
+/** When a file on HDFS reaches this size, the log starts a new one. */
 const FULL_FILE_BYTES = MIB;
 const BLOCK_BYTES = 64 * 1024;
 const FIRST_FLUSH_MS = 5000;
-/** The flush interval as a fraction of the run's age: in a long run, new values may become visible later. */
+/** The flush interval on HDFS as a fraction of the run's age: the longer a run, the less urgently its new values must be visible. */
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** The subject of notices. */
+/** The `about` of both notices about writes: that they fail, and that they succeed again. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
-  /** URI of the folder. */
+  /** The URI of the folder that contains the event files. */
   readonly dir: string;
-  /** Called once when writes begin to fail, and once when they succeed again; both calls have the same `about`. */
+  /** Called once when writes begin to fail and once when they succeed again, with the same `about`. Also called for dropped records. */
   readonly onTrouble: (message: string, about?: string) => void;
-  /** ms since the epoch. */
+  /** Returns the time in ms since the epoch. */
   readonly now?: (() => number) | undefined;
 }
 
 interface Entry {
-  /** null while it is being encoded. */
+  /** null while the record is being encoded. */
   bytes: Buffer | null;
   readonly size: number;
   readonly made: Promise<void> | null;
 }
 
 /**
- * Writes event files in the background from a bounded buffer. On a local disk, one file grows. HDFS files are written as a whole: the
- * newest file is replaced by a longer version of itself until it is large enough. So there is about one file per MiB, and readers see every
- * file only grow.
+ * Writes event files in the background from a bounded buffer. On a local disk, it appends to one file. On HDFS, it replaces the newest file
+ * with a longer version of itself until the file reaches FULL_FILE_BYTES, and then starts a new file. In both cases, readers only ever see
+ * files grow.
  */
 export class EventLog {
   readonly #options: EventLogOptions;
@@ -53,20 +53,20 @@ export class EventLog {
   readonly #isLocal: boolean;
   #entries: Entry[] = [];
   #bufferedBytes = 0;
-  /** Collects small records; becomes an entry when it is full or flushed. */
+  /** Collects small records. The block becomes an entry when it is full or flushed. */
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
-  /** The records of the current write. */
+  /** The records that are being written. */
   #writing: Buffer[] = [];
-  /** The newest file: its content if it is written as a whole (HDFS), otherwise only its length. */
+  /** The content of the newest file, which is needed to replace it on HDFS; on a local disk only its length is known. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;
-  /** Seconds since the epoch in the names of this log's files; null until the folder has been listed. */
+  /** The time, in seconds since the epoch, in the names of this log's files; null until the folder has been listed. */
   #stamp: number | null = null;
   #dropping = false;
   #failing = false;
-  /** A flush is requested and has not started. */
+  /** True from the time the buffer reaches FLUSH_BYTES until the flush begins. */
   #urgent = false;
   #timer: NodeJS.Timeout | null = null;
   #work: Promise<void> = Promise.resolve();
@@ -78,7 +78,7 @@ export class EventLog {
     this.#isLocal = parseUri(options.dir).scheme === 'file';
   }
 
-  /** True if no record waits to be written. */
+  /** True if all records have been written. */
   get isEmpty(): boolean {
     return this.#entries.length === 0 && this.#blockLength === 0 && this.#writing.length === 0;
   }
@@ -97,7 +97,7 @@ export class EventLog {
     this.#added(record.length);
   }
 
-  /** Adds a record that is still being encoded, at its place in the order; the buffer counts `size` bytes for it. */
+  /** Adds a record that is still being encoded. It keeps its place in the order. @param size its estimated size in bytes. */
   addLater(record: Promise<Buffer>, size: number): void {
     this.#closeBlock();
     const made = record.then(
@@ -106,7 +106,7 @@ export class EventLog {
       },
       (error) => {
         entry.bytes = Buffer.alloc(0);
-        this.#options.onTrouble(`a summary could not be made: ${messageOf(error)}`);
+        this.#options.onTrouble(`a summary could not be encoded and is omitted: ${messageOf(error)}`);
       },
     );
     const entry: Entry = { bytes: null, size, made };
@@ -114,14 +114,14 @@ export class EventLog {
     this.#added(size);
   }
 
-  /** Resolves once all records so far are visible to readers, or the write has failed; a failed write is retried later. */
+  /** Resolves once all records so far are visible to readers or the write has failed. A failed write is retried later. */
   async flush(): Promise<void> {
     this.#stopTimer();
     this.#work = this.#work.then(() => this.#write());
     await this.#work;
   }
 
-  /** Flushes, with retries, until all records are written or `deadlineMs` have passed. */
+  /** Flushes and retries until all records are written or `deadlineMs` have passed. */
   async finish(deadlineMs: number): Promise<void> {
     const deadline = performance.now() + deadlineMs;
     await this.flush();
@@ -135,7 +135,7 @@ export class EventLog {
     }
   }
 
-  /** Flushes synchronously before the process exits; only for a local folder. */
+  /** Flushes synchronously, for use before the process exits. Does nothing unless the folder is local. */
   flushNow(): void {
     this.#closeBlock();
     const made = this.#entries.flatMap(({ bytes }) => (bytes === null ? [] : [bytes]));
@@ -145,7 +145,7 @@ export class EventLog {
     const folder = fileURLToPath(this.#options.dir);
     mkdirSync(folder, { recursive: true });
     this.#stamp ??= this.#stampAfter(readdirSync(folder));
-    // Records of a pending write are written again, at the same offset.
+    // If a write is pending, its records are written again at the same offset.
     const content = Buffer.concat([...this.#head(), ...this.#writing, ...made]);
     const file = openSync(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+');
     for (let done = 0; done < content.length; ) {
@@ -161,7 +161,7 @@ export class EventLog {
   #closeBlock(): void {
     if (this.#blockLength > 0) {
       this.#entries.push({ bytes: this.#block.subarray(0, this.#blockLength), size: this.#blockLength, made: null });
-      // The rest of the block remains in use.
+      // New records go into the rest of the block.
       this.#block = this.#block.subarray(this.#blockLength);
       this.#blockLength = 0;
     }
@@ -188,7 +188,9 @@ export class EventLog {
     if (!this.#dropping) {
       this.#dropping = true;
       const room = `${MAX_BUFFERED_BYTES / MIB} MiB`;
-      this.#options.onTrouble(`more than ${room} of summaries wait to be written to ${this.#options.dir}: the oldest of them are dropped`);
+      this.#options.onTrouble(
+        `more than ${room} of summaries are waiting to be written to ${this.#options.dir}; the oldest ones are dropped`,
+      );
     }
   }
 
@@ -210,7 +212,7 @@ export class EventLog {
     this.#closeBlock();
     const entries = this.#entries;
     await Promise.all(entries.map(({ made }) => made));
-    // Entries may have been dropped or added during the wait.
+    // During the wait, entries may have been dropped or added.
     const count = entries.findIndex(({ bytes }) => bytes === null);
     const taken = entries.splice(0, count === -1 ? entries.length : count);
     const size = taken.reduce((sum, entry) => sum + entry.size, 0);
@@ -223,7 +225,7 @@ export class EventLog {
     try {
       await (this.#isLocal ? this.#append() : this.#replace());
       if (this.#failing) {
-        this.#options.onTrouble('summaries are written again', ABOUT);
+        this.#options.onTrouble('summaries can be written again', ABOUT);
       }
       this.#failing = false;
       this.#dropping = false;
@@ -231,7 +233,7 @@ export class EventLog {
     } catch (error) {
       if (!this.#failing) {
         this.#failing = true;
-        this.#options.onTrouble(`summaries could not be written: ${messageOf(error)}; it is tried again`, ABOUT);
+        this.#options.onTrouble(`summaries could not be written and will be retried: ${messageOf(error)}`, ABOUT);
       }
       this.#writing = [];
       this.#entries.unshift(...taken);
@@ -246,10 +248,10 @@ export class EventLog {
     await mkdir(folder, { recursive: true });
     this.#stamp ??= await this.#newestStamp();
     const content = Buffer.concat([...this.#head(), ...this.#writing]);
-    // Writes at the offset, so that a retry overwrites the remains of a failed write.
+    // The write starts at a fixed offset, so that a retry overwrites what a failed write has left.
     const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') {
-        // The file was removed; the next attempt starts a new one.
+        // The file has been removed. The next attempt creates a new one.
         this.#length = 0;
       }
       throw error;
@@ -287,8 +289,8 @@ export class EventLog {
   }
 
   /**
-   * TensorBoard reads files in the order of their names, so this log's files must follow those of the previous run, even if the clock of
-   * its machine was ahead.
+   * The time to use in file names. TensorBoard reads files in the order of their names, so this log's names must sort after those of the
+   * previous process, even if the clock of that process's machine was ahead.
    */
   #stampAfter(names: readonly string[]): number {
     const stamps = names.map((name) => Number(/^events\.out\.tfevents\.(\d+)\./.exec(name)?.[1] ?? 0));

@@ -2,8 +2,8 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { stringTensor, type TensorValue } from './event-file.ts';
 
 /**
- * The part of a layer's JSON that describes its inputs, in the format of Keras 2, which TensorFlow.js writes: [layer, node, tensor,
- * arguments] each.
+ * The part of a layer's JSON that describes its inputs, in the format of Keras 2, which TensorFlow.js writes. Each input is a list
+ * [layer, node, tensor, arguments].
  */
 interface LayerJson {
   readonly config?: { readonly layers?: readonly LayerJson[] };
@@ -11,10 +11,10 @@ interface LayerJson {
 }
 
 /**
- * The layers of a model for the Graphs tab ("conceptual graph"), as Keras JSON. TensorBoard draws edges only for the format of Keras 3
- * (tensorboard/plugins/graph/keras_util.py), so `inbound_nodes` are converted to it.
+ * The layers of a model as Keras JSON, for the Graphs tab ("conceptual graph"). TensorBoard draws edges only for the format of Keras 3
+ * (tensorboard/plugins/graph/keras_util.py), so `inbound_nodes` are converted to that format.
  *
- * @throws the error of a layer without a configuration.
+ * @throws the layer's error if a layer does not implement `getConfig`.
  */
 export function graphValue(tag: string, model: tfjs.LayersModel): TensorValue {
   const json = JSON.stringify(inKeras3Style(model.toJSON(null, false) as LayerJson));

@@ -1,32 +1,32 @@
 import { doubleTensor, type TensorValue } from './event-file.ts';
 
 export interface Histogram {
-  /** The number of NaN and infinite values, which no bucket contains. */
-  readonly strange: number;
-  /** Left edge, right edge and count of each bucket, in row-major order. */
+  /** The number of NaN and infinite values. No bucket counts them. */
+  readonly notFinite: number;
+  /** For each bucket, three numbers: left edge, right edge and count. */
   readonly buckets: Float64Array;
 }
 
 /**
- * Computes buckets of equal width from the smallest number to the largest, like TensorBoard (tensorboard/plugins/histogram/summary_v2.py):
- * equal numbers all count in the last bucket, and without numbers all values are zero.
+ * Computes buckets of equal width from the smallest number to the largest, like TensorBoard (tensorboard/plugins/histogram/summary_v2.py).
+ * If all numbers are equal, the last bucket counts them. Without finite numbers, all edges and counts are 0.
  */
 export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histogram {
-  let [smallest, largest, strange] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
+  let [smallest, largest, notFinite] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
   for (let index = 0; index < numbers.length; index++) {
     const number = numbers[index] as number;
     if (Number.isFinite(number)) {
       smallest = number < smallest ? number : smallest;
       largest = number > largest ? number : largest;
     } else {
-      strange++;
+      notFinite++;
     }
   }
   const rows = new Float64Array(buckets * 3);
-  if (strange === numbers.length) {
-    return { strange, buckets: rows };
+  if (notFinite === numbers.length) {
+    return { notFinite, buckets: rows };
   }
-  // Halved, because the difference of two large numbers may be infinite.
+  // The numbers are halved, because the difference of two large numbers may be infinite.
   const width = (largest / 2 - smallest / 2) / buckets;
   const last = buckets - 1;
   for (let bucket = 0; bucket <= last; bucket++) {
@@ -41,10 +41,10 @@ export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histog
       rows[bucket * 3 + 2] = (rows[bucket * 3 + 2] as number) + 1;
     }
   }
-  return { strange, buckets: rows };
+  return { notFinite, buckets: rows };
 }
 
-/** The plugin expects a row of left edge, right edge and count for each bucket. */
+/** Encodes a histogram as the plugin expects it: a matrix with the columns left edge, right edge and count. */
 export function histogramValue(tag: string, { buckets }: Histogram): TensorValue {
   return { tag, plugin: 'histograms', content: new Uint8Array(0), tensor: doubleTensor([buckets.length / 3, 3], buckets) };
 }

@@ -2,13 +2,13 @@ import { bytes, double, integer, text, WIRE } from '../encoding/protobuf.ts';
 import { emptyTensor, type TensorValue } from './event-file.ts';
 
 /**
- * The data of the HParams plugin (tensorboard/plugins/hparams/plugin_data.proto and api.proto), in the metadata of three tags.
- * HParamsPluginData: 2 experiment, 3 session_start_info, 4 session_end_info; each tag contains one of them.
+ * The data of the HParams plugin (tensorboard/plugins/hparams/plugin_data.proto and api.proto), in the metadata of three tags. Each tag
+ * contains an HParamsPluginData with one of the fields 2 experiment, 3 session_start_info, 4 session_end_info.
  *
  *   Experiment:       3 time_created_secs double, 4 hparam_infos, repeated, 5 metric_infos, repeated
  *   HParamInfo:       1 name string, 4 type enum: STRING = 1, BOOL = 2, FLOAT64 = 3
- *   MetricInfo:       1 name { 1 group string, 2 tag string }, 3 display_name string; an empty group (a folder below the run) means the
- *                     run itself
+ *   MetricInfo:       1 name { 1 group string, 2 tag string }, 3 display_name string; a group is a folder below the run, and an empty group
+ *                     is the run itself
  *   SessionStartInfo: 1 hparams, a map { 1 key string, 2 google.protobuf.Value }, 4 group_name string, 5 start_time_secs double
  *   Value:            2 number double, 3 string, 4 bool
  *   SessionEndInfo:   1 status enum: SUCCESS = 1, FAILURE = 2, 2 end_time_secs double
@@ -25,14 +25,14 @@ export interface Metric {
 
 type Seconds = number;
 
-/** Selects the metric columns; without this value, TensorBoard shows every scalar of the run as a metric. */
+/** The experiment, which selects the metric columns. Without it, TensorBoard shows every scalar of the run as a metric. */
 export function experimentValue(created: Seconds, values: Hyperparameters, metrics: readonly Metric[]): TensorValue {
   const infos = sorted(values).map(([name, value]) => bytes(4, text(1, name), integer(4, TYPES[typeof value as keyof typeof TYPES])));
   const columns = metrics.map(({ tag, title = '' }) => bytes(5, bytes(1, text(2, tag)), text(3, title)));
   return pluginValue('_hparams_/experiment', bytes(2, double(3, created), ...infos, ...columns));
 }
 
-/** @param trial the row of the HParams tab; runs with the same trial share a row. */
+/** The start of a session. @param trial the name of the row in the HParams tab. Runs with the same trial share a row. */
 export function sessionStartValue(started: Seconds, values: Hyperparameters, trial: string): TensorValue {
   const entries = sorted(values).map(([name, value]) => bytes(1, text(1, name), bytes(2, encodeValue(value))));
   return pluginValue('_hparams_/session_start_info', bytes(3, ...entries, text(4, trial), double(5, started)));
@@ -48,7 +48,7 @@ function sorted(values: Hyperparameters): [string, HyperparameterValue][] {
   return Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Members of a union are written even if they are zero. */
+/** Encodes a google.protobuf.Value. Its fields form a oneof, so even zero values are written. */
 function encodeValue(value: HyperparameterValue): Buffer {
   switch (typeof value) {
     case 'string':

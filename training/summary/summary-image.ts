@@ -5,10 +5,10 @@ import { encodePng } from '../encoding/png.ts';
 import { stringTensor, type TensorValue } from './event-file.ts';
 import { isTensor, numbersOf } from './summary-numbers.ts';
 
-/** The limit for one call, as pixel data. */
+/** The maximum size of the pixel data in one call. */
 const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
-/** A value above this is not a fraction; filters may produce values slightly above 1. */
-const CERTAINLY_NO_FRACTION = 2;
+/** Larger values mean that the program does not use the range from 0 to 1. Filters may produce values slightly above 1. */
+const MOST_FRACTION = 2;
 
 /** One or more pictures of the same size. */
 export interface Pictures {
@@ -16,14 +16,15 @@ export interface Pictures {
   readonly height: number;
   readonly width: number;
   readonly channels: number;
-  /** Pixels in picture and row order; 0 to 255. */
+  /** The pixels, from 0 to 255: picture by picture, row by row, with the channels of each pixel side by side. */
   readonly pixels: Uint8Array;
 }
 
 /**
  * Reads the pictures of an image.
  * @param max the maximum number of pictures to read.
- * @returns `isWhite` is true if floating-point numbers exceed their range from 0 to 1, so that the image appears mostly white.
+ * @returns the pictures; `isWhite` is true if floating-point numbers far exceed their range from 0 to 1, so that the image appears mostly
+ *   white.
  * @throws TonyError SUMMARY_INVALID.
  */
 export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures & { readonly isWhite: boolean } {
@@ -42,14 +43,14 @@ export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number
   }
   const values = isTensor(image) ? firstOf(tag, image, shape.count, count) : image.values;
   if (values.length < length) {
-    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${values.length} values, its shape asks for ${length}`);
+    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${values.length} values, but its shape requires ${length}`);
   }
   const fractions = isTensor(image) ? image.dtype !== 'int32' : image.values instanceof Float32Array;
-  const isWhite = fractions && anyAbove(CERTAINLY_NO_FRACTION, values, length);
+  const isWhite = fractions && anyAbove(MOST_FRACTION, values, length);
   return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1), isWhite };
 }
 
-/** Reads the first pictures of a batch without reading the rest. */
+/** Reads the first `wanted` pictures of a batch, without reading the others from the backend. */
 function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
   if (wanted === count) {
     return numbersOf(tag, batch);
@@ -71,7 +72,7 @@ function anyAbove(limit: number, values: ArrayLike<number>, length: number): boo
   return false;
 }
 
-/** @returns null for shapes that are neither [h, w], [h, w, c] nor [n, h, w, c] with 1 to 4 channels, and for empty pictures. */
+/** @returns null unless the shape is [h, w], [h, w, c] or [n, h, w, c] with 1 to 4 channels and non-empty pictures. */
 export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'> | null {
   const [count, height, width, channels] = shape.length === 4 ? shape : shape.length === 3 ? [1, ...shape] : [1, ...shape, 1];
   if (count === undefined || height === undefined || width === undefined || channels === undefined || shape.length > 4) {
@@ -80,7 +81,7 @@ export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'
   return height > 0 && width > 0 && channels >= 1 && channels <= 4 ? { count, height, width, channels } : null;
 }
 
-/** @param scale the factor from values to bytes; results outside 0 to 255 are clipped, and NaN becomes 0. */
+/** Multiplies the values by `scale`. Results outside 0 to 255 are clipped, and NaN becomes 0. */
 function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint8Array {
   const bytes = new Uint8ClampedArray(length);
   for (let index = 0; index < length; index++) {
@@ -89,7 +90,7 @@ function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint
   return new Uint8Array(bytes.buffer);
 }
 
-/** The plugin expects strings: width, height, then each picture as a PNG. */
+/** Encodes pictures as the plugin expects them: a list of strings with the width, the height, and each picture as a PNG. */
 export async function imageValue(tag: string, pictures: Pictures): Promise<TensorValue> {
   const { count, height, width, channels, pixels } = pictures;
   const size = height * width * channels;

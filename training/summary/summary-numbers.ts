@@ -9,8 +9,8 @@ export function isTensor(value: unknown): value is tfjs.Tensor {
 }
 
 /**
- * Reads synchronously: on every training backend, `data()` is no faster than `dataSync()`, and only the latter can read a tensor that
- * tf.tidy disposes afterwards.
+ * Returns the numbers. Tensors are read synchronously: on every training backend, `data()` is no faster than `dataSync()`, and only
+ * `dataSync()` can read a tensor that tf.tidy disposes afterwards.
  */
 export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   if (isTensor(numbers)) {
@@ -29,7 +29,7 @@ export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   throw new TonyError('SUMMARY_INVALID', `the value for ${tag} is ${describe(numbers)}, not a tensor or an array of numbers`);
 }
 
-/** A value of the wrong kind, for a message. */
+/** Describes a value of the wrong kind for an error message. */
 export function describe(value: unknown): string {
   return value === ''
     ? 'empty'

@@ -1,6 +1,6 @@
 import { stringTensor, type TensorValue } from './event-file.ts';
 
-/** A text that TensorBoard renders as Markdown. */
+/** Encodes text, which TensorBoard renders as Markdown. */
 export function textValue(tag: string, text: string): TensorValue {
   return { tag, plugin: 'text', content: new Uint8Array(0), tensor: stringTensor([], [Buffer.from(text)]) };
 }

@@ -24,8 +24,8 @@ test('crc32c agrees with the examples of RFC 3720', () => {
   expect(maskedCrc32c(Buffer.from('123456789'))).toBe(0xc78ab0e5);
 });
 
-describe('events are written as TensorBoard 2.21 writes them', () => {
-  // Recorded with RecordWriter and event_pb2 of the `tensorboard` package, and with the write functions of its plugins.
+describe('events have the same bytes as those that TensorBoard 2.21 writes', () => {
+  // The expected bytes were recorded with RecordWriter, event_pb2 and the plugins' write functions of the `tensorboard` package.
   const NOW = 1_700_000_000.5;
 
   test('file version, restart and scalars', () => {
@@ -91,13 +91,13 @@ describe('events are written as TensorBoard 2.21 writes them', () => {
 test('histograms count every finite number in exactly one bucket that contains it', () => {
   fc.assert(
     fc.property(fc.array(fc.double()), fc.integer({ min: 1, max: 40 }), (numbers, count) => {
-      const { buckets, strange } = histogramOf(numbers, count);
+      const { buckets, notFinite } = histogramOf(numbers, count);
       const finite = numbers.filter(Number.isFinite);
-      expect(strange).toBe(numbers.length - finite.length);
+      expect(notFinite).toBe(numbers.length - finite.length);
       const counts = Array.from({ length: count }, (_, bucket) => buckets[bucket * 3 + 2] as number);
       expect(counts.reduce((sum, value) => sum + value, 0)).toBe(finite.length);
       if (finite.length > 0) {
-        // Treats -0 as 0.
+        // Adding 0 turns -0 into 0.
         expect((buckets[0] as number) + 0).toBe(Math.min(...finite) + 0);
         expect((buckets[count * 3 - 2] as number) + 0).toBe(Math.max(...finite) + 0);
       }
@@ -178,7 +178,7 @@ describe('a writer', () => {
     expect((await names()).map((name) => name.split('.')[3])).toEqual(['1700000100', '1700000101']);
   });
 
-  test('keeps the order of values encoded in the background, and waits for them', async () => {
+  test('keeps the order of values that are encoded in the background, and flush waits for them', async () => {
     const writer = open();
     writer.image('picture', tf.zeros([4, 4]), 1);
     writer.text('after', 'text', 2);
@@ -188,7 +188,7 @@ describe('a writer', () => {
     expect(written.indexOf('after')).toBeGreaterThan(written.indexOf('IEND'));
   });
 
-  test('writes waiting values synchronously when the process ends', async () => {
+  test('writes pending values synchronously when the process ends', async () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     await writer.flush();
@@ -196,7 +196,7 @@ describe('a writer', () => {
     writer.finishNow();
     const written = await content();
     expect(written.subarray(-encodeScalars(0, 2, [{ tag: 'b', value: 2 }]).length).includes('b')).toBe(true);
-    // Also during a pending flush, and before the first one.
+    // `finishNow` also works while a flush is pending.
     writer.scalar('c', 3, 3);
     const flushed = writer.flush();
     writer.scalar('d', 4, 4);
@@ -207,14 +207,14 @@ describe('a writer', () => {
     expect(all.length - written.length).toBe(2 * encodeScalars(0, 3, [{ tag: 'c', value: 3 }]).length);
   });
 
-  test('reports a failure once, and writes all values after it', async () => {
-    await writeFile(join(folder, 'train'), 'a file where the folder shall be');
+  test('reports a storage failure once, and writes all values after storage recovers', async () => {
+    await writeFile(join(folder, 'train'), 'a file instead of the folder');
     const writer = open();
     writer.scalar('a', 1, 1);
     await writer.flush();
     writer.scalar('b', 2, 2);
     await writer.flush();
-    expect(troubles).toEqual([expect.stringMatching(/^summaries could not be written: .*; it is tried again$/)]);
+    expect(troubles).toEqual([expect.stringMatching(/^summaries could not be written and will be retried: /)]);
     await rm(join(folder, 'train'));
     await writer.flush();
     const written = (await content()).toString('latin1');
@@ -246,7 +246,7 @@ describe('a writer', () => {
       await writer.flush();
     }
     expect(troubles).toHaveLength(2);
-    expect(troubles[1]).toMatch(/more than 32 MiB of summaries wait .*: the oldest of them are dropped/);
+    expect(troubles[1]).toMatch(/more than 32 MiB of summaries are waiting .*; the oldest ones are dropped/);
     await rm(join(folder, 'train'));
     await writer.flush();
     const written = await content();
@@ -255,7 +255,7 @@ describe('a writer', () => {
     expect(written.includes('text 1.')).toBe(false);
   });
 
-  test('does not dispose tensors of the program, and keeps none', async () => {
+  test('neither disposes nor keeps tensors of the program', async () => {
     const writer = open();
     const before = tf.memory().numTensors;
     const kept = tf.tidy(() => {
@@ -286,7 +286,7 @@ describe('a writer', () => {
       [(summaries) => summaries.histogram('h', tf.tensor(['a']), 1), /holds string, not numbers/],
       [(summaries) => summaries.image('i', tf.zeros([3]), 1), /has the shape \[3\]/],
       [(summaries) => summaries.image('i', tf.zeros([2, 2, 5]), 1), /has the shape \[2, 2, 5\]/],
-      [(summaries) => summaries.image('i', { values: new Uint8Array(3), shape: [2, 2] }, 1), /has 3 values, its shape asks for 4/],
+      [(summaries) => summaries.image('i', { values: new Uint8Array(3), shape: [2, 2] }, 1), /has 3 values, but its shape requires 4/],
       [(summaries) => summaries.image('i', { values: new Uint8Array(3), shape: [5000, 5000] }, 1), /the maximum is 16777216/],
       [(summaries) => summaries.image('i', tf.zeros([2, 2]), 1, { max: 0 }), /max of the image i is 0/],
       [(summaries) => summaries.text('another', 1 as unknown as string, 1), /the text another is 1, not a string/],
@@ -297,20 +297,20 @@ describe('a writer', () => {
     for (const [call, message] of wrong) {
       expect(() => call(writer)).toThrow(message);
       expect(() => call(writer)).toThrow(expect.objectContaining({ code: 'SUMMARY_INVALID' }));
-      // A task without summaries does nothing.
+      // A task that writes no summaries does not check them either.
       call(NO_SUMMARIES);
     }
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('rejects one tag for two kinds, because TensorBoard would display neither', () => {
+  test('rejects a tag with two kinds of values, because TensorBoard would display neither', () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     writer.scalar('a', 2, 2);
-    expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a is already used for scalars, and now for histograms');
+    expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a already holds scalars and cannot hold histograms as well');
   });
 
-  test('reports numbers that cannot be displayed, once for each tag', () => {
+  test('reports numbers that TensorBoard cannot display, once for each tag', () => {
     const writer = open();
     for (const step of [1, 2]) {
       writer.histogram('weights', [1, Number.NaN], step);
@@ -321,8 +321,8 @@ describe('a writer', () => {
     writer.scalar('loss', 1, 1);
     writer.hparams({ late: 1 });
     expect(troubles).toEqual([
-      '1 numbers of the histogram weights at step 1 are NaN or infinite',
-      'the image digits is mostly white: floating-point numbers are 0 to 1, integers 0 to 255',
+      'the histogram weights at step 1 omits numbers that are NaN or infinite: 1',
+      'the image digits appears mostly white: floating-point numbers must be 0 to 1, or integers 0 to 255',
       expect.stringMatching(/set after the start of training are not shown/),
     ]);
   });

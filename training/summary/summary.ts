@@ -19,14 +19,14 @@ import { describe, type Numbers, numbersOf } from './summary-numbers.ts';
 import { textValue } from './summary-text.ts';
 
 /**
- * Writes values of a run for TensorBoard. Values are copied immediately (a tensor may be disposed after the call and is never disposed
- * here) and written in the background; in a task that writes no summaries, every call does nothing. TensorBoard groups tags by the part
- * before the first slash; any string is valid. Steps are integers of at least 0.
+ * Writes values of a run for TensorBoard. Each call copies the values and returns; they are written in the background. The program may
+ * dispose its tensors after the call; no method disposes them. In a task that writes no summaries, every call does nothing. A tag may be
+ * any non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0.
  *
- * All methods except `flush` throw TonyError SUMMARY_INVALID for values, tags or steps of the wrong kind.
+ * All methods except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
  */
 export interface Summaries {
-  /** @param tag e.g. `train/loss`. NaN and infinite values are kept and displayed. */
+  /** A single number. NaN and infinite values are kept and displayed. @param tag for example `train/loss`. */
   scalar(tag: string, value: number, step: number): void;
   scalars(values: Readonly<Record<string, number>>, step: number): void;
   /**
@@ -35,37 +35,40 @@ export interface Summaries {
    */
   histogram(tag: string, numbers: Numbers, step: number, options?: { readonly buckets?: number }): void;
   /**
+   * One image or several, for the Images tab.
    * @param image of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2 (grey and
-   *   alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255; values outside are clipped.
+   *   alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255; other values are clipped.
    * @param options.max the maximum number of images to keep; 3 by default.
    */
   image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
-  /** @param text rendered as Markdown. */
+  /** Text for the Text tab. @param text rendered as Markdown. */
   text(tag: string, text: string, step: number): void;
   /**
-   * A row of the HParams tab; `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call it before training starts;
-   * several calls are merged. If another role (an evaluator) passes the same values, its metrics appear in the same row.
-   * @param options.metrics the metric columns: tags of scalars. All scalars by default.
+   * The values of a row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call this method
+   * before training starts; several calls are merged. If another role (an evaluator) passes the same values, its metrics appear in the same
+   * row.
+   * @param options.metrics the tags of the scalars to show as metric columns; all scalars by default.
    */
   hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
-  /** The layers of a model, for the Graphs tab; `fit` calls this itself. */
+  /** The layers of a model, for the Graphs tab. `fit` calls this method itself. */
   graph(model: tfjs.LayersModel): void;
   /**
-   * For loops without `fit` that resume from a checkpoint: declares what earlier, interrupted programs wrote for this and later steps void.
+   * For loops without `fit` that resume from a checkpoint: makes TensorBoard ignore the values that an earlier, interrupted process wrote
+   * for this step and later ones.
    */
   resumeFrom(step: number): void;
-  /** Resolves once everything so far is visible to readers, or storage is unavailable. */
+  /** Resolves once all values so far are visible to readers, or the write has failed. */
   flush(): Promise<void>;
 }
 
 export interface SummaryOptions {
   readonly storage: Storage;
-  /** URI of the run's own folder: TensorBoard shows each folder as a run. */
+  /** The URI of the run's own folder. TensorBoard shows each folder as a run. */
   readonly dir: string;
-  /** The name of the row in the HParams tab; the run by default. */
+  /** The name of the row in the HParams tab; the name of the run by default. */
   readonly trial?: string;
   readonly onTrouble: (message: string, about?: string) => void;
-  /** ms since the epoch. */
+  /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
 }
 
@@ -80,7 +83,7 @@ export class SummaryWriter implements Summaries {
   readonly #log: EventLog;
   readonly #options: SummaryOptions;
   readonly #now: () => number;
-  /** The largest step of this process, whose own steps `resumeFrom` must not void. */
+  /** The largest step that this process has written. `resumeFrom` must not void this process's own steps. */
   #largestStep = -1;
   #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
   #session: 'none' | 'begun' | 'ended' = 'none';
@@ -94,7 +97,7 @@ export class SummaryWriter implements Summaries {
     this.#log = new EventLog(options);
   }
 
-  /** True if nothing waits to be written. */
+  /** True if all values have been written. */
   get isEmpty(): boolean {
     return this.#log.isEmpty && this.#hparams === null;
   }
@@ -102,7 +105,7 @@ export class SummaryWriter implements Summaries {
   resumeFrom(step: number): void {
     checkStep(step);
     if (this.#largestStep < step) {
-      // Written twice, because TensorBoard interprets the first record of a run as the start of the run.
+      // The record is written twice, because TensorBoard takes the first such record of a run for the start of the run.
       const record = encodeRestart(this.#seconds(), step);
       this.#log.add(record);
       this.#log.add(record);
@@ -140,8 +143,8 @@ export class SummaryWriter implements Summaries {
       throw new TonyError('SUMMARY_INVALID', `the histogram ${tag} has ${buckets} buckets; it must have 1 to ${MOST_BUCKETS}`);
     }
     const histogram = histogramOf(numbersOf(tag, numbers), buckets);
-    if (histogram.strange > 0) {
-      this.#tell(tag, `${histogram.strange} numbers of the histogram ${tag} at step ${step} are NaN or infinite`);
+    if (histogram.notFinite > 0) {
+      this.#tell(tag, `the histogram ${tag} at step ${step} omits numbers that are NaN or infinite: ${histogram.notFinite}`);
     }
     this.#add(step, histogramValue(tag, histogram));
   }
@@ -155,11 +158,11 @@ export class SummaryWriter implements Summaries {
     }
     const pictures = picturesOf(tag, image, max);
     if (pictures.isWhite) {
-      this.#tell(tag, `the image ${tag} is mostly white: floating-point numbers are 0 to 1, integers 0 to 255`);
+      this.#tell(tag, `the image ${tag} appears mostly white: floating-point numbers must be 0 to 1, or integers 0 to 255`);
     }
     const wallTime = this.#seconds();
     this.#begin(step);
-    // Another thread compresses the images.
+    // zlib compresses the images in another thread.
     const record = imageValue(tag, pictures).then((value) => encodeTensorValue(wallTime, step, value));
     this.#log.addLater(record, pictures.pixels.length);
   }
@@ -179,7 +182,7 @@ export class SummaryWriter implements Summaries {
       if (!known) {
         throw new TonyError(
           'SUMMARY_INVALID',
-          `the hyperparameter ${name} is ${describe(value)}; TensorBoard takes numbers, strings, true and false`,
+          `the hyperparameter ${name} is ${describe(value)}; it must be a finite number, a string, true or false`,
         );
       }
     }
@@ -190,7 +193,7 @@ export class SummaryWriter implements Summaries {
     if (this.#session !== 'none') {
       this.#tell(
         'hparams',
-        'hyperparameters set after the start of training are not shown, because TensorBoard reads only the first of a run',
+        'hyperparameters set after the start of training are not shown, because TensorBoard reads only the first set of a run',
       );
       return;
     }
@@ -199,7 +202,7 @@ export class SummaryWriter implements Summaries {
     this.#hparams.metrics.push(...metrics);
   }
 
-  /** Adds defaults for hyperparameters that the program has not set; ignored after the session has started. */
+  /** Adds defaults for hyperparameters that the program has not set. Ignored after the session has started. */
   addHparams(values: Hyperparameters): void {
     if (this.#session === 'none') {
       this.#hparams = { values: { ...values, ...this.#hparams?.values }, metrics: this.#hparams?.metrics ?? [] };
@@ -228,13 +231,13 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** The last flush, with retries for up to FINISH_MS. */
+  /** Writes all remaining values, with retries for up to FINISH_MS. */
   async finish(): Promise<void> {
     this.#beginSession();
     await this.#log.finish(FINISH_MS);
   }
 
-  /** Flushes synchronously, where the storage permits it. */
+  /** Flushes synchronously, if the folder is on a local disk. */
   finishNow(): void {
     this.#beginSession();
     try {
@@ -249,7 +252,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(this.#seconds(), step, value));
   }
 
-  /** Rejects a tag with two kinds of values, because TensorBoard then shows neither. */
+  /** Registers the kind of a tag. Rejects a tag with two kinds of values, because TensorBoard then shows neither. */
   #claim(tag: string, kind: string): void {
     const known = this.#kinds.get(tag);
     if (known === kind) {
@@ -257,8 +260,8 @@ export class SummaryWriter implements Summaries {
     }
     checkTag(tag);
     if (known !== undefined) {
-      throw new TonyError('SUMMARY_INVALID', `the tag ${tag} is already used for ${known}, and now for ${kind}`, {
-        hint: 'Use another tag.',
+      throw new TonyError('SUMMARY_INVALID', `the tag ${tag} already holds ${known} and cannot hold ${kind} as well`, {
+        hint: `Use another tag for the ${kind}.`,
       });
     }
     if (this.#kinds.size < MOST_KNOWN_TAGS) {
@@ -266,7 +269,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** The first value of a step above 0 fixes the hyperparameters. */
+  /** Called for each value. The first value of a step above 0 starts the session, which fixes the hyperparameters. */
   #begin(step: number): void {
     if (step > this.#largestStep) {
       this.#largestStep = step;
@@ -290,7 +293,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(now, 0, sessionStartValue(now, values, this.#options.trial ?? '')));
   }
 
-  /** Reports once for each tag, because the problem is likely to recur in every step. */
+  /** Reports a problem once for each subject, because it is likely to recur in every step. */
   #tell(about: string, message: string): void {
     if (!this.#told.has(about) && this.#told.size < 100) {
       this.#told.add(about);
@@ -315,7 +318,7 @@ function checkStep(step: number): void {
   }
 }
 
-/** For ranks that write no summaries, and for programs without a summary folder. */
+/** Used on ranks that write no summaries and in programs without a summary folder. */
 export const NO_SUMMARIES: Summaries = {
   scalar: () => {},
   scalars: () => {},

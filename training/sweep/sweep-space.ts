@@ -7,7 +7,10 @@ export type Configuration = Readonly<Record<string, HyperparameterValue>>;
 
 type Choices = readonly HyperparameterValue[];
 
-/** Numbers from `min` to `max`, uniform on a linear scale or on a logarithmic scale (learning rates); optionally integers. */
+/**
+ * Numbers from `min` to `max`, drawn uniformly on a linear scale, or on a logarithmic scale (for learning rates, for example); optionally
+ * integers.
+ */
 export interface Range {
   readonly min: number;
   readonly max: number;
@@ -17,7 +20,7 @@ export interface Range {
 
 export type Drawn<Space> = { readonly [Name in keyof Space]: Space[Name] extends readonly (infer Value)[] ? Value : number };
 
-/** All combinations of the values; the last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four. */
+/** Returns all combinations of the values; the last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four. */
 export function grid<Space extends Readonly<Record<string, Choices>>>(space: Space): Drawn<Space>[] {
   let all: Record<string, HyperparameterValue>[] = [{}];
   for (const [name, values] of Object.entries(space)) {
@@ -30,8 +33,8 @@ export function grid<Space extends Readonly<Record<string, Choices>>>(space: Spa
 }
 
 /**
- * Draws random combinations: one value of each list, one number of each range. The result depends only on the arguments, on every machine,
- * and more trials extend the list of fewer trials.
+ * Draws random combinations: one value from each list, one number from each range. The result depends only on the arguments and is the same
+ * on every machine. With more trials, the result starts with the same combinations and adds further ones.
  */
 export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
   space: Space,
@@ -75,7 +78,7 @@ function draw(choice: Choices | Range, random: number): HyperparameterValue {
     return choice[Math.floor(random * choice.length)] as HyperparameterValue;
   }
   const { min, max, scale = 'linear', integer = false } = choice;
-  // An integer represents all numbers that round down to it.
+  // Each integer represents the numbers that round down to it.
   const end = integer ? max + 1 : max;
   const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
   return integer ? Math.min(max, Math.floor(value)) : value;

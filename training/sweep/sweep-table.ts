@@ -4,7 +4,7 @@ import type { Configuration } from './sweep-space.ts';
 /** The result of a trial. */
 export interface TrialResult<C extends Configuration = Configuration> {
   readonly index: number;
-  /** For example `trial-00003`. */
+  /** The name of the trial, for example `trial-00003`. */
   readonly name: string;
   readonly configuration: C;
   readonly metrics: Readonly<Record<string, number>>;
@@ -43,7 +43,7 @@ export function decodeTrial<C extends Configuration>(text: string): TrialResult<
   return { ...trial, metrics: Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, Number(value)])) };
 }
 
-/** Rows of strings; the first row contains the column names. */
+/** Returns the table of the trials as rows of strings. The first row contains the column names. */
 export function tableOf(trials: readonly TrialResult[]): string[][] {
   const parameters = distinct(trials.flatMap(({ configuration }) => Object.keys(configuration)));
   const metrics = distinct(trials.flatMap((trial) => Object.keys(trial.metrics)));
@@ -63,7 +63,7 @@ export function csvOf(table: readonly (readonly string[])[]): string {
   return table.map(csvLine).join('');
 }
 
-/** A table with aligned columns and shortened numbers, for display. */
+/** Formats a table for display, with aligned columns and shortened numbers. */
 export function printed(table: readonly (readonly string[])[]): string {
   const short = table.map((row) => row.map((text) => (/^-?\d+\.\d{5,}(e[+-]?\d+)?$/.test(text) ? Number(text).toPrecision(5) : text)));
   const widths = (short[0] ?? []).map((_, column) => Math.max(...short.map((row) => (row[column] ?? '').length)));

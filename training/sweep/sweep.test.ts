@@ -29,7 +29,7 @@ const SPACE = grid({ rate: [0.1, 0.01, 0.001], units: [4, 8] });
 const OPTIONS: SweepOptions = { metric: 'accuracy', goal: 'maximize' };
 const score = ({ rate, units }: { rate: number; units: number }) => ({ accuracy: 1 - rate * units, size: units });
 
-test('a grid contains every combination, and the seed determines a random search', () => {
+test('grid returns every combination, and randomSearch is determined by its seed', () => {
   expect(SPACE).toEqual([
     { rate: 0.1, units: 4 },
     { rate: 0.1, units: 8 },
@@ -98,7 +98,7 @@ test('tasks alternate between trials; the last one writes the table with the bes
   for (const tag of ['session_start_info', 'session_end_info', 'experiment', 'loss', 'extra', 'accuracy', 'rate', 'units']) {
     expect(text).toContain(tag);
   }
-  // A second run computes nothing and returns the stored table.
+  // A second run returns the stored table without computing any trial.
   const again = await sweep(task(0, 1, folder), SPACE, () => Promise.reject(new Error('computed twice')), OPTIONS);
   expect(again.computed).toEqual([]);
   expect(again.results?.map(({ index }) => index)).toEqual([4, 5, 2, 3, 0, 1]);
@@ -118,7 +118,7 @@ test('a failed task loses only its current trial', async () => {
   const options = { ...OPTIONS, output: fileUri(`${folder}/elsewhere`) };
   await expect(sweep(task(0, 1, folder), SPACE, trial, options)).rejects.toMatchObject({
     code: 'TRIAL_FAILED',
-    message: 'trial-00002 {"rate":0.01,"units":4} has failed: out of memory',
+    message: 'trial-00002 {"rate":0.01,"units":4} failed: out of memory',
   });
   isDying = false;
   const { results } = await sweep(task(0, 1, folder), SPACE, trial, options);
@@ -143,7 +143,7 @@ test('errors and NaN or infinite metrics rank last', async () => {
   expect(ranked(results ?? [], 'accuracy', 'minimize').map(({ index }) => index)).toEqual([2, 4, 0, 1, 3, 5]);
 });
 
-test('invalid sweeps and metrics are rejected', async () => {
+test('sweep rejects invalid configurations and metrics', async () => {
   const folder = await folderWith();
   await expect(sweep(task(0, 2, folder, 2), SPACE, async () => ({ accuracy: 1 }), OPTIONS)).rejects.toThrow(/train together/);
   await expect(sweep(task(0, 1, folder), SPACE, async () => ({ loss: 1 }), OPTIONS)).rejects.toThrow(
@@ -153,5 +153,5 @@ test('invalid sweeps and metrics are rejected', async () => {
     code: 'OUTPUT_MISMATCH',
   });
   const text = { accuracy: 'high' } as unknown as Record<string, number>;
-  await expect(sweep(task(0, 1, folder), SPACE, async () => text, OPTIONS)).rejects.toThrow(/accuracy: string/);
+  await expect(sweep(task(0, 1, folder), SPACE, async () => text, OPTIONS)).rejects.toThrow(/a string as metric accuracy/);
 });

@@ -10,10 +10,10 @@ import { csvOf, decodeTrial, encodeTrial, type Goal, printed, ranked, type Trial
 /*
  * The output folder of `sweep`:
  *
- *   _SWEEP             JSON: the configurations; written by the first task and verified by the others
- *   trial-00003.json   the result of a trial; written once
- *   trial-00003/       files that the trial itself has written
- *   results.csv        all trials, best first; written once all have finished
+ *   _SWEEP             JSON: the configurations; the first task writes it, and the others verify it
+ *   trial-00003.json   the result of a trial; written only once
+ *   trial-00003/       files that the trial itself writes
+ *   results.csv        all trials, best first; written when all have finished
  *   results.json
  */
 const DESCRIPTION = '_SWEEP';
@@ -27,7 +27,7 @@ export interface SweepOptions {
   /** Folder for the results: a URI, or a path (relative to the job's output folder); `sweep` by default. */
   readonly output?: string;
   /**
-   * The reaction to an error of a trial. `fail`, the default, ends this task, which the job restarts; `record` stores the error in the
+   * What to do if a trial throws an error. `fail`, the default, ends this task, which the job restarts. `record` stores the error in the
    * table.
    */
   readonly onError?: 'fail' | 'record';
@@ -53,7 +53,7 @@ export interface SweepReport<C extends Configuration> {
   readonly output: string;
   /** The trials that this task computed in this run. */
   readonly computed: readonly TrialResult<C>[];
-  /** All trials, best first, on the task that finished last; null on a task that finished while others were still running. */
+  /** All trials, best first, on the task that finishes last; null on tasks that finish while others are still running. */
   readonly results: readonly TrialResult<C>[] | null;
 }
 
@@ -62,7 +62,7 @@ export interface SweepReport<C extends Configuration> {
  * so a restarted task, or another job with the same output, continues with the unfinished trials. The last task writes `results.csv` and
  * `results.json`, and prints the table. Each trial is a TensorBoard run with a row in the HParams tab.
  *
- * The role must have no ranks (`ranked: false` in job.yaml): models train with `model.fit`, one in each task.
+ * The role must have no ranks (`ranked: false` in job.yaml): each task trains its own models, with `model.fit`.
  *
  * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
  * @throws TonyError OUTPUT_MISMATCH when the folder contains trials of other configurations; TRIAL_FAILED; USAGE when the tasks have ranks.
@@ -74,7 +74,7 @@ export async function sweep<C extends Configuration>(
   options: SweepOptions,
 ): Promise<SweepReport<C>> {
   if (cluster.worldSize > 1) {
-    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so none of them can run a trial on its own`, {
+    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so they cannot run separate trials`, {
       hint: 'Set ranked: false for the role in job.yaml.',
     });
   }
@@ -163,14 +163,14 @@ function nameOf(index: number): string {
 }
 
 function failed(name: string, configuration: Configuration, cause: unknown): TonyError {
-  return new TonyError('TRIAL_FAILED', `${name} ${JSON.stringify(configuration)} has failed: ${messageOf(cause)}`, { cause });
+  return new TonyError('TRIAL_FAILED', `${name} ${JSON.stringify(configuration)} failed: ${messageOf(cause)}`, { cause });
 }
 
 function check(metrics: Readonly<Record<string, number>>, name: string, metric: string): void {
   const isMap = typeof metrics === 'object' && metrics !== null;
   const odd = isMap ? Object.entries(metrics).find(([, value]) => typeof value !== 'number') : undefined;
   if (odd !== undefined) {
-    throw new TonyError('TRIAL_FAILED', `${name} gives ${odd[0]}: ${typeof odd[1]}; metrics are numbers`);
+    throw new TonyError('TRIAL_FAILED', `${name} returned a ${typeof odd[1]} as metric ${odd[0]}; metrics must be numbers`);
   }
   if (!isMap || metrics[metric] === undefined) {
     const given = isMap ? Object.keys(metrics).join(', ') || 'none' : typeof metrics;
@@ -196,7 +196,7 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
   }
   const onTrouble = (message: string) => process.stderr.write(`tony-ts: ${name}: ${message}\n`);
   const writer = new SummaryWriter({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble });
-  // Discards the summaries that a failed task wrote for this trial.
+  // Discards the summaries that a failed attempt at this trial wrote.
   writer.resumeFrom(0);
   writer.hparams(configuration, { metrics: [metric] });
   const end = async (succeeded: boolean) => {
@@ -213,7 +213,7 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
   };
 }
 
-/** The stored results. Each is complete and written once, whichever task writes it. */
+/** The stored results. Each result is complete and is written only once, whichever task writes it. */
 class SweepOutput<C extends Configuration> {
   readonly #cluster: Cluster;
   readonly #uri: string;
@@ -250,7 +250,7 @@ class SweepOutput<C extends Configuration> {
     await this.#cluster.storage.write(uri, Buffer.from(`${encodeTrial(result)}\n`), { ifAbsent: true });
   }
 
-  /** All results; null while some are missing. */
+  /** Returns all results; null while some are missing. */
   async all(): Promise<TrialResult<C>[] | null> {
     if ((await this.done()).size < this.#trials) {
       return null;
@@ -264,7 +264,7 @@ class SweepOutput<C extends Configuration> {
     return results;
   }
 
-  /** Writes the tables; false if another task has already written them. */
+  /** Writes the tables. Returns false if another task has already written them. */
   async finish(best: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<boolean> {
     const { storage } = this.#cluster;
     await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(csvOf(tableOf(best))), { ifAbsent: true });

@@ -7,7 +7,7 @@ export interface BoundPort {
   close(): void;
 }
 
-/** An internal handle of Node.js, the only access to a server's descriptor and to a socket that is bound but does not listen. */
+/** An internal handle of Node.js. Only it gives access to a server's descriptor, and to a socket that is bound but does not listen. */
 interface Bound {
   readonly fd: number;
   getsockname(into: { port?: number }): void;

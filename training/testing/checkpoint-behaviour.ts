@@ -18,7 +18,7 @@ export function snapshot(step: number, final = false): Snapshot {
 
 export const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
 
-/** Makes every operation of `storage` first call `before` with the number of earlier operations. */
+/** Wraps a storage. Each operation first calls `before` with the number of earlier operations. */
 export function counted(storage: Storage, before: (operation: number) => Promise<void>): Storage {
   let operations = 0;
   return new Proxy(storage, {
@@ -35,7 +35,7 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
-/** Saves a checkpoint as three processes would, with one tensor each. */
+/** Saves a checkpoint as three processes do together, with one tensor each. */
 export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
   const { position, tensors } = snapshot(step);
   const pending = onTheWire(await store.beginSave(step, origin));
@@ -46,20 +46,21 @@ export async function saveSharded(store: CheckpointStore, step: number, origin: 
   return await store.commit(pending, position, shards.reverse());
 }
 
-/** The value after serialisation, as another process receives it. */
+/** Serialises and parses a value, so that it equals the value that another process receives. */
 export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** Tests of fencing for any storage. `open` returns a new empty folder each time. */
+/** Defines the tests of fencing for a kind of storage. `open` returns a new empty folder each time. */
 export function describeFencing(kind: string, open: () => Promise<{ storage: Storage; dir: string }>): void {
-  // The test writes hundreds of files, each synced to disk before the next one, which is slow on a busy disk.
+  // The timeout is long, because each test writes hundreds of files and syncs each to disk before the next one.
   describe.each([
     { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
     { by: 'several processes', save: saveSharded },
   ])(`fencing on ${kind}, written by $by`, { timeout: 180_000 }, ({ save }) => {
     test('an old writer publishes no checkpoint after a takeover at any moment, and the newest checkpoint stays intact', async () => {
-      // The new generation takes over before the old writer's first, second, ... operation.
+      // In each round, the new generation takes over one operation later: before the old writer's first operation, before its second, and
+      // so on.
       for (let moment = 0; moment < 16; moment++) {
         let chosen: number | undefined;
         let tookOver = false;
@@ -87,7 +88,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
         if (chosen === 1) {
           expect(error?.code).toBe('CHECKPOINT_FENCED');
         }
-        // The old writer tries once more, then the new one writes.
+        // The old writer tries once more before the new writer writes.
         if (tookOver) {
           await expect(save(store, 7, ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
         }
@@ -96,7 +97,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
       }
     });
 
-    test('accepts repeated retirement, and retirement of generations that never wrote', async () => {
+    test('generations can be retired repeatedly, and even if they never wrote a checkpoint', async () => {
       const { storage, dir } = await open();
       const store = new CheckpointStore(storage, dir);
       await store.retireOlderThan({ ...ORIGIN, generation: 1 });

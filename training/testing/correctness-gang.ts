@@ -14,7 +14,7 @@ import type { CorrectnessCase, CorrectnessResult, CorrectnessStart } from './cor
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * Runs the cases on `worldSize` ranks, each in its own process.
+ * Runs the cases on `worldSize` ranks, each of which is a process.
  * @param env the environment of the processes, and the Node.js executable that runs them.
  * @returns the results of all ranks for each case.
  */
@@ -68,7 +68,7 @@ async function outputOf(node: string, command: readonly string[], env: NodeJS.Pr
     once(child, 'close'),
   ]);
   if (code !== 0) {
-    throw new Error(`a rank ended with ${code}: ${stderr}`);
+    throw new Error(`the process of a rank exited with code ${code}: ${stderr}`);
   }
   return stdout;
 }

@@ -1,6 +1,6 @@
 /**
  * One rank of several. Trains the given nets together with the other ranks; rank 0 also trains them alone with the batches of all ranks.
- * Prints the differences for each net. Takes a JSON text as its argument and its listening socket as descriptor 3.
+ * Prints the differences for each net. Takes a JSON string as its argument, and inherits its listening socket as descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
@@ -30,15 +30,15 @@ export interface CorrectnessCase {
   readonly examples: number;
   /** Default: 2. */
   readonly epochs?: number;
-  /** false to omit rank 0's training alone. */
+  /** false if rank 0 does not also train alone. */
   readonly alone?: false;
   readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
 }
 
 export interface CorrectnessResult {
-  /** The largest difference of all weights and moving averages from training alone with the batches of all ranks; null without that. */
+  /** The largest difference of a weight or moving average from rank 0's training alone; null if it does not train alone. */
   readonly difference: number | null;
-  /** The distance that training has moved the weights. */
+  /** The distance by which training has moved the weights. */
   readonly moved: number;
   readonly lossDifference: number | null;
   readonly hash: string;
@@ -57,7 +57,7 @@ const NETS: Readonly<Record<CorrectnessCase['net'], () => tfjs.layers.Layer[]>> 
     tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(2) }),
   ],
   'convolutions with batch normalisation': () => [
-    // Normalisation cancels a bias: its gradient is only rounding error, which adam amplifies.
+    // No bias: normalisation would cancel it, and its gradient would be rounding error that adam amplifies.
     tf.layers.conv2d({ filters: 4, kernelSize: 3, useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
     tf.layers.batchNormalization({ momentum: 0.8 }),
     tf.layers.activation({ activation: 'relu' }),
@@ -88,7 +88,7 @@ const OPTIMIZERS: Readonly<Record<CorrectnessCase['optimizer'], () => tfjs.Optim
   adam: () => tf.train.adam(0.01, 0.9, 0.999, 1e-4),
 };
 
-/** The number of slots that an optimizer has per variable. */
+/** The number of slots that each optimizer has per variable. */
 const SLOTS: Readonly<Record<CorrectnessCase['optimizer'], number>> = { sgd: 0, momentum: 1, adam: 2 };
 
 function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {
@@ -98,7 +98,7 @@ function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {
 }
 
 function makeData(examples: number): TrainingData {
-  // Channels far from 0, with different variances.
+  // The channels have means far from 0 and different variances.
   const values = Float32Array.from({ length: examples * 72 }, (_, index) => Math.sin(index * index) * (1 + (index % 2) * 3) + 5);
   const labels = Uint8Array.from({ length: examples }, (_, index) => (Math.sin(index * 7.3) > 0 ? 0 : index % 3));
   return {

@@ -1,4 +1,4 @@
-/** The ranks of a world in one process, each with its own Ring. */
+/** Runs all ranks of a world in one process, each with its own Ring. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,12 +21,12 @@ import type { SummaryWriter } from '../summary/summary.ts';
 import { joinRing } from './join-ring.ts';
 
 export interface World {
-  /** The folder for checkpoints; default: no checkpoints. */
+  /** The folder for checkpoints; no checkpoints by default. */
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
   readonly applicationId?: string;
-  /** The phases of each rank's program; default: new ones for each call. */
+  /** The phases of each rank's program; new ones for each call by default. */
   readonly phases?: readonly Phases[];
   /** The checkpoint orders of each rank; default: none. */
   readonly checkpointOrders?: readonly CheckpointOrder[];
@@ -99,7 +99,7 @@ export function classifier(optimizer: tf.Optimizer, { seed = 7, dropout = 0 } = 
   return model;
 }
 
-/** Examples with learnable classes for the classifier. */
+/** Creates examples whose classes the classifier can learn. */
 export function examples(count: number, from = 0): TrainingData & { readonly x: tf.Tensor2D; readonly y: tf.Tensor2D } {
   const values = Float32Array.from({ length: count * 4 }, (_, index) => Math.sin((index + from * 4) * 1.7) * 2);
   const labels = Int32Array.from({ length: count }, (_, example) => {

@@ -1,4 +1,4 @@
-/** Runs the tasks of a job as separate processes with program.ts, started as the executor starts them. */
+/** Runs program.ts as the tasks of a job, in separate processes, which it starts as executors do. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -38,9 +38,9 @@ export interface GangWishes {
   /** The number of consecutive `fit` calls; default 1. */
   readonly phases?: 1 | 3;
   readonly graceMs?: number;
-  /** Withholds the inherited socket from the program, as `npm run` does. */
+  /** Whether the program does not inherit its socket, as under `npm run`. */
   readonly loseDescriptor?: boolean;
-  /** The point at which workers hang, in their first process only (see program.ts). */
+  /** The point at which the first process of a worker hangs (see program.ts). */
   readonly hangAt?: `step-${number}` | `fit-${number}/step-${number}` | 'before-commit' | 'after-commit' | 'end';
   /** The ranks that hang; default: the chief. */
   readonly hanging?: readonly number[];
@@ -54,7 +54,7 @@ export interface Gang {
   readonly workers: readonly Task[];
   readonly servers: readonly Task[];
   readonly evaluator: Task | undefined;
-  /** Starts another process for a worker, in the same generation. */
+  /** Starts another process for a worker in the same generation. */
   replace(rank: number): Promise<Task>;
 }
 
@@ -62,7 +62,7 @@ export const doneOf = (task: Task | undefined): ProgramEvent | undefined => task
 export const stepsOf = (task: Task | undefined): number[] =>
   task?.events.filter(({ event }) => event === 'step').map(({ step }) => Number(step)) ?? [];
 
-/** Builds the program before the file's first test, and kills the processes of each test when it ends. */
+/** Builds the program before the first test of the file, and kills the processes of each test at its end. */
 export function useGangs(): Gangs {
   const gangs = new Gangs();
   beforeAll(() => gangs.open());
@@ -97,7 +97,7 @@ export class Gangs {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** Runs the program with the given task file, or with '' for none. */
+  /** Runs the program with the given task file; '' for none. */
   run(taskFile: string, env: Readonly<Record<string, string>> = {}, listener: number | null = null, reportFile = '/nonexistent'): Task {
     const child = spawn(process.execPath, [path.join(this.folder, 'program.mjs')], {
       stdio: ['ignore', 'pipe', 'pipe', listener ?? 'ignore'],
@@ -164,7 +164,7 @@ export class Gangs {
     );
     const evaluator =
       wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;
-    // If the programs have no descriptors, the bound sockets stay open to reserve the ports.
+    // If the programs inherit no sockets, the bound sockets stay open to reserve the ports.
     if (!loseDescriptor) {
       for (const { close } of bound) {
         close();

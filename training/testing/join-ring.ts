@@ -15,7 +15,7 @@ export async function joinRing(worldSize: number): Promise<Ring[]> {
       ),
     );
   } finally {
-    // A ring of one rank does not close its listener.
+    // A ring of one rank does not close its listener itself.
     for (const { server } of listeners) {
       server.close();
     }

@@ -1,13 +1,13 @@
 /**
- * A user's program for gang.ts: trains a small model and prints its weights. Environment variables:
+ * The user's program that gang.ts runs. It trains a small model and prints the weights. Environment variables:
  *
  * - STEP_MS slows down its steps.
  * - PHASES=3 trains, freezes a layer and trains again, and then trains another model.
- * - HANG_AT makes it hang, so that a test can kill it, until SIGUSR2: at the end of a step (`step-12`, or in a phase `fit-2/step-3`), after
- *   writing the last checkpoint but before renaming it (`before-commit`), right after renaming it (`after-commit`), or after all training
- *   (`end`).
+ * - HANG_AT makes it hang until it receives SIGUSR2, so that a test can kill it: at the end of a step (`step-12`, or in a phase
+ *   `fit-2/step-3`), after writing the last checkpoint but before renaming it (`before-commit`), right after renaming it (`after-commit`),
+ *   or after all training (`end`).
  * - EXIT_AT makes it call process.exit(0): at the end of a step (`step-12`; `closed-step-12`: after cluster.close()), in onTrainEnd
- *   (`train-end`), or after fit (`end`).
+ *   (`train-end`), or after `fit` (`end`).
  * - GRACE_MS is the ring's grace period after the loss of a peer.
  */
 import { createHash } from 'node:crypto';

@@ -6,7 +6,7 @@ export interface Asset {
   readonly type: string;
   readonly body: Buffer;
   readonly gzip: Buffer;
-  /** Part of the asset's name, so that the content of a name never changes. */
+  /** Part of the asset's name, so that one name always has the same content. */
   readonly hash: string;
 }
 

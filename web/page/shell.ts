@@ -24,8 +24,8 @@ export function pageShell({ base, page = 'job' }: { base: string; page?: 'job' |
 <script type="module" src="${base}assets/${assetName(`${page}.js`)}"></script>
 </head>
 <body>
-<div id="page"><p class="loading">Asking the job how it is &hellip;</p></div>
-<noscript><p class="loading">This page is drawn by a script. Without one, <code>tony-ts status</code> and <code>tony-ts logs</code> tell the same.</p></noscript>
+<div id="page"><p class="loading">Loading &hellip;</p></div>
+<noscript><p class="loading">This page requires JavaScript. <code>tony-ts status</code> and <code>tony-ts logs</code> show the same information.</p></noscript>
 </body>
 </html>
 `;

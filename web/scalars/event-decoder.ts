@@ -26,7 +26,10 @@ export interface EventValue {
   readonly tag: string;
   /** Null if the value is not a number. */
   readonly number: number | null;
-  /** `simple` needs no plugin. For a tensor the plugin's name decides, which may be present only with the tag's first value. */
+  /**
+   * A `simple` value is a scalar whatever its plugin. Whether a `tensor` is a scalar depends on the plugin's name, which may be present
+   * only with the tag's first value.
+   */
   readonly form: 'simple' | 'tensor' | 'other';
   /** Null if absent. */
   readonly plugin: string | null;
@@ -183,7 +186,7 @@ function fromList(type: number, field: Field): number | null {
 }
 
 function singleVarint(bytes: Buffer): number | null {
-  // Decoded as a field with an arbitrary number.
+  // The bytes are decoded as a field with an arbitrary number.
   const fields = [...fieldsOf(Buffer.concat([Buffer.of(0x08), bytes]))];
   return fields.length === 1 ? (fields[0]?.varint ?? null) : null;
 }

@@ -11,16 +11,16 @@ const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 /** Longer tags are ignored: a record could consist of a tag alone, and each tag is kept in memory. */
 const LONGEST_TAG = 1024;
 
-/** The number of records between checks whether to yield; reading a record takes a few microseconds. */
-const RECORDS_A_LOOK = 32;
+/** The number of records after which the reader checks whether to yield. Reading a record takes a few microseconds. */
+const RECORDS_PER_CHECK = 32;
 
 export interface RunReaderOptions {
   readonly name: string;
   readonly storage: Storage;
   readonly log: Logger;
   /** Yields to the event loop when its time slice is used up. */
-  readonly breathe: () => Promise<void>;
-  /** Whether another curve is allowed. */
+  readonly yieldIfDue: () => Promise<void>;
+  /** Returns whether another curve is allowed. */
   readonly mayGrow: () => boolean;
 }
 
@@ -82,7 +82,7 @@ export class RunReader {
   }
 
   async #readOn(file: Entry, open: EventFile, onBytes: (count: number) => void): Promise<void> {
-    const { storage, breathe } = this.#options;
+    const { storage, yieldIfDue } = this.#options;
     const { records } = open;
     const before = open.damaged;
     const stream = await storage.open(file.uri, { offset: records.taken });
@@ -91,12 +91,12 @@ export class RunReader {
       for (const record of records.push(piece)) {
         this.#take(file.name, record);
         seen++;
-        if (seen % RECORDS_A_LOOK === 0) {
-          await breathe();
+        if (seen % RECORDS_PER_CHECK === 0) {
+          await yieldIfDue();
         }
       }
       onBytes(piece.length);
-      await breathe();
+      await yieldIfDue();
       // The rest of the file cannot be decoded.
       if (records.isLost) {
         break;
@@ -104,10 +104,10 @@ export class RunReader {
     }
     const damaged = open.damaged - before;
     if (damaged > 0) {
-      this.#complain(file.name, `holds ${damaged} damaged records`, damaged);
+      this.#complain(file.name, `contains ${damaged} damaged records`, damaged);
     }
     if (records.isLost) {
-      this.#complain(file.name, 'is damaged, and its rest is not read');
+      this.#complain(file.name, 'is damaged; the rest of it is skipped');
     }
   }
 
@@ -124,7 +124,7 @@ export class RunReader {
         this.#add(value, step, time);
       }
     } catch (error) {
-      this.#complain(file, `holds a record that is no event: ${messageOf(error)}`);
+      this.#complain(file, `contains a record that is not an event: ${messageOf(error)}`);
     }
   }
 

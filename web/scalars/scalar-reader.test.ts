@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Uses a constant clock by default, so that reads take no time and the next one is soon. */
+/** Uses a constant clock by default, so that reads take no time and the next read follows soon. */
 function open({ storage = new FileStorage(), clock = () => 0 }: { storage?: Storage; clock?: () => number } = {}): ScalarReader {
   reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 60_000, pauseMs: 50, clock });
   return reader;
@@ -105,14 +105,14 @@ test('the reader skips damaged records and reports their number', async () => {
   await write('train', '2', encodeFileVersion(1), loss(6));
   const { runs, message } = await open().charts();
   expect(runs[0]?.scalars[0]?.steps).toEqual([1, 3, 6]);
-  expect(message).toBe('2 damaged records were passed over.');
+  expect(message).toBe('2 damaged records were skipped.');
 });
 
 test('the reader reports unreachable storage and keeps the points it has read', async () => {
   let away = false;
   class Flaky extends FileStorage {
     override list(uri: string): ReturnType<Storage['list']> {
-      return away ? Promise.reject(new Error('nobody there')) : super.list(uri);
+      return away ? Promise.reject(new Error('connection refused')) : super.list(uri);
     }
   }
   await write('train', '1', loss(1));
@@ -121,7 +121,7 @@ test('the reader reports unreachable storage and keeps the points it has read', 
   away = true;
   await expect
     .poll(() => scalars.charts())
-    .toEqual({ runs: before.runs, message: 'The summaries cannot be read at the moment: nobody there' });
+    .toEqual({ runs: before.runs, message: 'The summaries cannot be read at the moment: connection refused' });
 });
 
 test('the reader limits the number of curves and reports the limit', async () => {
@@ -130,7 +130,7 @@ test('the reader limits the number of curves and reports the limit', async () =>
   const { runs, message } = await open().charts();
   expect(runs[0]?.scalars).toHaveLength(400);
   expect(runs[0]?.scalars[7]?.steps).toEqual([1, 2, 3]);
-  expect(message).toBe('There are more curves than the 400 that are drawn here; TensorBoard shows all.');
+  expect(message).toBe('Only 400 curves are shown here; TensorBoard shows all of them.');
 });
 
 test('the reader drops curves whose tag is too long', async () => {

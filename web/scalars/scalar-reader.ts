@@ -8,12 +8,12 @@ import { MAXIMUM_POINTS } from './curve.ts';
 import { RunReader } from './run-reader.ts';
 
 /** Reading stops when no request has come for this long (ms). */
-const LOOKED_AT_MS = 60_000;
+const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
 const LOOK_SHARE = 0.05;
-/** The longest time slice (ms): the process that contains this reader must answer heartbeats. */
-const STRETCH_MS = 4;
+/** The longest time slice (ms). The process that contains this reader must also handle heartbeats. */
+const SLICE_MS = 4;
 const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;
 const MAXIMUM_FOLDERS = 2_000;
@@ -43,8 +43,8 @@ interface Run {
 }
 
 /**
- * The curves of a job's summaries, as far as they have been written, read without TensorBoard and its memory. Reads only while requests
- * come in, one file at a time, only new bytes, and in short time slices.
+ * Reads the curves of a job's summaries while they are being written, without TensorBoard and the memory that it needs. Reads only while
+ * requests come in, one file at a time, only new bytes, and in short time slices.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;
@@ -55,7 +55,7 @@ export class ScalarReader {
   #reading: Promise<void> | null = null;
   #firstLook: Promise<void>;
   #looked: () => void = () => {};
-  #stretchBegan = 0;
+  #sliceBegan = 0;
   #curves = 0;
   #isCut = false;
   #trouble = '';
@@ -90,7 +90,7 @@ export class ScalarReader {
   async #readWhileAsked(): Promise<void> {
     const { signal } = this.#closing;
     const { pauseMs = PAUSE_MS } = this.#options;
-    while (!signal.aborted && this.#clock() - this.#askedAt < LOOKED_AT_MS) {
+    while (!signal.aborted && this.#clock() - this.#askedAt < VIEWED_WITHIN_MS) {
       const began = this.#clock();
       await this.#look();
       this.#looked();
@@ -173,7 +173,7 @@ export class ScalarReader {
           folders.push({ name: name === '.' ? entry.name : `${name}/${entry.name}`, uri: entry.uri, depth: depth + 1 });
         }
       }
-      await this.#breathe();
+      await this.#yieldIfDue();
     }
     return runs.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -184,7 +184,7 @@ export class ScalarReader {
       return known;
     }
     const { storage, log } = this.#options;
-    const reader = new RunReader({ name, storage, log, breathe: () => this.#breathe(), mayGrow: () => this.#mayGrow() });
+    const reader = new RunReader({ name, storage, log, yieldIfDue: () => this.#yieldIfDue(), mayGrow: () => this.#mayGrow() });
     this.#runs.set(name, reader);
     return reader;
   }
@@ -202,12 +202,12 @@ export class ScalarReader {
     return true;
   }
 
-  async #breathe(): Promise<void> {
-    if (this.#clock() - this.#stretchBegan < STRETCH_MS) {
+  async #yieldIfDue(): Promise<void> {
+    if (this.#clock() - this.#sliceBegan < SLICE_MS) {
       return;
     }
     await turn();
-    this.#stretchBegan = this.#clock();
+    this.#sliceBegan = this.#clock();
   }
 
   #draw(): ScalarCharts {
@@ -228,8 +228,8 @@ export class ScalarReader {
     return [
       this.#trouble,
       this.#progress,
-      this.#isCut ? `There are more curves than the ${MAXIMUM_CURVES} that are drawn here; TensorBoard shows all.` : '',
-      damage > 0 ? `${damage} damaged record${damage === 1 ? ' was' : 's were'} passed over.` : '',
+      this.#isCut ? `Only ${MAXIMUM_CURVES} curves are shown here; TensorBoard shows all of them.` : '',
+      damage > 0 ? `${damage} damaged record${damage === 1 ? ' was' : 's were'} skipped.` : '',
     ]
       .filter((sentence) => sentence !== '')
       .join(' ');

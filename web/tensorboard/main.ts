@@ -16,7 +16,7 @@ import { TensorBoard } from './tensorboard.ts';
 // The program of the role `tensorboard`: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
-/** Keeps space in the job's short list of notices. */
+/** Leaves room for other notices in the job's short list. */
 const MAX_NOTICES = 5;
 
 const log = createLogger({ task: 'tensorboard' });
@@ -24,7 +24,7 @@ const log = createLogger({ task: 'tensorboard' });
 async function run(): Promise<void> {
   const task = readTask();
   if (task === null || task.listener === null) {
-    throw new TonyError('TASK_FILE_INVALID', 'This program is started by an executor.');
+    throw new TonyError('TASK_FILE_INVALID', 'Only an executor can start this program.');
   }
   const folder = path.dirname(process.env[TASK_ENVIRONMENT.taskFile] ?? '');
   const report = openReport(task.reportFile);
@@ -71,7 +71,7 @@ async function run(): Promise<void> {
   async function leave(): Promise<void> {
     await tensorBoard.close();
     storage.close();
-    // Ended by a signal, which is not a failure: YARN or the job decided so, and a restart would not help.
+    // A signal from YARN or the job is not a failure: a restart would not help.
     process.exit(0);
   }
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {

@@ -18,7 +18,10 @@ export interface MirrorLimits {
   readonly bytes: number;
   /** The maximum size of a file that holds no events, such as pictures of the embedding projector. */
   readonly otherBytes: number;
-  /** How many of the bytes on disk are read again to verify that the file is still the same: each event carries its time and checksums. */
+  /**
+   * The number of bytes on disk that are read again to verify that the file is still the same. If another file has replaced it, these bytes
+   * differ, because each event carries its time and checksums.
+   */
   readonly overlapBytes: number;
 }
 
@@ -31,7 +34,7 @@ export const MIRROR_LIMITS: MirrorLimits = {
 };
 
 export interface MirrorPlan {
-  /** Names on disk that no longer exist in the storage. */
+  /** Names of files on disk that no longer exist in the storage. */
   readonly gone: readonly string[];
   /** The files to read, by folder, in the order of their names. */
   readonly folders: readonly (readonly Wanted[])[];

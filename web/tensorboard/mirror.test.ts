@@ -170,7 +170,7 @@ describe('a mirror', () => {
     await writeFile(source(EVENTS), 'x');
     const mirror = mirrorOf();
     mirror.start();
-    await mirror.firstLook;
+    await mirror.initialCopy;
     expect(await copied(EVENTS)).toBe('x');
     await appendFile(source(EVENTS), 'y');
     await expect.poll(() => copied(EVENTS)).toBe('xy');

@@ -10,7 +10,7 @@ import { type Found, isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type 
 
 /** The deadline for a listing and for each chunk of a file. */
 const ANSWER_MS = 60_000;
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
@@ -48,7 +48,7 @@ export class Mirror {
   readonly #closing = new AbortController();
   #looked = (): void => {};
   /** Resolves when the initial content has been copied, as far as possible. */
-  readonly firstLook = new Promise<void>((resolve) => {
+  readonly initialCopy = new Promise<void>((resolve) => {
     this.#looked = resolve;
   });
   #trouble = '';
@@ -141,7 +141,7 @@ export class Mirror {
       }
     };
     while (folders.length > 0 && seen <= this.#limits.files) {
-      await Promise.all(folders.splice(0, AT_ONCE).map(list));
+      await Promise.all(folders.splice(0, MAX_CONCURRENT).map(list));
     }
     return { found, cut: seen > this.#limits.files };
   }
@@ -163,7 +163,7 @@ export class Mirror {
         }
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker));
     return failed;
   }
 

@@ -33,6 +33,6 @@ export async function readPackages(folder: string): Promise<Packages | string> {
     return { tensorboard, machine, pythons: new Map(absolute) };
   } catch (error) {
     const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    return missing ? 'TensorBoard did not come with the job.' : `The packages of TensorBoard cannot be read: ${messageOf(error)}.`;
+    return missing ? 'The job does not include TensorBoard.' : `TensorBoard's packages cannot be read: ${messageOf(error)}.`;
   }
 }

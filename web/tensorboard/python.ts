@@ -18,7 +18,7 @@ export const ISOLATION = ['-I', '-S'] as const;
 
 /**
  * Finds the Pythons on the PATH that can run these packages, the newest first; returns a sentence if there is none. Executes each
- * candidate, because a name on the PATH may not lead to a working program.
+ * candidate, because a name on the PATH does not always lead to a working program.
  */
 export async function findPythons(
   packages: Packages,

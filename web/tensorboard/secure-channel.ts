@@ -4,9 +4,9 @@ import { connect, createServer, type TLSSocket } from 'node:tls';
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 
 /*
- * TensorBoard has no authentication, so only the job's own ApplicationMaster may reach it: its container serves it over TLS with a
- * pre-shared key that both sides derive from the ring key (RFC 4279, ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is the newest version for
- * which Node supports pre-shared keys.
+ * TensorBoard has no authentication, so only the job's own ApplicationMaster may reach it: the container of TensorBoard serves it over TLS
+ * with a pre-shared key that both sides derive from the ring key (RFC 4279, ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is the newest
+ * version for which Node supports pre-shared keys.
  */
 
 const IDENTITY = 'tony-ts-tensorboard';

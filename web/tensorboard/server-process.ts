@@ -24,9 +24,9 @@ export interface ServerProcessOptions {
 }
 
 export interface ServerEnd {
-  /** `TensorBoard ended by SIGKILL: it did not answer for 120 s.` */
+  /** `TensorBoard was stopped: it did not answer for 120 s.` */
   readonly sentence: string;
-  /** Why TensorBoard cannot be imported; null if it can be, as far as known. */
+  /** Why TensorBoard cannot be imported; null if no import has failed. */
   readonly missing: string | null;
 }
 
@@ -46,7 +46,7 @@ export class ServerProcess {
       `--logdir=${logs}`,
       // The fast loader is a separate program with a port that every user of the machine could reach.
       '--load_fast=false',
-      // A restarted run continues in another file, whose name may sort first because the clocks of nodes differ.
+      // A restarted run continues in another file, whose name may sort before the first one because the clocks of nodes differ.
       '--reload_multifile=true',
       // Keeps reading files that grow, however old their events are.
       '--reload_multifile_inactive_secs=-1',
@@ -92,12 +92,12 @@ export class ServerProcess {
 
   #sentence(code: number | null, signal: NodeJS.Signals | null): string {
     if (this.#reason !== '') {
-      return `TensorBoard was ended: ${this.#reason}.`;
+      return `TensorBoard was stopped: ${this.#reason}.`;
     }
     if (signal !== null) {
-      return `TensorBoard was ended by ${signal}.`;
+      return `TensorBoard was killed by ${signal}.`;
     }
-    return `TensorBoard ended with exit code ${code}${this.#lastLine === '' ? '' : `: ${this.#lastLine}`}.`;
+    return `TensorBoard exited with code ${code}${this.#lastLine === '' ? '' : `: ${this.#lastLine}`}.`;
   }
 
   #lines(stream: Readable | null, take: (line: string) => void): void {
@@ -114,7 +114,7 @@ export class ServerProcess {
 
 function environment(): Record<string, string> {
   const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]] as const]));
-  // TensorBoard multiplies no matrices, so threads for that would only waste memory.
+  // TensorBoard does not multiply matrices, so threads for matrix operations would only waste memory.
   return { ...Object.fromEntries(kept), OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1', PYTHONUNBUFFERED: '1' };
 }
 

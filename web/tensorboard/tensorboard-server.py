@@ -2,7 +2,7 @@
 
 tensorboard.ts starts it, with one argument: a JSON object of
   packages   folders to import from
-  socket     path of the socket, in a folder that is nobody else's
+  socket     path of the socket, in a folder that no other user can access
   flags      TensorBoard's command line
 and reads one line of JSON from standard output: {"ready": true}, or {"missing": "why TensorBoard cannot be imported"}.
 """
@@ -16,7 +16,7 @@ import threading
 
 
 def leave_with_parent():
-    # However the parent ends, the kernel closes its end.
+    # When the parent exits for any reason, the kernel closes its end of the pipe.
     while os.read(0, 4096):
         pass
     os._exit(0)
@@ -40,7 +40,7 @@ def main():
         return 1
 
     class Handler(serving.WSGIRequestHandler):
-        # Connections are used again, and do not keep a thread for ever.
+        # Keeps connections alive. The timeout releases the thread of an idle connection.
         protocol_version = "HTTP/1.1"
         timeout = 300
 
@@ -55,12 +55,12 @@ def main():
             return "unix://" + arguments["socket"]
 
         def handle_error(self, request, client_address):
-            # A browser that leaves is no news.
+            # A browser that disconnects is not an error.
             if not isinstance(sys.exc_info()[1], OSError):
                 super().handle_error(request, client_address)
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    # What a node's own table of types says about these is of no use to browsers.
+    # Overrides the node's own table of media types, some of which browsers might reject.
     for kind, ending in (("text/javascript", ".js"), ("text/html", ".html"), ("font/woff2", ".woff2")):
         mimetypes.add_type(kind, ending)
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=Server)

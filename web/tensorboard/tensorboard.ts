@@ -13,9 +13,11 @@ import { readPackages } from './packages.ts';
 import { findPythons, type Python } from './python.ts';
 import { ServerProcess } from './server-process.ts';
 
-/** How long TensorBoard may take until it listens: the first start may read its modules from a slow disk. */
+/** How long TensorBoard may take before it listens. The limit is long, because the first start may read its modules from a slow disk. */
 const START_MS = 180_000;
-/** How long to wait for the first copy before the start: TensorBoard's page asks for the runs only once and would stay empty. */
+/**
+ * How long to wait for the first copy before TensorBoard starts: its page requests the runs only once, and would stay empty without them.
+ */
 const FIRST_COPY_MS = 20_000;
 /** The pause between liveness probes and their deadline: TensorBoard is busy while it reads a large run. */
 const PROBE_PAUSE_MS = 15_000;
@@ -138,12 +140,12 @@ export class TensorBoard {
         this.#become('unavailable', pythons);
       } else {
         this.#mirror?.start();
-        await Promise.race([this.#mirror?.firstLook, pause(FIRST_COPY_MS, this.#closing.signal)]);
+        await Promise.race([this.#mirror?.initialCopy, pause(FIRST_COPY_MS, this.#closing.signal)]);
         await this.#keepRunning(pythons);
       }
     } catch (error) {
-      this.#options.log.error({ error: messageOf(error) }, 'TensorBoard cannot be kept running');
-      this.#become('unavailable', `TensorBoard cannot be kept running: ${messageOf(error)}`);
+      this.#options.log.error({ error: messageOf(error) }, 'TensorBoard failed and will not be restarted');
+      this.#become('unavailable', `TensorBoard failed and will not be restarted: ${messageOf(error)}`);
     }
   }
 
@@ -173,7 +175,7 @@ export class TensorBoard {
       }
       failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
       const pauseMs = backoffMs(failures, BACKOFF);
-      this.#become('starting', `${end.sentence} It is started again in ${Math.round(pauseMs / 1000)} s.`);
+      this.#become('starting', `${end.sentence} It will be restarted in ${Math.round(pauseMs / 1000)} s.`);
       await pause(pauseMs, signal);
     }
   }
@@ -200,7 +202,7 @@ export class TensorBoard {
     return end;
   }
 
-  /** Ends a TensorBoard that no longer answers, so that it is restarted. */
+  /** Kills a TensorBoard that no longer responds, so that it is restarted. */
   async #watch(server: ServerProcess): Promise<void> {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {

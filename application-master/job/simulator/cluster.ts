@@ -19,7 +19,7 @@ export interface SimulatedContainer {
   readonly node: SimulatedNode;
   phase: 'allocated' | 'launching' | 'live' | 'ended';
   executor: Executor | null;
-  /** The end that the cluster has decided on: it is reported whichever party ends the container. */
+  /** The end that the cluster has decided on. It is reported even if something else ends the container first. */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
   /** The ApplicationMaster has ordered the container to stop, or released it. */
   told: boolean;
@@ -42,7 +42,7 @@ export class Cluster {
   readonly #world: World;
   readonly #asks = new Map<string, { count: number; excluded: readonly string[] }>();
   #listener: ClusterListener | null = null;
-  #untold: [string, ContainerEnd, number, string][] = [];
+  #unreported: [string, ContainerEnd, number, string][] = [];
   #downUntil = 0;
   #counter = 0;
   #turning = false;
@@ -55,9 +55,9 @@ export class Cluster {
   /** Registers an attempt and returns the running containers of the previous one. */
   register(listener: ClusterListener): Container[] {
     this.#listener = listener;
-    const untold = this.#untold;
-    this.#untold = [];
-    for (const news of untold) {
+    const unreported = this.#unreported;
+    this.#unreported = [];
+    for (const news of unreported) {
       this.#world.timeline.after(this.#world.random.between(10, 500), () => this.#tell(...news));
     }
     return [...this.containers.values()]
@@ -78,11 +78,11 @@ export class Cluster {
 
   ask(role: Role, count: number, excluded: readonly string[]): void {
     if (count < 0) {
-      violate(this.#world, `a negative ask for ${role.name}`);
+      violate(this.#world, `a negative number of containers is requested for ${role.name}`);
     }
     const before = this.#asks.get(role.name)?.count ?? 0;
     this.#asks.set(role.name, { count, excluded });
-    // The change crosses an allocation that is under way.
+    // An allocation for the previous request may already be in flight.
     if (count < before && this.#world.random.chance(this.surplusChance)) {
       this.#allocate(role.name, []);
     }
@@ -161,7 +161,7 @@ export class Cluster {
     });
   }
 
-  /** Ends a container; its node knows of the end. */
+  /** Ends a container on its node; the ResourceManager reports the end later. */
   end(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics = ''): void {
     if (each.phase === 'ended') {
       return;
@@ -195,40 +195,40 @@ export class Cluster {
     });
   }
 
-  /** Cuts the machine's network. Its processes continue, whatever the ResourceManager reports. */
+  /** Cuts the machine's network. Its processes continue, even if the ResourceManager reports their end. */
   cut(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.cut = true;
-    const there = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
-    for (const each of there) {
+    const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
+    for (const each of affected) {
       each.executor?.stream?.break(30_000);
     }
     // A frozen process cannot enforce its lease, so no guarantee covers both faults at the same time.
-    for (const each of there) {
+    for (const each of affected) {
       if (each.executor?.frozen === true) {
         each.executor.die();
       }
     }
-    this.#giveUp(there, ms, noticeAfter, () => (node.cut = false));
+    this.#giveUp(affected, ms, noticeAfter, () => (node.cut = false));
   }
 
   /** Ends the NodeManager; its containers continue. */
   abandon(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.unmanaged = true;
-    const there = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
-    for (const each of there) {
+    const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
+    for (const each of affected) {
       if (each.executor?.frozen === true) {
         each.executor.die();
       }
     }
-    this.#giveUp(there, ms, noticeAfter, () => (node.unmanaged = false));
+    this.#giveUp(affected, ms, noticeAfter, () => (node.unmanaged = false));
   }
 
-  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really ends them when it is back. */
-  #giveUp(there: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
+  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really ends them when it returns. */
+  #giveUp(affected: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
     const { timeline } = this.#world;
     if (noticeAfter < ms) {
       timeline.after(noticeAfter, () => {
-        for (const each of there) {
+        for (const each of affected) {
           if (each.phase === 'ended') {
             continue;
           }
@@ -239,7 +239,7 @@ export class Cluster {
     }
     timeline.after(ms, () => {
       back();
-      for (const each of there) {
+      for (const each of affected) {
         if (each.phase === 'ended') {
           each.executor?.die();
         }
@@ -260,7 +260,7 @@ export class Cluster {
       this.#world.charges++;
       this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
     } else if (this.#listener === null) {
-      this.#untold.push([containerId, end, status, diagnostics]);
+      this.#unreported.push([containerId, end, status, diagnostics]);
     } else {
       this.#listener.ended(containerId, end, status, diagnostics);
       if (this.#world.random.chance(0.03)) {

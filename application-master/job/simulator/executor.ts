@@ -4,7 +4,7 @@ import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** The ApplicationMaster's end of the network, for whichever attempt is running. */
+/** The ApplicationMaster's end of the network, in the attempt that is running. */
 export interface Endpoint {
   readonly attempt: number;
   accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void;
@@ -51,7 +51,7 @@ export class Stream {
     this.#world.timeline.after(this.#downAt - this.#world.timeline.now, () => this.open && deliver());
   }
 
-  /** `noticedWithin`: an unresponsive machine is noticed late. */
+  /** `noticedWithin`: maximum time (ms) until the executor notices; long if the other machine no longer responds. */
   break(noticedWithin = 1_500): void {
     if (!this.open) {
       return;
@@ -82,7 +82,7 @@ export class Executor {
   #changing = false;
   #starting = 0;
   #exit: ProgramExit | null = null;
-  /** As last reported by the program. */
+  /** The lost rank that the program has reported. */
   #lostRank: number | null = null;
   #since: number;
   #attempt = 0;
@@ -101,7 +101,7 @@ export class Executor {
     }
     const { timeline, random } = this.#world;
     if (timeline.now - this.#since >= this.options.leaseMs) {
-      trace(this.#world, () => `lease of ${this.options.containerId} is over`);
+      trace(this.#world, () => `lease of ${this.options.containerId} has expired`);
       this.leave(0);
       return;
     }
@@ -144,7 +144,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // Sent again while the first is in flight.
+    // The order is repeated while the executor still carries out the first one.
     if (generation === this.#portFor && this.#changing) {
       return;
     }
@@ -178,13 +178,13 @@ export class Executor {
     }
     if (this.#portUsed || this.#changing) {
       if (this.#portFor !== generation) {
-        violate(this.#world, `${containerId} is to start generation ${generation} without a port for it`);
+        violate(this.#world, `${containerId} is ordered to start generation ${generation} without a port for it`);
       }
       return;
     }
     const self = members.find((member) => member.role === role && member.index === index);
     if (part !== null && self?.port !== this.#port) {
-      violate(this.#world, `${containerId} is told a port of ${self?.port} for itself, it is ${this.#port}`);
+      violate(this.#world, `${containerId} has port ${this.#port}, but its start order states ${self?.port}`);
     }
     this.#portUsed = true;
     this.#portFor = generation;
@@ -219,7 +219,7 @@ export class Executor {
     }
   }
 
-  /** Ends its program and itself. */
+  /** Ends the program and this executor. */
   leave(status: number): void {
     if (!this.alive || this.frozen) {
       return;
@@ -237,7 +237,7 @@ export class Executor {
     this.options.exit(status);
   }
 
-  /** Killed from outside, together with its program. */
+  /** An external cause kills the executor together with its program. */
   die(): void {
     this.alive = false;
     this.#endProgram('SIGKILL', false);

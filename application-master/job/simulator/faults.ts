@@ -6,7 +6,7 @@ import { trace, type World } from './world.ts';
 
 export interface Fault {
   readonly name: string;
-  /** Running tasks must not be affected. */
+  /** True if the fault must not affect running tasks. */
   readonly harmless?: true;
   readonly strike: () => void;
 }
@@ -28,7 +28,7 @@ export function allFaults(targets: FaultTargets): Fault[] {
 }
 
 /** The number of programs that may crash because of one fault and whose exits may be reported before the root cause. */
-function hearsayOf({ manners, roles }: FaultTargets): number {
+function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;
   }
@@ -41,7 +41,7 @@ function hearsayOf({ manners, roles }: FaultTargets): number {
 
 function programFaults(targets: FaultTargets): Fault[] {
   const { world, training, manners } = targets;
-  const hearsay = hearsayOf(targets);
+  const extraCharges = extraChargesOf(targets);
   const aProgram = (strike: (victim: Program) => void) => () => {
     const victim = world.random.pick([...training.programs]);
     if (victim !== undefined) {
@@ -50,7 +50,7 @@ function programFaults(targets: FaultTargets): Fault[] {
   };
   const end = (code: number, signal: string) =>
     aProgram((victim) => {
-      world.charges += victim.part === 'server' ? 1 + hearsay : 1;
+      world.charges += victim.part === 'server' ? 1 + extraCharges : 1;
       training.end(victim, code, signal);
     });
   return [
@@ -62,7 +62,7 @@ function programFaults(targets: FaultTargets): Fault[] {
         if (victim.stopped) {
           return;
         }
-        world.charges += 1 + hearsay;
+        world.charges += 1 + extraCharges;
         training.stop(victim);
       }),
     },
@@ -76,7 +76,7 @@ function programFaults(targets: FaultTargets): Fault[] {
         if (victim.part === 'server' && manners === 'crashes') {
           return;
         }
-        world.charges += 1 + hearsay;
+        world.charges += 1 + extraCharges;
         training.silence(victim);
       }),
     },
@@ -87,7 +87,7 @@ function programFaults(targets: FaultTargets): Fault[] {
 function containerFaults(targets: FaultTargets): Fault[] {
   const { world, cluster } = targets;
   const { random, timeline } = world;
-  const hearsay = hearsayOf(targets);
+  const extraCharges = extraChargesOf(targets);
   const live = ({ phase, executor }: SimulatedContainer) => phase === 'live' && executor?.alive === true && !executor.frozen;
   const aContainer = (charges: number, strike: (each: SimulatedContainer) => void) => () => {
     const each = random.pick([...cluster.containers.values()].filter(live));
@@ -110,14 +110,14 @@ function containerFaults(targets: FaultTargets): Fault[] {
   return [
     {
       name: 'executor is killed',
-      strike: aContainer(1 + hearsay, (each) => {
+      strike: aContainer(1 + extraCharges, (each) => {
         each.executor?.die();
         timeline.after(random.between(10, 500), () => cluster.end(each, 'exited', 137));
       }),
     },
     {
       name: 'executor is stopped',
-      strike: aContainer(1 + hearsay, (each) => {
+      strike: aContainer(1 + extraCharges, (each) => {
         if (each.executor === null) {
           return;
         }
@@ -129,9 +129,9 @@ function containerFaults(targets: FaultTargets): Fault[] {
         }
       }),
     },
-    { name: 'memory exceeded', strike: endByCluster(1 + hearsay, 'memory-exceeded', -104) },
-    { name: 'preemption', strike: endByCluster(hearsay, 'preempted', -102) },
-    { name: 'disks fail', strike: endByCluster(hearsay, 'disks-failed', -101) },
+    { name: 'memory exceeded', strike: endByCluster(1 + extraCharges, 'memory-exceeded', -104) },
+    { name: 'preemption', strike: endByCluster(extraCharges, 'preempted', -102) },
+    { name: 'disks fail', strike: endByCluster(extraCharges, 'disks-failed', -101) },
     // Listed twice to occur more often.
     breakStream,
     breakStream,
@@ -141,14 +141,14 @@ function containerFaults(targets: FaultTargets): Fault[] {
 function nodeFaults(targets: FaultTargets): Fault[] {
   const { world, cluster } = targets;
   const { random } = world;
-  const hearsay = hearsayOf(targets);
+  const extraCharges = extraChargesOf(targets);
   const oneNodeDown = () => cluster.nodes.some((node) => !node.up || node.cut || node.unmanaged);
   const aNode = (strike: (node: SimulatedNode) => void) => () => {
     const node = random.pick(cluster.nodes);
     if (node === undefined || oneNodeDown() || cluster.nodes.length < 2) {
       return;
     }
-    world.charges += [...cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length + hearsay;
+    world.charges += [...cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length + extraCharges;
     trace(world, () => `       at ${node.name}`);
     strike(node);
   };
@@ -167,7 +167,7 @@ function masterFaults({ world, cluster, storage, stallMaster, crashMaster }: Fau
   return [
     { name: 'resource manager restarts', harmless: true, strike: () => cluster.restart(random.between(1_000, 15_000)) },
     { name: 'storage is slow', harmless: true, strike: () => (storage.slowUntil = timeline.now + random.between(1_000, 15_000)) },
-    { name: 'master is held up', harmless: true, strike: () => stallMaster(random.between(500, 20_000)) },
+    { name: 'master is stalled', harmless: true, strike: () => stallMaster(random.between(500, 20_000)) },
     crash,
     crash,
   ];

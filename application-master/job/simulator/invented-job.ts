@@ -72,7 +72,7 @@ export function inventJob(random: Random, submittedAt: number): FrozenJob {
   };
 }
 
-/** Enough room even while one node is down and containers are being stopped; or permanently too little. */
+/** If `roomy`, the nodes have enough room even while one is down and containers are being stopped; otherwise never enough. */
 export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
   const count = random.between(1, 4);
   const slots = roomy ? (count === 1 ? tasks + 4 : Math.ceil((tasks + 4) / (count - 1))) : Math.max(1, Math.floor((tasks - 1) / count));

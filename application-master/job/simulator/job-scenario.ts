@@ -60,7 +60,7 @@ export function workers(changes: Partial<Role> = {}): Role {
 
 /**
  * A scripted job: the test states each event, and the actions of the machine can be queried. Snapshots become durable immediately, and
- * executors send heartbeats unless marked silent, so a test states only what it is about.
+ * executors send heartbeats unless marked silent, so a test states only the events that matter to it.
  */
 export class JobScenario {
   state: JobState;
@@ -180,7 +180,7 @@ export class JobScenario {
     this.say({ type: 'container-ended', containerId, end, exitStatus, diagnostics });
   }
 
-  /** SIGSTOP, as reported by heartbeats. */
+  /** From now on, heartbeats report that the program is stopped by a signal. */
   freeze(containerId: string): void {
     const executor = this.#executors.get(containerId);
     if (executor !== undefined) {
@@ -199,7 +199,7 @@ export class JobScenario {
     });
   }
 
-  /** Answers all requests of the job until it makes no more: containers, hellos, ports, starts. */
+  /** Answers the job's requests and orders (containers, Hello, ports, starts) until there are no more. */
   serve(): void {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;

@@ -7,7 +7,7 @@ import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';
 
-/** What happened during a simulated day. */
+/** The outcome of a simulated day. */
 export interface FinishedDay {
   readonly world: World;
   readonly state: JobState;
@@ -20,16 +20,16 @@ export interface FinishedDay {
   readonly killed: boolean;
   /** No fault has harmed a task. */
   readonly calm: boolean;
-  /** Crashes of the ApplicationMaster before training began. */
+  /** Crashes of the ApplicationMaster while the training made no progress. */
   readonly earlyCrashes: number;
 }
 
-/** Reports each property that does not hold at the end of the day as a violation. */
+/** Reports a violation for each property that does not hold at the end of the day. */
 export function judge(day: FinishedDay): void {
   judgeContainers(day);
   judgeBudgets(day);
-  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by somebody')) {
-    violate(day.world, 'killed by nobody');
+  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by a user')) {
+    violate(day.world, 'killed although no user killed it');
   }
   if (day.result.state === 'FAILED') {
     judgeFailure(day);
@@ -51,7 +51,7 @@ function judgeContainers({ world, cluster }: FinishedDay): void {
 function judgeBudgets({ world, state }: FinishedDay): void {
   const failures = state.tasks.reduce((sum, task) => sum + task.failures.charged, 0);
   if (failures > world.charges) {
-    violate(world, `${failures} failures were charged, there were ${world.charges}`);
+    violate(world, `${failures} failures were charged, but at most ${world.charges} occurred`);
   }
   for (const task of state.tasks) {
     if (isTensorBoardRole(jobOf(state), task.role)) {
@@ -59,7 +59,7 @@ function judgeBudgets({ world, state }: FinishedDay): void {
     }
     const allowed = task.role.restart.policy === 'never' ? 1 : task.role.restart.maxRestarts + 1;
     if (task.failures.charged > allowed) {
-      violate(world, `${nameOf(task)} failed ${task.failures.charged} times, ${allowed} are allowed`);
+      violate(world, `${nameOf(task)} failed ${task.failures.charged} times, but only ${allowed} failures are allowed`);
     }
   }
 }
@@ -73,7 +73,7 @@ function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): v
     violate(world, 'failed without a reason');
   }
   if (Buffer.byteLength(diagnostics) > 8_192) {
-    violate(world, 'failed with too many words');
+    violate(world, 'failed with a message that is too long');
   }
   for (const task of state.tasks) {
     // A single task of an elastic role is not a valid reason: the whole role must have failed.
@@ -83,7 +83,7 @@ function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): v
     const last = diagnostics.startsWith(`${nameOf(task)} failed `) && !diagnostics.includes('without a new checkpoint');
     const left = state.tasks.filter((each) => each.role === task.role && !isGivenUp(each));
     if (last && left.length >= task.role.instances) {
-      violate(world, `failed because of ${nameOf(task)}, though ${left.length} others are left`);
+      violate(world, `failed because of ${nameOf(task)}, although ${left.length} tasks of its role remain`);
     }
   }
 }
@@ -95,7 +95,7 @@ function judgeSuccess({ world, state, training }: FinishedDay): void {
       ? state.tasks.filter(isChief)
       : state.tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
   if (deciding.length === 0) {
-    violate(world, 'succeeded with nobody');
+    violate(world, 'succeeded without any task that decides the result');
   }
   const generations = new Set<number>();
   for (const task of deciding) {
@@ -118,12 +118,12 @@ function judgeSuccess({ world, state, training }: FinishedDay): void {
 function judgeEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedDay): void {
   const job = jobOf(state);
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {
-    violate(world, `generation ${state.generation}, though nothing happened to any task`);
+    violate(world, `generation ${state.generation} was formed although no fault had harmed a task`);
   }
   const needed = job.roles.filter((each) => !isTensorBoardRole(job, each));
   const budget = Math.min(...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
   const mustSucceed = roomy && !killed && world.charges <= budget && needed.every((each) => each.restart.policy === 'on-failure');
   if (mustSucceed && result.state !== 'SUCCEEDED') {
-    violate(world, `a job that could have succeeded is ${result.state}: ${result.diagnostics}`);
+    violate(world, `a job that could have succeeded ended as ${result.state}: ${result.diagnostics}`);
   }
 }

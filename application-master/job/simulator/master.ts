@@ -123,7 +123,7 @@ export class Master implements Endpoint {
     this.#world.timeline.after(ms, () => {
       const late = this.#stalled ?? [];
       this.#stalled = null;
-      // Timers fire before sockets are read.
+      // After a stall, expired timers may fire before sockets are read.
       if (this.#world.random.chance(0.5)) {
         this.dispatch({ type: 'tick' });
       }
@@ -135,13 +135,13 @@ export class Master implements Endpoint {
 
   crash(): void {
     this.alive = false;
-    // Reports delivered to this attempt are not repeated.
+    // The cluster does not repeat reports that it has delivered to this attempt.
     for (const news of this.#stalled ?? []) {
       if (news.type === 'container-ended') {
         this.#world.charges++;
       }
     }
-    // A write in flight may or may not complete, but never after the next attempt has read.
+    // A write in flight may or may not complete, but never after the next attempt has read the snapshot.
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }
@@ -250,7 +250,7 @@ export class Master implements Endpoint {
     }
     const without = awaitedTasks(this.state).filter((task) => task.role !== role && !isOver(task) && task.container === null);
     if (without.length > 0) {
-      violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
+      violate(this.#world, `${role.name} is requested while ${without.map(nameOf).join(', ')} had no container`);
     }
   }
 
@@ -285,7 +285,7 @@ export class Master implements Endpoint {
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
     const self = this.state.tasks.find((task) => task.container?.id === action.containerId);
     if (self === undefined) {
-      violate(this.#world, `${action.containerId} is started for no task`);
+      violate(this.#world, `${action.containerId} is started although it has no task`);
     } else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
       violate(this.#world, `${action.containerId} is started before it is saved`);
     } else if (inGang(self) && (durable?.generation ?? 0) < action.generation) {
@@ -313,7 +313,7 @@ export class Master implements Endpoint {
       const givenUp = this.state.tasks.filter((task) => task.role.name === role.name && isGivenUp(task)).length;
       const least = role.instances - (this.#options.frozen.job.success === 'chief' ? givenUp : 0);
       if (own.length < least || own.length > role.maxInstances) {
-        violate(this.#world, `${what} with ${own.length} of ${role.name}`);
+        violate(this.#world, `${what} with ${own.length} tasks of role ${role.name}`);
       }
       if (role.servesParameters && own.some(({ port }) => port === 0)) {
         violate(this.#world, `${what} without the address of a server`);

@@ -47,7 +47,7 @@ class Day {
   readonly #storage: Storage = { durable: null, slowUntil: 0 };
   #master: Master;
   #crashes = 0;
-  /** Crashes of the ApplicationMaster while it was idle. */
+  /** Crashes of the ApplicationMaster while the training made no progress. */
   #earlyCrashes = 0;
   #harm = 0;
   #killed = false;
@@ -179,7 +179,7 @@ class Day {
     if (random.chance(0.03)) {
       this.#timeline.after(random.between(0, span), () => {
         this.#killed = true;
-        this.#master.dispatch({ type: 'kill', reason: 'killed by somebody' });
+        this.#master.dispatch({ type: 'kill', reason: 'killed by a user' });
         if (!this.#master.alive) {
           this.#killed = false;
         }
@@ -202,7 +202,7 @@ class Day {
       return;
     }
     this.#crashes++;
-    if (!this.#training.gettingOn) {
+    if (!this.#training.isProgressing) {
       this.#earlyCrashes++;
     }
     // Failures that the crashed attempt had not saved are forgotten, and the next attempt may count them differently.
@@ -218,7 +218,7 @@ class Day {
       return;
     }
     if (this.#finished === null) {
-      violate(this.#world, `no end after ${LIMIT_MS / 60_000} minutes`);
+      violate(this.#world, `the job has not ended after ${LIMIT_MS / 60_000} minutes`);
       return;
     }
     judge({

@@ -22,7 +22,7 @@ export interface Program {
 
 const CHECKPOINT_MS = 2_000;
 
-/** The reaction of a program to a lost peer: report it and wait to be ended; report it and exit; exit without a report. */
+/** How a program reacts to a lost peer: it reports the loss and waits to be ended, reports it and exits, or exits without a report. */
 export type Manners = 'waits' | 'says so' | 'crashes';
 
 /**
@@ -30,7 +30,7 @@ export type Manners = 'waits' | 'says so' | 'crashes';
  * servers, any worker makes progress as long as all servers are running.
  */
 export class Training {
-  /** Tasks that exited with 0, with the newest generation in which they did. */
+  /** Tasks that exited with code 0, with the newest generation in which they did. */
   readonly succeeded = new Map<string, number>();
   /** Number of programs that will fail exactly when their work is done. */
   failAtEnd = 0;
@@ -41,7 +41,7 @@ export class Training {
   readonly #alone: ReadonlyMap<string, number>;
   readonly #alive = new Set<Program>();
   #saved = 0;
-  /** When the current run began to make progress; null while no run does. */
+  /** When the current period of progress began; null while the training makes none. */
   #since: number | null = null;
   #runs = 0;
   /** The generation that is making progress. */
@@ -74,10 +74,10 @@ export class Training {
     }
     this.#alive.add(program);
     if (program.part !== null) {
-      this.#getOn(program.generation);
+      this.#proceed(program.generation);
       for (const other of this.#alive) {
         if (other.mute && other.part === 'server' && other.generation === program.generation && program.part === 'worker') {
-          this.#loses(program, program.worldSize + other.index);
+          this.#losePeer(program, program.worldSize + other.index);
         }
       }
       return;
@@ -98,7 +98,7 @@ export class Training {
     }
   }
 
-  /** Ends a program, whatever the cause, and lets its peers notice. */
+  /** Ends a program, for any cause, and lets its peers notice. */
   end(program: Program, code: number, signal: string, report = true): void {
     if (!program.alive) {
       return;
@@ -122,7 +122,7 @@ export class Training {
   stop(program: Program): void {
     program.stopped = true;
     if (program.part !== null) {
-      this.#getOnWithout(program);
+      this.#pauseWithout(program);
       if (this.#world.random.chance(0.5)) {
         this.#peersNotice(program);
       }
@@ -134,7 +134,7 @@ export class Training {
     return Math.floor(this.#done() / CHECKPOINT_MS);
   }
 
-  get gettingOn(): boolean {
+  get isProgressing(): boolean {
     return this.#since !== null;
   }
 
@@ -143,36 +143,36 @@ export class Training {
     return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
-  /** Its peers lose the program although it is running. */
+  /** The program's peers lose their connections to it although it is running. */
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
     // Only the worker itself notices that it has lost its server.
     if (this.#servers > 0 && program.part === 'worker') {
-      this.#loses(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
+      this.#losePeer(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
     }
   }
 
-  /** Keeps the newest generation: a program of an older one that was cut off may exit late. */
+  /** Keeps the newest generation: a program of an older generation that was cut off may exit late. */
   #note({ role, index, generation }: Program): void {
     const key = `${role}:${index}`;
     this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));
   }
 
   #peersNotice(lost: Program): void {
-    this.#getOnWithout(lost);
+    this.#pauseWithout(lost);
     if (this.#servers > 0 && lost.part === 'worker') {
       return;
     }
     for (const peer of this.#alive) {
       if (peer.part === 'worker' && peer.generation === lost.generation && peer !== lost) {
-        this.#loses(peer, lost.rank ?? lost.worldSize + lost.index);
+        this.#losePeer(peer, lost.rank ?? lost.worldSize + lost.index);
       }
     }
   }
 
-  /** A program has lost its connection to another and reacts according to its manners. */
-  #loses(peer: Program, rank: number): void {
+  /** A program has lost its connection to another one and reacts according to `Manners`. */
+  #losePeer(peer: Program, rank: number): void {
     const { timeline, random } = this.#world;
     timeline.after(random.between(1, 300), () => {
       if (!peer.alive || peer.stopped) {
@@ -207,14 +207,14 @@ export class Training {
   }
 
   /** Handles the effect of an ended program on the others. */
-  #getOnWithout(lost: Program): void {
+  #pauseWithout(lost: Program): void {
     if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) {
       return;
     }
     this.#pause(lost.generation);
   }
 
-  #getOn(generation: Generation): void {
+  #proceed(generation: Generation): void {
     // With parameter servers, an additional worker does not affect the running ones.
     if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) {
       return;

@@ -4,7 +4,7 @@ import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUT
 import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
-  local: { type: 'boolean', default: false, describe: "This machine's cache, for jobs that ran with --local" },
+  local: { type: 'boolean', default: false, describe: 'The cache on this machine, for jobs that ran with --local' },
 } as const;
 
 const DEFAULT_AGE = '30d';
@@ -47,7 +47,7 @@ interface PruneArguments extends ClusterArguments {
 
 const pruneCommand: CommandModule<object, PruneArguments> = {
   command: 'prune',
-  describe: 'Remove entries of your cache that no job uses or has used recently; later submissions upload them again',
+  describe: 'Remove cache entries that no job uses or has recently used; later submissions upload them again if needed',
   builder: (yargs): Argv<PruneArguments> =>
     yargs.options({
       'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Minimum time since the last write or use', requiresArg: true },

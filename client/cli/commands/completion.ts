@@ -7,10 +7,10 @@ interface CompletionArguments {
 
 export const completionCommand: CommandModule<object, CompletionArguments> = {
   command: 'completion <shell>',
-  describe: 'Print the script with which a shell completes commands, options, application IDs and tasks',
+  describe: 'Print a script that lets your shell complete commands, options, application IDs and tasks',
   builder: (yargs): Argv<CompletionArguments> =>
     yargs
-      .positional('shell', { choices: SHELLS, demandOption: true, describe: 'Shell for which to print the script' })
+      .positional('shell', { choices: SHELLS, demandOption: true, describe: 'The shell that will run the script' })
       .example('source <(tony-ts completion bash)', 'in ~/.bashrc')
       .example('source <(tony-ts completion zsh)', 'in ~/.zshrc, after compinit')
       .example('tony-ts completion fish > ~/.config/fish/completions/tony-ts.fish', 'once'),

@@ -13,7 +13,7 @@ const explainCommand: CommandModule<object, ExplainArguments> = {
   command: 'explain [key]',
   describe: 'Show the meaning, the allowed values and the default of a key of job.yaml',
   builder: (yargs): Argv<ExplainArguments> =>
-    yargs.positional('key', { type: 'string', describe: 'e.g. roles.worker.restart; all keys by default' }).options({
+    yargs.positional('key', { type: 'string', describe: 'Key, e.g. roles.worker.restart; all keys by default' }).options({
       site: { type: 'boolean', default: false, describe: "Explain a key of the admin's tony-site.yaml instead" },
       ...OUTPUT_OPTION,
     }),

@@ -10,7 +10,7 @@ interface DescribeArguments extends ClusterArguments {
 
 export const describeCommand: CommandModule<object, DescribeArguments> = {
   command: 'describe <application>',
-  describe: 'Show everything about a job: first failure, YARN, roles, tasks, checkpoints, folders, configuration',
+  describe: 'Show all details of a job: first failure, YARN state, roles, tasks, checkpoints, folders, configuration',
   builder: (yargs): Argv<DescribeArguments> =>
     yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {

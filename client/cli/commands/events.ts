@@ -15,7 +15,12 @@ export const eventsCommand: CommandModule<object, EventsArguments> = {
   builder: (yargs): Argv<EventsArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
       follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
-      type: { type: 'string', array: true, describe: 'Only events of these types, e.g. task-failed, or task for all task-...', nargs: 1 },
+      type: {
+        type: 'string',
+        array: true,
+        describe: 'Only events of these types, e.g. task-failed; task selects all types that begin with task-',
+        nargs: 1,
+      },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
@@ -35,7 +40,7 @@ export const eventsCommand: CommandModule<object, EventsArguments> = {
         told++;
       }
       if (told === 0) {
-        onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no event of type ${types.join(' or ')}.`);
+        onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no events of type ${types.join(' or ')}.`);
       }
     } finally {
       connection.close();

@@ -11,9 +11,9 @@ interface ExplainArguments {
 
 export const explainCommand: CommandModule<object, ExplainArguments> = {
   command: 'explain [code]',
-  describe: 'Show the meaning of an error code and what to do; lists all codes by default',
+  describe: 'Explain an error code and what to do about it; lists all codes by default',
   builder: (yargs): Argv<ExplainArguments> =>
-    yargs.positional('code', { type: 'string', describe: 'e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
+    yargs.positional('code', { type: 'string', describe: 'Error code, e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
   handler: async ({ code, output }) => {
     const { EXIT_CODES, explainCode, explainCodes } = await import('../help/explain.ts');
     const found = code === undefined ? explainCodes() : [explainCode(code)];

@@ -22,7 +22,11 @@ export const feedCommand: CommandModule<object, FeedArguments> = {
           describe: 'Format of the input: one record per line, or a TFRecord stream',
           requiresArg: true,
         },
-        producer: { type: 'string', describe: 'Continue for a producer of this name whose process has died', requiresArg: true },
+        producer: {
+          type: 'string',
+          describe: 'Name of this producer; give the name of a producer whose process has died to continue or end its part of the feed',
+          requiresArg: true,
+        },
         ...CLUSTER_OPTIONS,
       }),
   handler: async ({ application, feed, format, producer, ...cluster }) => {
@@ -41,8 +45,8 @@ export const feedCommand: CommandModule<object, FeedArguments> = {
     });
     void untilSignal().then(() =>
       stop.abort(
-        new TonyError('INTERRUPTED', `The feed ${feed} was not ended: the job waits for more.`, {
-          hint: `tony-ts feed ${application} ${feed} --producer ${writer.producer} goes on, or ends it when nothing comes in.`,
+        new TonyError('INTERRUPTED', `Interrupted before the end of feed ${feed}: the job still waits for records from this producer.`, {
+          hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}. To end the feed, run it with empty input.`,
         }),
       ),
     );

@@ -5,7 +5,7 @@ import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION,
 import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
-  local: { type: 'boolean', default: false, describe: "This machine's jobs, which ran with --local" },
+  local: { type: 'boolean', default: false, describe: 'Jobs that ran on this machine with --local' },
 } as const;
 const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
 
@@ -45,7 +45,7 @@ const listCommand: CommandModule<object, ListArguments> = {
     try {
       const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
       const { historySummary } = await import('../../history/history-summary.ts');
-      // The URL on a history server has no meaning here.
+      // Omits the path on a history server, which has no meaning here.
       const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
       const notice = message === '' ? [] : [{ type: 'notice', message }];
       await show(output, [...values, ...notice], async (terminal) => {
@@ -71,7 +71,7 @@ const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the
 
 const showCommand: CommandModule<object, ShowArguments> = {
   command: 'show <application>',
-  describe: 'Show the course of a job and why it failed',
+  describe: 'Show what happened during a job and why it failed',
   builder: (yargs): Argv<ShowArguments> =>
     yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, user, output, ...options }) => {
@@ -111,11 +111,11 @@ const serveCommand: CommandModule<object, ServeArguments> = {
   builder: (yargs): Argv<ServeArguments> =>
     yargs.options({
       port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
-      listen: { type: 'string', default: '127.0.0.1', describe: 'Address of this machine to listen on', requiresArg: true },
+      listen: { type: 'string', default: '127.0.0.1', describe: 'Address to listen on', requiresArg: true },
       auth: {
         choices: ['token', 'simple'] as const,
         default: 'token' as const,
-        describe: 'token: access for anyone with the printed URL. simple: access for everyone; users state their name',
+        describe: 'token: access for anyone with the printed URL. simple: access for everyone; users enter their name without proof',
         requiresArg: true,
       },
       ...LOCAL_OPTION,
@@ -126,7 +126,7 @@ const serveCommand: CommandModule<object, ServeArguments> = {
     const { serverLog } = await import('./serving.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');
     const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
-    // Listens for signals first: a program that reads the line may end this process at once.
+    // Installs the signal handlers before printing: a program that waits for this line may send a signal immediately.
     const ended = untilSignal();
     process.stdout.write(`history: ${server.url}\n`);
     await ended;
@@ -153,7 +153,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
         requiresArg: true,
       },
       ...DRY_RUN_OPTION,
-      all: { type: 'boolean', default: false, describe: 'Histories of all users that you are allowed to remove' },
+      all: { type: 'boolean', default: false, describe: 'Include the histories of other users, where you are allowed to remove them' },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,

@@ -15,10 +15,10 @@ interface ImportArguments {
 
 export const importCommand: CommandModule<object, ImportArguments> = {
   command: 'import <configuration>',
-  describe: 'Convert the configuration of a TonY job (tony.xml) to job.yaml and list the settings without an equivalent',
+  describe: 'Convert the configuration of a TonY job (tony.xml) to job.yaml, and list the settings that have no equivalent',
   builder: (yargs): Argv<ImportArguments> =>
     yargs
-      .positional('configuration', { type: 'string', demandOption: true, describe: 'e.g. tony.xml' })
+      .positional('configuration', { type: 'string', demandOption: true, describe: 'Configuration file of the TonY job, e.g. tony.xml' })
       .options({
         executes: { type: 'string', describe: 'Value that TonY received as -executes', nargs: 1 },
         'task-params': { type: 'string', describe: 'Value that TonY received as -task_params', nargs: 1 },
@@ -31,7 +31,7 @@ export const importCommand: CommandModule<object, ImportArguments> = {
           default: [],
           describe: 'Value that TonY received as -conf, e.g. tony.worker.instances=4',
         },
-        to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist', requiresArg: true },
+        to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist yet', requiresArg: true },
         ...OUTPUT_OPTION,
       })
       .example('$0 import tony.xml --src-dir src --executes "node train.ts" --to job.yaml', ''),
@@ -46,7 +46,7 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     });
     if (to !== undefined) {
       const { writeNewFile } = await import('../../files/write-new-file.ts');
-      await writeNewFile(to, imported.yaml, 'Remove it, or choose another file.');
+      await writeNewFile(to, imported.yaml, 'Remove the file, or choose another one.');
     }
     if (output !== 'table') {
       const { valueWriter } = await import('../../output/value-output.ts');
@@ -55,7 +55,7 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     }
     const { importLines } = await import('../../tony-import/import-lines.ts');
     const { terminalOf } = await import('../../terminal/terminal.ts');
-    // Without a target file, job.yaml goes to stdout and the remarks go to stderr.
+    // Without --to, job.yaml goes to stdout and the report to stderr.
     const stream = to === undefined ? process.stderr : process.stdout;
     if (to === undefined) {
       process.stdout.write(imported.yaml);

@@ -13,14 +13,19 @@ interface InitArguments {
 
 export const initCommand: CommandModule<object, InitArguments> = {
   command: 'init [folder]',
-  describe: 'Write a new job that runs: job.yaml and train.ts; asks for values that no option sets',
+  describe: 'Create a new job that is ready to run: job.yaml and train.ts; asks for values that are not given as options',
   builder: (yargs): Argv<InitArguments> =>
     yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder of the job; created if it does not exist' }).options({
       name: { type: 'string', describe: 'Name of the job [name of the folder]', requiresArg: true },
       workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
       gpus: { ...wholeNumber(0), describe: 'GPUs of each task [0]' },
       queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
-      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask; use the values in brackets where no option is given' },
+      yes: {
+        alias: 'y',
+        type: 'boolean',
+        default: false,
+        describe: 'Do not ask; use the values in brackets for options that are not given',
+      },
     }),
   handler: async ({ folder, yes, ...given }) => {
     const path = await import('node:path');
@@ -37,7 +42,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
       if (Number.isInteger(value) && value >= least) {
         return value;
       }
-      throw new TonyError('USAGE', `${key}: expected a whole number of at least ${least}, found ${answers[key]}.`);
+      throw new TonyError('USAGE', `${key} must be a whole number of at least ${least}, not ${answers[key]}.`);
     };
     const job = { name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
     const { shellWord } = await import('../../../platform/shell-word.ts');
@@ -48,7 +53,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
   },
 };
 
-/** Takes the given values, asks the user for the others, and uses the defaults if it must not ask. */
+/** Returns the given values and, for the others, the user's answers, or the defaults if `ask` is false. */
 async function answersOf<Key extends string>(
   questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
   asked: boolean,
@@ -72,5 +77,5 @@ async function answersOf<Key extends string>(
 
 /** Maps Ctrl-C and Ctrl-D at a question to INTERRUPTED. */
 function interrupted(error: unknown): never {
-  throw (error as { code?: unknown }).code === 'ABORT_ERR' ? new TonyError('INTERRUPTED', 'Interrupted: nothing was written.') : error;
+  throw (error as { code?: unknown }).code === 'ABORT_ERR' ? new TonyError('INTERRUPTED', 'Interrupted. No files were written.') : error;
 }

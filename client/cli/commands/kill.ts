@@ -13,7 +13,7 @@ interface KillArguments extends ClusterArguments {
 
 export const killCommand: CommandModule<object, KillArguments> = {
   command: 'kill <application>',
-  describe: 'End a job; in a terminal, show what will be lost and ask for confirmation',
+  describe: 'Kill a job; in a terminal, first show what will be lost and ask for confirmation',
   builder: (yargs): Argv<KillArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
       yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask' },
@@ -35,7 +35,7 @@ export const killCommand: CommandModule<object, KillArguments> = {
         const stream = output === 'table' ? process.stdout : process.stderr;
         const answer = observation.result === null ? await ask(impact, stream) : 'yes';
         if (answer !== 'yes') {
-          stream.write('It goes on.\n');
+          stream.write('The job was not killed.\n');
           await show(output, [{ killed: false, ...impact }], () => []);
           process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
           return;
@@ -55,5 +55,5 @@ async function ask(impact: KillImpact, stream: NodeJS.WriteStream): Promise<Answ
   const { printable, terminalOf } = await import('../../terminal/terminal.ts');
   const lines = killImpactLines(impact, terminalOf(stream));
   stream.write(lines.map((line) => `${printable(line)}\n`).join(''));
-  return confirm('Kill it? [y/N] ', process.stdin, stream);
+  return confirm('Kill this job? [y/N] ', process.stdin, stream);
 }

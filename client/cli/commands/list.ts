@@ -19,12 +19,12 @@ interface ListArguments extends ClusterArguments {
 
 export const listCommand: CommandModule<object, ListArguments> = {
   command: 'list',
-  describe: 'List the jobs on the cluster, newest first, and why jobs are waiting',
+  describe: 'List the jobs on the cluster, newest first, and show why jobs are waiting',
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['user', 'local'] },
-      local: { type: 'boolean', describe: "This machine's jobs, which run with --local", conflicts: 'user' },
-      ended: { alias: 'e', type: 'boolean', default: false, describe: 'Include ended jobs (tony-ts history lists older ones)' },
+      local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'user' },
+      ended: { alias: 'e', type: 'boolean', default: false, describe: 'Include jobs that have ended (tony-ts history lists older ones)' },
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
       name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
       queue: { type: 'string', describe: 'Only jobs of this queue', requiresArg: true },
@@ -40,7 +40,7 @@ export const listCommand: CommandModule<object, ListArguments> = {
     await show(output, jobs, async (terminal) => {
       if (jobs.length === 0) {
         const areThere = options.ended || wanted !== undefined;
-        return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --ended includes ended jobs.'];
+        return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --ended includes jobs that have ended.'];
       }
       const { jobListLines } = await import('../../output/list-lines.ts');
       return jobListLines(jobs, terminal, { withUsers: all, now: Date.now() });
@@ -61,6 +61,6 @@ async function stateOf(text: string | undefined): Promise<ListedState | undefine
   const { suggest } = await import('../../../platform/suggest.ts');
   const meant = suggest(text.toUpperCase(), LISTED_STATES);
   throw new TonyError('USAGE', `There is no state ${text}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
-    hint: `A job is ${LISTED_STATES.join(', ')}.`,
+    hint: `The states are ${LISTED_STATES.join(', ')}.`,
   });
 }

@@ -21,15 +21,15 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
       .positional('application', APPLICATION_ID)
       .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default' })
       .options({
-        tail: { ...wholeNumber(1, 1_000_000), describe: 'Number of last lines of each file' },
+        tail: { ...wholeNumber(1, 1_000_000), describe: 'Show only this number of lines from the end of each file' },
         follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends; Ctrl-C stops following' },
-        executor: { type: 'boolean', default: false, describe: "The executor's own log instead of the program's output" },
+        executor: { type: 'boolean', default: false, describe: "Show the executor's own log instead of the program's output" },
         ...OUTPUT_OPTION,
         ...CLUSTER_OPTIONS,
       })
       .epilogue(
-        'With -f, the lines of all tasks appear as they are written; without it, one container after another.\n' +
-          'The stderr of programs goes to stderr. The exit code after Ctrl-C is 130.',
+        'With -f, the lines of all tasks appear as the programs write them. Without -f, the output of one container follows another.\n' +
+          'What programs wrote to stderr goes to stderr. The exit code after Ctrl-C is 130.',
       ),
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');

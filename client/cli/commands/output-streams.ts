@@ -13,7 +13,7 @@ export interface Conversation {
   readonly input: ReadStream | null;
 }
 
-/** Opens the output of this process; `where` names the location of staged files in messages. */
+/** Opens the output of this process. Messages name the location of staged files as `where`. */
 export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
   if (format !== 'table') {

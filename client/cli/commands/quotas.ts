@@ -10,7 +10,7 @@ interface ShowArguments extends ClusterArguments {
 
 const showCommand: CommandModule<object, ShowArguments> = {
   command: ['show', '$0'],
-  describe: 'Show every limit that the admin of the cluster has set',
+  describe: "Show all limits that the cluster's admin has set",
   builder: (yargs): Argv<ShowArguments> => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
     const { openCluster } = await import('../../cluster/cluster.ts');
@@ -35,7 +35,7 @@ const checkCommand: CommandModule<object, CheckArguments> = {
   command: 'check [conf]',
   describe: 'Check whether a job is within all limits; exit code 2 if it is not',
   builder: (yargs): Argv<CheckArguments> =>
-    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'The job' }).options({
+    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'Path of the job file' }).options({
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
@@ -78,7 +78,7 @@ interface UsageArguments extends ClusterArguments {
 
 const usageCommand: CommandModule<object, UsageArguments> = {
   command: 'usage',
-  describe: 'Show how much of every total running jobs hold, and which jobs wait for which total',
+  describe: 'Show how much of each total is in use, and which jobs wait for which total',
   builder: (yargs): Argv<UsageArguments> =>
     yargs.options({
       user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
@@ -108,20 +108,20 @@ interface EmitArguments extends ClusterArguments {
 
 const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
   command: 'capacity-scheduler',
-  describe: "Write capacity-scheduler.xml: the cluster's queues with the limits that YARN itself can enforce",
+  describe: "Write a capacity-scheduler.xml that adds the limits that YARN can enforce to the cluster's queues",
   builder: (yargs): Argv<EmitArguments> =>
     yargs.options({
       to: { type: 'string', describe: 'Write to this file instead of stdout', requiresArg: true },
       force: { type: 'boolean', default: false, describe: 'Overwrite an existing file' },
       base: {
         type: 'string',
-        describe: "The ResourceManager's current capacity-scheduler.xml, whose settings are kept",
+        describe: "The ResourceManager's current capacity-scheduler.xml; the command keeps its other settings",
         requiresArg: true,
       },
       'queue-mode': {
         choices: ['absolute', 'mixed'] as const,
         describe:
-          'Sizes of all queues as amounts; or only limited resources as amounts and the rest in percent, the default since Hadoop 3.4',
+          'absolute: all queue sizes as amounts; mixed (the default since Hadoop 3.4): only limited resources as amounts, the rest as percentages',
         requiresArg: true,
       },
       'allow-missing-nodes': {
@@ -132,7 +132,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       masters: {
         ...wholeNumber(0),
         default: 8,
-        describe: 'Number of ApplicationMasters for which to leave room in addition to the total of a queue',
+        describe: 'Number of ApplicationMasters per queue for which to reserve resources in addition to its total',
       },
       ...CLUSTER_OPTIONS,
     }),
@@ -146,7 +146,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       const { writeFile } = await import('node:fs/promises');
       await writeFile(to, xml, { flag: force ? 'w' : 'wx' }).catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'EEXIST') {
-          throw new TonyError('ALREADY_EXISTS', `${to} is there already.`, { hint: 'Name another file, or add --force.' });
+          throw new TonyError('ALREADY_EXISTS', `${to} already exists.`, { hint: 'Choose another file, or add --force to overwrite it.' });
         }
         throw new TonyError('USAGE', `Cannot write ${to}: ${error.message}.`, { cause: error });
       });
@@ -161,7 +161,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
 
 const emitCommand: CommandModule = {
   command: 'emit',
-  describe: 'Write YARN configuration that enforces the quotas, where YARN can, for every ApplicationMaster',
+  describe: 'Write a YARN configuration that enforces the quotas, as far as YARN can, for all applications',
   builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
   handler: () => {},
 };

@@ -20,7 +20,7 @@ function which(yargs: Argv): Argv<Which> {
       default: DEFAULT_NODE,
       describe: 'Major version of Node.js; 22 and 24 run .ts files directly',
     })
-    .option('gpu', { type: 'boolean', default: false, describe: 'With CUDA libraries (downloads about 2.4 GB)' });
+    .option('gpu', { type: 'boolean', default: false, describe: 'Include CUDA libraries (downloads about 2.4 GB)' });
 }
 
 const buildCommand: CommandModule<object, Which & { to: string | undefined; force: boolean }> = {
@@ -29,7 +29,7 @@ const buildCommand: CommandModule<object, Which & { to: string | undefined; forc
   builder: (yargs) =>
     which(yargs)
       .option('to', { type: 'string', requiresArg: true, describe: 'Copy the archive to this file' })
-      .option('force', { type: 'boolean', default: false, describe: 'Build it even if it already exists' }),
+      .option('force', { type: 'boolean', default: false, describe: 'Build the runtime even if it already exists' }),
   handler: async ({ node, gpu, to, force }) => {
     if (force) {
       await removeRuntime({ node, gpu });
@@ -64,7 +64,7 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
 
 export const runtimeCommand: CommandModule = {
   command: 'runtime',
-  describe: 'Node.js and TensorFlow.js for machines that have neither',
+  describe: 'Node.js and TensorFlow.js for nodes that have neither',
   builder: (yargs) => yargs.command(buildCommand).command(pathCommand).command(infoCommand),
   handler: () => {},
 };
@@ -88,7 +88,7 @@ async function copyArchive(runtime: Runtime, output: string): Promise<string> {
     await rename(partial, output);
   } catch (error) {
     await rm(partial, { force: true });
-    throw new TonyError('STORAGE_REFUSED', `the archive cannot be written to ${output}`, { cause: error });
+    throw new TonyError('STORAGE_REFUSED', `cannot write the archive to ${output}`, { cause: error });
   }
   return output;
 }

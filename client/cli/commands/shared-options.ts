@@ -29,7 +29,7 @@ export const DRY_RUN_OPTION = {
   'dry-run': { type: 'boolean', default: false, describe: 'Only list what would be removed' },
 } as const satisfies Record<string, Options>;
 
-/** Parses a duration option (ms). @throws TonyError USAGE */
+/** Parses a duration option and returns milliseconds. @throws TonyError USAGE */
 export async function durationOf(option: string, text: string): Promise<number> {
   const { parseDuration } = await import('../../../conf/values/units.ts');
   const parsed = parseDuration(text);
@@ -37,7 +37,7 @@ export async function durationOf(option: string, text: string): Promise<number> 
     return parsed;
   }
   const { TonyError } = await import('../../../platform/errors.ts');
-  throw new TonyError('USAGE', `${option} wants a duration such as 12h or 30d.`);
+  throw new TonyError('USAGE', `${option} requires a duration, such as 12h or 30d.`);
 }
 
 export interface ClusterArguments {
@@ -48,5 +48,5 @@ export interface ClusterArguments {
 export const APPLICATION_ID = {
   type: 'string',
   demandOption: true,
-  describe: 'e.g. application_1795225023264_0001',
+  describe: 'ID of the job, e.g. application_1795225023264_0001',
 } as const satisfies Options;

@@ -19,7 +19,7 @@ export async function show(
   process.stdout.write((await lines(terminalOf(process.stdout))).map((line) => `${printable(line)}\n`).join(''));
 }
 
-/** Prints a remark beside the results to stderr; nothing if it is empty. */
+/** Prints a notice to stderr; prints nothing if the message is empty. */
 export async function showNotice(message: string): Promise<void> {
   if (message === '') {
     return;

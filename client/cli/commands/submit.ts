@@ -24,14 +24,14 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
   describe: 'Run a job and follow it; the exit code is its result',
   builder: (yargs): Argv<SubmitArguments> =>
     yargs.options({
-      conf: { type: 'string', default: 'job.yaml', describe: 'The job', requiresArg: true },
+      conf: { type: 'string', default: 'job.yaml', describe: 'Path of the job file', requiresArg: true },
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
       detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted' },
       'dry-run': {
         type: 'boolean',
         default: false,
-        describe: 'Show what the job would request and whether it fits; upload and submit nothing',
+        describe: 'Show what the job would request and whether it would fit, without uploading or submitting anything',
       },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
@@ -97,10 +97,13 @@ async function begin(
   return null;
 }
 
-/** Ctrl-C cancels the action, and no job keeps running; a second Ctrl-C exits immediately after restoring the terminal. */
+/**
+ * Runs the action until Ctrl-C, which aborts `signal`; the action then makes sure that no job keeps running. A second Ctrl-C restores the
+ * terminal and exits immediately.
+ */
 async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interrupted = new AbortController();
-  const error = new TonyError('INTERRUPTED', 'Interrupted: the job does not run.');
+  const error = new TonyError('INTERRUPTED', 'Interrupted. The job is not running.');
   const interrupt = (): void => {
     if (interrupted.signal.aborted) {
       output.close();

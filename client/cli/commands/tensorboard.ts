@@ -11,11 +11,11 @@ interface TensorBoardArguments extends ClusterArguments {
 
 export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
   command: 'tensorboard <application>',
-  describe: "Open a job's TensorBoard on this machine, while the job runs or later",
+  describe: 'Run TensorBoard on this machine for a job that is running or has ended',
   builder: (yargs): Argv<TensorBoardArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
-      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port of this machine; 0 selects a free port' },
-      open: { type: 'boolean', default: true, describe: 'Open it in the browser of this machine' },
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port on this machine; 0 selects a free port' },
+      open: { type: 'boolean', default: true, describe: "Open TensorBoard in this machine's browser" },
       user: { type: 'string', describe: 'User who submitted the job, if you know it', requiresArg: true },
       ...CLUSTER_OPTIONS,
     }),

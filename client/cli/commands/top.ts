@@ -20,11 +20,11 @@ interface Lister {
 
 export const topCommand: CommandModule<object, TopArguments> = {
   command: 'top [application]',
-  describe: 'Watch the tasks of a job, or your running jobs, in a table that is redrawn; in a pipe, print it once',
+  describe: 'Watch the tasks of a job, or your running jobs, in a table that updates; in a pipe, print the table once',
   builder: (yargs): Argv<TopArguments> =>
     yargs.positional('application', { ...APPLICATION_ID, demandOption: false }).options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['application', 'local'] },
-      local: { type: 'boolean', describe: "This machine's jobs, which run with --local", conflicts: 'application' },
+      local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'application' },
       interval: { type: 'string', default: '2s', describe: 'Time between two updates, e.g. 500ms or 5s', requiresArg: true },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
@@ -92,5 +92,5 @@ async function intervalOf(text: string): Promise<number> {
     return ms;
   }
   const { TonyError } = await import('../../../platform/errors.ts');
-  throw new TonyError('USAGE', '--interval wants a time from 100ms to 1h, such as 500ms or 5s.');
+  throw new TonyError('USAGE', '--interval requires a time from 100ms to 1h, such as 500ms or 5s.');
 }

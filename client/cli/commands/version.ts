@@ -13,7 +13,7 @@ interface VersionArguments extends ClusterArguments {
 
 export const versionCommand: CommandModule<object, VersionArguments> = {
   command: 'version',
-  describe: 'Show the version; with --all, also the versions of related software',
+  describe: 'Show the version of tony-ts; with --all, also the versions of related software',
   builder: (yargs): Argv<VersionArguments> =>
     yargs.options({
       all: {

@@ -23,7 +23,7 @@ beforeEach(async () => {
   vi.stubEnv('HADOOP_USER_NAME', 'alice');
   vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'local'));
   vi.stubEnv('HADOOP_CONF_DIR', folder);
-  // The test controls when the cluster's deadline passes.
+  // Fake timers let the tests decide when the deadline for the cluster's answer passes.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 afterEach(async () => {
@@ -35,7 +35,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Serves as the configured cluster and counts its requests. */
+/** Starts a server that acts as the configured cluster, and counts the requests. */
 async function cluster(answer: (states: string | null) => readonly object[] | null): Promise<{ readonly asked: number }> {
   const asked = { asked: 0 };
   const server = createServer((request, response) => {
@@ -55,11 +55,11 @@ async function cluster(answer: (states: string | null) => readonly object[] | nu
 }
 
 const application = { user: 'alice', queue: 'default', startedTime: 1 };
-const RUNNING = { ...application, id: 'application_1_0002', name: 'goes on', state: 'RUNNING' };
-const ENDED = { ...application, id: 'application_1_0001', name: 'over', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
+const RUNNING = { ...application, id: 'application_1_0002', name: 'mnist', state: 'RUNNING' };
+const ENDED = { ...application, id: 'application_1_0001', name: 'cifar', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
 const offered = (...words: string[]) => completionLines(describeCommandLine(), words);
 
-/** vi.waitFor would advance the fake clock. */
+/** Waits for a condition; `vi.waitFor` would advance the fake clock. */
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) {
     await new Promise((resolve) => setImmediate(resolve));
@@ -68,7 +68,7 @@ async function until(condition: () => boolean): Promise<void> {
 
 test('offers the jobs of the cluster, newest first, then those of this machine', async () => {
   await cluster((states) => (states === null ? [ENDED, RUNNING] : [RUNNING]));
-  const all = ['words', 'application_1_0002\tgoes on, running', 'application_1_0001\tover, succeeded', `${LOCAL}\there, succeeded`];
+  const all = ['words', 'application_1_0002\tmnist, running', 'application_1_0001\tcifar, succeeded', `${LOCAL}\there, succeeded`];
   expect(await offered('logs', '')).toEqual(all);
   expect(await offered('kill', '')).toEqual(all.slice(0, 2));
 });
@@ -86,10 +86,10 @@ test('offers the running jobs when the cluster takes too long to list all jobs',
   const lines = offered('logs', '');
   await until(() => questions.asked === 2 && vi.getTimerCount() === 1);
   vi.advanceTimersByTime(450);
-  expect(await lines).toEqual(['words', 'application_1_0002\tgoes on, running', `${LOCAL}\there, succeeded`]);
+  expect(await lines).toEqual(['words', 'application_1_0002\tmnist, running', `${LOCAL}\there, succeeded`]);
 });
 
-test('offers nothing, without an error, for a missing cluster and for words that are not job IDs', async () => {
+test('offers nothing, without an error, when no cluster is configured or a word is not a job ID', async () => {
   vi.stubEnv('HADOOP_CONF_DIR', path.join(folder, 'none'));
   vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'none'));
   expect(await offered('logs', '')).toEqual(['words']);

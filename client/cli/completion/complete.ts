@@ -6,11 +6,11 @@ import { VALUES, type Values } from './values.ts';
 const LONGEST_DESCRIPTION = 60;
 
 /**
- * Returns the lines that a shell's completion function reads. The first line is `words`, `files` or `folders`, the kind of completion.
- * After `words`, each line is a candidate, with its description after a tab. The shell filters the candidates. Never throws: an error must
- * not disturb the command line.
+ * Returns the lines that a shell's completion function reads. The first line is the kind of completion: `words`, `files` or `folders`.
+ * After `words`, each line is a candidate, with its description after a tab. The shell selects the candidates that match. Never throws,
+ * because an error message would garble the command line.
  *
- * @param words without `tony-ts`, the last one up to the cursor
+ * @param words the typed words without `tony-ts`; the last one ends at the cursor
  */
 export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
   const wanted = wantedAt(root, words);

@@ -14,9 +14,9 @@ test('inTime returns the answer, or the fallback after a failure', async () => {
 });
 
 test.each([
-  ['450 ms after the start', 0, 450],
-  ['450 ms after the process started when part of that time has passed', 100, 350],
-  ['300 ms after the call when the process started long ago', 2_000, 300],
+  ['450 ms after the start of the process', 0, 450],
+  ['450 ms after the start of the process, of which 100 ms have passed', 100, 350],
+  ['300 ms after the call if the process started long ago', 2_000, 300],
 ])('inTime waits for an answer until %s', async (_, startMs, waitedMs) => {
   vi.advanceTimersByTime(startMs);
   let given = '';

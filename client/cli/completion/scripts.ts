@@ -18,6 +18,6 @@ export async function completionScript(shell: Shell): Promise<string> {
   try {
     return await readFile(SCRIPTS[shell], 'utf8');
   } catch (error) {
-    throw new TonyError('BUNDLES_MISSING', `${fileURLToPath(SCRIPTS[shell])} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('BUNDLES_MISSING', `Cannot read ${fileURLToPath(SCRIPTS[shell])}: ${messageOf(error)}.`, { cause: error });
   }
 }

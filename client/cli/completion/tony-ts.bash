@@ -1,10 +1,10 @@
-# Completion of tony-ts in bash; `tony-ts completion bash` prints this script. To have it always: echo 'source <(tony-ts completion bash)' >> ~/.bashrc
-# `tony-ts completion --words` gets the words up to the cursor and answers `words`, `files` or `folders`; for words then a candidate
-# a line, with its description after a tab.
+# Completion of tony-ts in bash; `tony-ts completion bash` prints this script. To install it: echo 'source <(tony-ts completion bash)' >> ~/.bashrc
+# `tony-ts completion --words` receives the words up to the cursor. Its first line is `words`, `files` or `folders`. After `words`, each
+# line is a candidate, with its description after a tab.
 #
-# bash splits words at the characters of COMP_WORDBREAKS too, `:` and `=` among them, and replaces only what comes after the last one: words are
-# put together again here, and what candidates begin with is taken off again. Descriptions only where bash lists without inserting anything.
-# Nothing that bash 3.2 of macOS lacks is needed.
+# bash also splits words at the characters of COMP_WORDBREAKS, such as `:` and `=`, and replaces only the text after the last of them.
+# So the function joins these parts to whole words, and removes the parts before the last separator from the candidates. It adds
+# descriptions only where bash lists candidates without inserting any. The script runs in bash 3.2, the version of macOS.
 _tony_ts() {
   local rest="${COMP_LINE:0:COMP_POINT}" part line kind='' current='' prefix='' break i
   local -a words=() values=() shown=()

@@ -1,6 +1,6 @@
-# Completion of tony-ts in fish; `tony-ts completion fish` prints this script. To have it always: tony-ts completion fish > ~/.config/fish/completions/tony-ts.fish
-# `tony-ts completion --words` gets the words up to the cursor and answers `words`, `files` or `folders`; for words then a candidate
-# a line, with its description after a tab.
+# Completion of tony-ts in fish; `tony-ts completion fish` prints this script. To install it: tony-ts completion fish > ~/.config/fish/completions/tony-ts.fish
+# `tony-ts completion --words` receives the words up to the cursor. Its first line is `words`, `files` or `folders`. After `words`, each
+# line is a candidate, with its description after a tab.
 function __tony_ts
   set -l words (commandline -opc)
   set -l current (commandline -ct)

@@ -1,7 +1,7 @@
 #compdef tony-ts
-# Completion of tony-ts in zsh; `tony-ts completion zsh` prints this script. To have it always: echo 'source <(tony-ts completion zsh)' >> ~/.zshrc (after compinit)
-# `tony-ts completion --words` gets the words up to the cursor and answers `words`, `files` or `folders`; for words then a candidate
-# a line, with its description after a tab.
+# Completion of tony-ts in zsh; `tony-ts completion zsh` prints this script. To install it: echo 'source <(tony-ts completion zsh)' >> ~/.zshrc (after compinit)
+# `tony-ts completion --words` receives the words up to the cursor. Its first line is `words`, `files` or `folders`. After `words`, each
+# line is a candidate, with its description after a tab.
 _tony_ts() {
   local line value kind
   local -a lines described

@@ -19,7 +19,7 @@ test('offers commands and subcommands with their descriptions', () => {
   });
 });
 
-test('offers options, including those of a default subcommand; each once, unless it takes a list', () => {
+test('offers options, including those of a default subcommand, but no option twice unless it takes a list', () => {
   expect(words(wantedAt(root, ['submit', '--']))).toEqual(expect.arrayContaining(['--conf', '--set', '--local', '--output', '--help']));
   expect(words(wantedAt(root, ['submit', '--conf', 'x', '--set', 'a=1', '--local', '--']))).toContain('--set');
   expect(words(wantedAt(root, ['submit', '--conf', 'x', '--set', 'a=1', '--local', '--']))).not.toContain('--conf');
@@ -27,7 +27,7 @@ test('offers options, including those of a default subcommand; each once, unless
   expect(words(wantedAt(root, ['history', '--']))).toContain('--user');
   expect(words(wantedAt(root, ['logs', 'application_1_0001', '-']))).toEqual(expect.arrayContaining(['-f', '--follow', '--tail']));
   expect(words(wantedAt(root, ['tensorboard', 'x', '--']))).toContain('--no-open');
-  // No positional is expected, so the options are offered.
+  // `submit` expects no positional, so `wantedAt` offers its options.
   expect(words(wantedAt(root, ['submit', '']))).toContain('--conf');
 });
 
@@ -47,7 +47,7 @@ test('offers the choices of an option, and requests other values by the name of 
   expect(words(wantedAt(root, ['kill', 'a', '']))).not.toContain('value of application');
 });
 
-test('wantedAt returns without an error for any words', () => {
+test('wantedAt accepts any words without an error', () => {
   const known = everyWord(root);
   const word = fc.oneof(fc.constantFrom(...known), fc.string({ maxLength: 8 }), fc.constantFrom('--', '-', '', '--=', '--conf='));
   fc.assert(fc.property(fc.array(word, { maxLength: 8 }), (typed) => void wantedAt(root, typed)));
@@ -60,7 +60,7 @@ test('every name in VALUES is an option or a positional of a command', () => {
   }
 });
 
-test('describeCommands returns the commands and options that yargs receives', () => {
+test('describeCommands returns the commands and options that are defined with yargs', () => {
   const described = describeCommands((yargs) =>
     yargs
       .command({

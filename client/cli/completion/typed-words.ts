@@ -10,10 +10,10 @@ export interface Candidate {
 /** What can be completed at the cursor. */
 export type Wanted =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
-  /** The value of an option or positional of that name. */
+  /** The value of the option or positional `name`. */
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
 
-/** The words before the cursor. */
+/** What the words before the cursor say about the command. */
 export interface Typed {
   /** e.g. `history show` */
   readonly command: string;
@@ -25,7 +25,7 @@ export interface Typed {
 /**
  * Determines what can be typed next: commands and options as candidates, values as the name of the option or positional.
  *
- * @param words all up to the cursor, without `tony-ts`; the last one is being typed and may be empty
+ * @param words the words up to the cursor, without `tony-ts`; the last one is being typed and may be empty
  */
 export function wantedAt(root: DescribedCommand, words: readonly string[]): Wanted {
   const current = words.at(-1) ?? '';

@@ -2,7 +2,7 @@ import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
 
-/** The source of a value: candidates, or names of files or folders, which the shell completes itself. */
+/** What can complete a value: a list of candidates, or files or folders, which the shell completes itself. */
 export type Values = readonly Candidate[] | 'files' | 'folders';
 
 /** The maximum number of jobs offered, the most recent first. */
@@ -34,7 +34,7 @@ async function jobs({ command, values }: Typed): Promise<Candidate[]> {
 async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
-  // If listing the finished jobs takes too long, only the running ones are offered.
+  // Offers only the running jobs if listing the finished jobs takes too long.
   const [running, all] = await Promise.all([inTime(() => list({ ended: false }), []), ended ? inTime(() => list({ ended }), null) : null]);
   return (all ?? running).map(jobCandidate);
 }
@@ -64,7 +64,7 @@ async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]
     const all = status?.tasks ?? [];
     const roles = [...new Set(all.map(({ role }) => role))].map((role) => ({
       value: role,
-      describe: `all ${all.filter((task) => task.role === role).length} of the role`,
+      describe: `all ${all.filter((task) => task.role === role).length} tasks of the role`,
     }));
     const single = all.map(({ role, index, state }) => ({ value: `${role}:${index}`, describe: state }));
     return [...roles, ...single, { value: 'master', describe: 'the ApplicationMaster' }];
@@ -94,7 +94,7 @@ async function errorCodes(): Promise<Candidate[]> {
   return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
-/** The keys at the level being typed: `roles.w` is below `roles`. */
+/** The keys at the level being typed: for `roles.w`, the keys below `roles`. */
 async function keys(_: Typed, current: string): Promise<Candidate[]> {
   const { explainKey } = await import('../../../conf/explain-key.ts');
   const { jobJsonSchema } = await import('../../../conf/job-schema.ts');

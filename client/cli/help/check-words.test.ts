@@ -12,36 +12,40 @@ test.each([
   ['an unknown command is reported before its options', ['bogus', '--output', 'json'], 'There is no command "bogus".'],
   ['an unknown command after options', ['--output', 'json', 'lst'], 'There is no command "lst"; did you mean "list"?'],
   [
-    'a word after an unknown option is not taken for a command',
+    'a word after an unknown option is not read as a command',
     ['history', '--limt', '5'],
     'There is no option --limt; did you mean --limit?',
   ],
   ['an option of another command', ['status', 'local_1_0001', '--conf', 'x'], 'There is no option --conf'],
   ['an option that is misspelled', ['submit', '--lcoal'], 'There is no option --lcoal; did you mean --local?'],
   ['a misspelled short option', ['list', '-ax'], 'There is no option -ax'],
-  ['an option where a value is expected', ['submit', '--conf', '--local'], '--conf wants a value.'],
+  ['an option where a value is expected', ['submit', '--conf', '--local'], '--conf requires a value.'],
   [
     'an option where a value that may start with a dash is expected',
     ['import', 'tony.xml', '--task-params', '--to', 'job.yaml'],
-    '--task-params wants a value.',
+    '--task-params requires a value.',
   ],
   ['a value that is not one of the choices', ['history', '--state', 'failde'], 'not failde; did you mean FAILED?'],
+  ['a flag with a value that yargs would read as false', ['history', 'prune', '--dry-run=yes'], '--dry-run accepts only true or false'],
   [
-    'a flag with a value that yargs would take for false',
-    ['history', 'prune', '--dry-run=yes'],
-    '--dry-run takes no value but true or false',
+    'a negated flag with a value other than true or false',
+    ['history', 'prune', '--no-dry-run=0'],
+    '--no-dry-run accepts only true or false',
   ],
-  ['a negated flag with such a value', ['history', 'prune', '--no-dry-run=0'], '--no-dry-run takes no value but true or false'],
-  ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run takes no value but true or false'],
-  ['options that exclude each other', ['list', '--user', 'bob', '-a'], '-a and --user exclude each other.'],
-  ['an option and a word that exclude each other', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 exclude each other.'],
-  ['an option with one value that is given twice', ['submit', '--conf', 'a', '--conf=b'], '--conf is given twice, and takes one value.'],
-  ['a text where a number is expected', ['logs', 'local_1_0001', '--tail', 'x'], '--tail wants a whole number from 1 to 1000000, not x.'],
-  ['a number out of its range', ['init', '--gpus', '-1'], '--gpus wants a whole number of at least 0, not -1.'],
-  ['a fraction', ['history', '--limit=1.5'], '--limit wants a whole number from 1 to 100000, not 1.5.'],
-  ['an empty number', ['history', '--limit='], '--limit wants a whole number from 1 to 100000, not "".'],
-  ['a missing subcommand', ['quotas', 'emit'], 'Say what to do: tony-ts quotas emit COMMAND.'],
-  ['an option after --', ['submit', '--', '--local'], '"--local" is one word too many.'],
+  ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run accepts only true or false'],
+  ['options that cannot be combined', ['list', '--user', 'bob', '-a'], '-a and --user cannot be combined.'],
+  ['an option and a positional that cannot be combined', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 cannot be combined.'],
+  [
+    'a single-value option that is given twice',
+    ['submit', '--conf', 'a', '--conf=b'],
+    '--conf is given twice, but accepts only one value.',
+  ],
+  ['text where a number is expected', ['logs', 'local_1_0001', '--tail', 'x'], '--tail requires a whole number from 1 to 1000000, not x.'],
+  ['a number out of range', ['init', '--gpus', '-1'], '--gpus requires a whole number of at least 0, not -1.'],
+  ['a fraction', ['history', '--limit=1.5'], '--limit requires a whole number from 1 to 100000, not 1.5.'],
+  ['an empty number', ['history', '--limit='], '--limit requires a whole number from 1 to 100000, not "".'],
+  ['a missing subcommand', ['quotas', 'emit'], 'A command is missing: tony-ts quotas emit COMMAND.'],
+  ['an option after --', ['submit', '--', '--local'], 'Unexpected argument "--local".'],
 ])('%s', (_, words, message) => {
   expect(() => check(...words)).toThrow(message);
 });
@@ -59,7 +63,7 @@ test('a value that starts with a dash is joined to its option by an equals sign'
 
 test('each value of a list needs its own option', () => {
   expect(check('events', '--type', 'task', '--type', 'job', 'local_1_0001')).toHaveLength(6);
-  expect(() => check('events', '--type', 'task', 'job', 'local_1_0001')).toThrow('"local_1_0001" is one word too many.');
+  expect(() => check('events', '--type', 'task', 'job', 'local_1_0001')).toThrow('Unexpected argument "local_1_0001".');
 });
 
 test('a flag accepts the values true and false', () => {

@@ -4,10 +4,10 @@ import type { DescribedCommand, DescribedPositional, NumberRange } from './comma
 import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue } from './read-words.ts';
 
 /**
- * Validates the typed words against the described commands and returns them as yargs needs them. Words that request help or the version
- * are not validated.
+ * Validates the typed words against the described commands and returns them as yargs needs them. Words that request help or the version are
+ * not validated.
  *
- * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, and missing or superfluous words
+ * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, and missing or unexpected arguments
  */
 export function checkWords(root: DescribedCommand, words: readonly string[]): readonly string[] {
   const read = readWords(root, words);
@@ -34,8 +34,8 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
     throw new TonyError('USAGE', `There is no option ${typed.typed}${meant === undefined ? '.' : `; did you mean --${meant}?`}`, { hint });
   }
   if (wantsValue(typed)) {
-    throw new TonyError('USAGE', `${typed.typed} wants a value.`, {
-      hint: `See ${nameOf(path)} --help. A value that begins with a dash follows an equals sign: ${typed.typed}=-x.`,
+    throw new TonyError('USAGE', `${typed.typed} requires a value.`, {
+      hint: `See ${nameOf(path)} --help. If the value begins with a dash, write ${typed.typed}=-x.`,
     });
   }
   if (value === undefined) {
@@ -46,12 +46,12 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
     if (value === 'true' || value === 'false') {
       return;
     }
-    throw new TonyError('USAGE', `${typed.typed} takes no value but true or false, not ${shown(value)}.`, { hint });
+    throw new TonyError('USAGE', `${typed.typed} accepts only true or false, not ${shown(value)}.`, { hint });
   }
   if (option.range !== null && !isInRange(value, option.range)) {
     const { least, most } = option.range;
     const range = most === Number.POSITIVE_INFINITY ? `of at least ${least}` : `from ${least} to ${most}`;
-    throw new TonyError('USAGE', `--${name} wants a whole number ${range}, not ${shown(value)}.`, { hint });
+    throw new TonyError('USAGE', `--${name} requires a whole number ${range}, not ${shown(value)}.`, { hint });
   }
   if (option.choices.length > 0 && !option.choices.includes(option.normalize(value))) {
     throw impossibleChoice(`--${name}`, option.choices, value, hint);
@@ -67,7 +67,7 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
   const lacking = runs.positionals.filter(({ required }) => required)[words.length];
   const name = nameOf(path);
   if (lacking !== undefined) {
-    throw new TonyError('USAGE', `${name} wants ${describePlace(lacking)}.`, {
+    throw new TonyError('USAGE', `${name} requires ${describePlace(lacking)}.`, {
       hint: lacking.name === 'application' ? '' : helpHint(path),
     });
   }
@@ -85,12 +85,12 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
     return;
   }
   const isJob = /\.ya?ml$/.test(further) && known.some((option) => option.name === 'conf');
-  throw new TonyError('USAGE', `"${further}" is one word too many.`, {
-    hint: isJob ? `The job file is named by --conf ${further}.` : helpHint(path),
+  throw new TonyError('USAGE', `Unexpected argument "${further}".`, {
+    hint: isJob ? `To name a job file, use --conf ${further}.` : helpHint(path),
   });
 }
 
-/** Rejects options that exclude each other, and an option that is given twice but has one value. */
+/** Rejects arguments that cannot be combined, and single-value options that are given twice. */
 function checkCombinations({ path, runs, options, positionals }: ReadWords): void {
   const hint = helpHint(path);
   for (const [at, { name, option, typed }] of options.entries()) {
@@ -98,12 +98,12 @@ function checkCombinations({ path, runs, options, positionals }: ReadWords): voi
       const place = runs.positionals.findIndex((each) => each.name === other);
       const beside = place >= 0 ? positionals[place] : options.find((each) => each.name === other)?.typed;
       if (beside !== undefined) {
-        throw new TonyError('USAGE', `${typed} and ${beside} exclude each other.`, { hint });
+        throw new TonyError('USAGE', `${typed} and ${beside} cannot be combined.`, { hint });
       }
     }
     const isSingle = option !== null && !option.isFlag && !option.isList;
     if (isSingle && options.findIndex((each) => each.name === name) < at) {
-      throw new TonyError('USAGE', `${typed} is given twice, and takes one value.`, { hint });
+      throw new TonyError('USAGE', `${typed} is given twice, but accepts only one value.`, { hint });
     }
   }
 }
@@ -117,7 +117,7 @@ function unknownCommand(path: readonly DescribedCommand[], word: string): TonyEr
 }
 
 function noCommand(path: readonly DescribedCommand[]): TonyError {
-  return new TonyError('USAGE', `Say what to do: ${nameOf(path)} COMMAND.`, { hint: commandsHint(path) });
+  return new TonyError('USAGE', `A command is missing: ${nameOf(path)} COMMAND.`, { hint: commandsHint(path) });
 }
 
 function commandNames(path: readonly DescribedCommand[]): string[] {
@@ -131,15 +131,15 @@ function commandsHint(path: readonly DescribedCommand[]): string {
 function impossibleChoice(place: string, choices: readonly string[], value: string, hint: string): TonyError {
   const meant = suggest(value, choices);
   const list = choices.join(', ').replace(/, ([^,]*)$/, ' or $1');
-  return new TonyError('USAGE', `${place} wants ${list}, not ${shown(value)}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+  return new TonyError('USAGE', `${place} must be ${list}, not ${shown(value)}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
     hint,
   });
 }
 
-/** `an application id, such as application_...` */
+/** Describes a missing positional: `an application ID, such as application_...`. */
 function describePlace({ name, describe, choices }: DescribedPositional): string {
   if (name === 'application') {
-    return 'an application id, such as application_1795225023264_0001';
+    return 'an application ID, such as application_1795225023264_0001';
   }
   const brief = choices.length > 0 ? choices.join(', ') : describe;
   return `${name.toUpperCase()}${brief === '' ? '' : `: ${brief.replace(/\.$/, '')}`}`;

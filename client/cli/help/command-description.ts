@@ -1,11 +1,10 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 
 /*
- * Describes the commands and their arguments, recorded from the definitions that yargs uses, for shell completion, messages and the
- * documentation.
+ * Describes the commands and their arguments for shell completion, messages and the documentation. The descriptions are recorded from the definitions that yargs uses.
  */
 
-/** The least and the greatest value, both allowed. */
+/** The range of a whole number, including both ends. */
 export interface NumberRange {
   readonly least: number;
   readonly most: number;
@@ -21,11 +20,11 @@ export interface DescribedOption {
   /** Alternative names. */
   readonly aliases: readonly string[];
   readonly describe: string;
-  /** Takes no value. */
+  /** Whether the option takes no value. */
   readonly isFlag: boolean;
-  /** May be given several times. */
+  /** Whether the option may be given several times. */
   readonly isList: boolean;
-  /** The next word is the option's value even if it begins with a dash, unless it is itself an option of the command. */
+  /** Whether the next word is the option's value even if it begins with a dash. An option of the command is never a value. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
   /** The range of a whole number; null for other options. */
@@ -33,7 +32,7 @@ export interface DescribedOption {
   /** Options and positionals that cannot be combined with this one. */
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
-  /** A flag that is true by default and disabled by `--no-NAME`. */
+  /** Whether the option is a flag that is true by default and can be disabled with `--no-NAME`. */
   readonly on: boolean;
   /** The default value; empty if there is none, and for flags. */
   readonly fallback: string;
@@ -55,7 +54,7 @@ export interface DescribedCommand {
   readonly positionals: readonly DescribedPositional[];
   readonly options: readonly DescribedOption[];
   readonly commands: readonly DescribedCommand[];
-  /** The default command if none of `commands` is named. */
+  /** The subcommand that runs if none of `commands` is named. */
   readonly otherwise: DescribedCommand | null;
 }
 
@@ -94,7 +93,7 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       }
     },
   };
-  // Other calls to yargs do not affect the description.
+  // Ignores all other calls to yargs, which do not affect the description.
   const recorder: unknown = new Proxy(
     {},
     {

@@ -6,9 +6,9 @@ import { suggest } from '../../../platform/suggest.ts';
 
 /** The meanings of the command's exit codes. */
 export const EXIT_CODES = {
-  0: 'the job, or the command, succeeded',
+  0: 'the command or the job succeeded',
   1: 'the job failed',
-  2: 'the request was wrong',
+  2: 'the request was invalid',
   3: 'the cluster could not be reached',
   130: 'interrupted',
 } as const;
@@ -23,7 +23,7 @@ export interface ExplainedCode {
 }
 
 /**
- * Explains a key of job.yaml; `site`: of tony-site.yaml.
+ * Explains a key of job.yaml, or with `site` of tony-site.yaml.
  *
  * @param key e.g. `roles.worker.restart`; empty for the file itself
  * @throws TonyError USAGE for an unknown key, with the closest match

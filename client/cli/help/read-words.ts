@@ -20,11 +20,11 @@ export interface ReadWords {
   /** All options that the command accepts. */
   readonly known: readonly DescribedOption[];
   readonly options: readonly TypedOption[];
-  /** Words that are not commands, options, or values of options; those behind `--` last. */
+  /** Words that are not commands, options, or values of options. Words after `--` come last. */
   readonly positionals: readonly string[];
-  /** The word in place of a command, if there is no such command. */
+  /** The word typed in place of a command, if there is no such command. */
   readonly unknownCommand: string | undefined;
-  /** The words with each value that begins with a dash joined to its option by an equals sign, as yargs needs it. */
+  /** The words for yargs. A value that begins with a dash is joined to its option by an equals sign. */
   readonly joined: readonly string[];
 }
 
@@ -97,29 +97,29 @@ function readOptions(known: readonly DescribedOption[], words: readonly string[]
   return { options, positionals, certain, joined };
 }
 
-/** Whether the option takes a value and none was typed. */
+/** Whether the option requires a value but none was typed. */
 export function wantsValue(typed: TypedOption): typed is TypedOption & { readonly option: DescribedOption } {
   return typed.option !== null && !typed.option.isFlag && typed.value === undefined;
 }
 
-/** Negative numbers are values. */
+/** Whether a word looks like an option. Negative numbers do not. */
 export function isOptionLike(word: string): boolean {
   return word.startsWith('-') && word !== '-' && !/^-[\d.]/.test(word);
 }
 
-/** Whether a word is the value of the option before it, and not an option itself. */
+/** Whether a word is the value of the option before it, rather than an option. */
 function isValue(word: string, option: DescribedOption, known: readonly DescribedOption[]): boolean {
   if (!isOptionLike(word)) {
     return true;
   }
-  // Options contain no spaces.
+  // A word with a space in its name part is a value, because option names contain no spaces.
   if (/^[^=]*\s/.test(word)) {
     return true;
   }
   return option.takesNextWord && readOption(known, word).every((each) => each.option === null);
 }
 
-/** `--name`, `--name=value`, `--no-name`, `-n`, or several flags as in `-ae`. */
+/** Reads `--name`, `--name=value`, `--no-name`, `-n`, or several flags as in `-ae`. */
 function readOption(known: readonly DescribedOption[], word: string): TypedOption[] {
   const [typed = '', ...values] = word.split('=');
   const value = values.length === 0 ? undefined : values.join('=');

@@ -57,7 +57,7 @@ async function library(name: (typeof LIBRARIES)[number]): Promise<PartVersion> {
     const { version } = JSON.parse(await readFile(file, 'utf8')) as { version?: unknown };
     return { part: name, version: typeof version === 'string' ? version : null, detail: '' };
   } catch {
-    return { part: name, version: null, detail: 'not installed here; jobs get theirs from the runtime' };
+    return { part: name, version: null, detail: 'not installed on this machine; jobs use the version in their runtime' };
   }
 }
 
@@ -77,7 +77,7 @@ async function builtRuntimes(): Promise<PartVersion[]> {
   const built = found.flat();
   return built.length > 0
     ? built
-    : [{ part: 'runtime', version: null, detail: 'not built; tony-ts runtime build does, and so does submit' }];
+    : [{ part: 'runtime', version: null, detail: 'not built yet; tony-ts runtime build or the first submit builds it' }];
 }
 
 async function pythonVersion(): Promise<PartVersion> {
@@ -93,7 +93,7 @@ async function tensorBoardVersion(): Promise<PartVersion> {
   const { findTensorBoard } = await import('../../runtime/ensure-tensorboard.ts');
   const found = await findTensorBoard().catch(() => null);
   if (found === null) {
-    return { part: 'TensorBoard', version: null, detail: 'not fetched; the first job that asks for it does' };
+    return { part: 'TensorBoard', version: null, detail: 'not downloaded yet; the first job that uses it downloads it' };
   }
   return { part: 'TensorBoard', version: found.tensorboard, detail: formatBytes(found.size) };
 }
@@ -108,11 +108,11 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
       const { resourceManagerVersion } = await resourceManager.clusterInfo();
       let java: string | null = null;
       for (const address of cluster.configuration.resourceManagers) {
-        java ??= await javaOfDaemon(new URL(address));
+        java ??= await javaOfDaemon(new URL(address), cluster.login);
       }
       return [
         { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },
-        { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not say' : 'of the ResourceManager' },
+        { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not report it' : 'of the ResourceManager' },
       ];
     } finally {
       resourceManager.close();
@@ -121,7 +121,7 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
   } catch (error) {
     return [
       { part: 'Hadoop', version: null, detail: messageOf(error) },
-      { part: 'Java', version: null, detail: 'that of the cluster, which is not known' },
+      { part: 'Java', version: null, detail: 'unknown, because the cluster cannot be queried' },
     ];
   }
 }

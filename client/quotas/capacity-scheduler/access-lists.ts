@@ -8,7 +8,7 @@ const ADMINISTER = 'acl_administer_queue';
 
 /**
  * Writes `queues` of users and groups as the access list of each queue. YARN's lists can only grant access, and a queue's grants also apply
- * to the queues below it: grants of parent queues are removed, and no list can exclude a user from a queue that is open to everybody.
+ * to the queues below it. So grants of parent queues are removed; no list can exclude a user from a queue that is open to everybody.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);
@@ -17,32 +17,32 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     return;
   }
   if (aclsEnabled === false) {
-    draft.notice('Access lists do not hold yet: set yarn.acl.enable to true in yarn-site.xml.');
+    draft.notice('The ResourceManager does not enforce access lists yet: set yarn.acl.enable to true in yarn-site.xml.');
   }
   const others = quotas.users[EVERYBODY]?.queues;
   const leaves = leafQueues(root);
   for (const queue of staticQueues(root)) {
     const isLeaf = leaves.includes(queue);
-    // A queue's administrators may also submit to it. By default everybody administers the root queue, and nobody the others.
+    // A queue's administrators may also submit to it. By default, only the root queue has administrators: everybody.
     const usual = queue === root ? EVERYBODY : NOBODY;
     if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
-      draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'who may administer a queue may submit to it');
+      draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'administrators of a queue may also submit to it');
       draft.notice(
-        `Everybody could administer ${queue.path}, and with that submit to it; now only YARN's administrators (yarn.admin.acl) may.`,
+        `So far everybody may administer ${queue.path}, and thus submit to it. With this file, only YARN's administrators (yarn.admin.acl) may.`,
       );
     }
-    // Dynamic queues below it have no access list of their own.
+    // Dynamic queues have no access lists of their own; they inherit this one.
     if (queue.makesQueues) {
-      draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'queues below it are made when they are first used');
+      draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'YARN creates the queues below it on first use');
     } else if (!isLeaf && (draft.get(`${queue.path}.${SUBMIT}`) ?? usual).trim() !== '') {
-      draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'what is said here holds for every queue below');
+      draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'a grant here would apply to every queue below');
     }
   }
   const known = new Set(leaves.map(({ name }) => name));
   const named = [...Object.values(quotas.users), ...Object.values(quotas.groups)].flatMap(({ queues = [] }) => queues);
   for (const name of new Set(named)) {
     if (!known.has(name)) {
-      draft.notice(`There is no queue ${name} to submit to, which users or groups may name.`);
+      draft.notice(`The quotas of users or groups name the queue ${name}, but the cluster has no such queue that accepts applications.`);
     }
   }
   for (const { name, path } of leaves) {
@@ -54,7 +54,7 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
       const kept = [...users.filter((user) => !mayUse(user)), ...groups.filter((group) => !groupsIn.includes(group))];
       if (kept.length > 0) {
         draft.notice(
-          `YARN does not keep ${kept.join(', ')} out of ${path}, since everybody else may use it: give quotas.users."*" queues without ${name}.`,
+          `YARN cannot exclude ${kept.join(', ')} from ${path}, because everybody else may use it. To exclude them, set queues without ${name} for quotas.users."*".`,
         );
       }
       continue;
@@ -62,20 +62,20 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     const usersIn = users.filter(mayUse);
     const stillIn = users.filter((user) => !mayUse(user) && groupsOf(user).some((group) => groupsIn.includes(group)));
     if (stillIn.length > 0) {
-      draft.notice(`YARN does not keep ${stillIn.join(', ')} out of ${path}: a group of theirs may use it.`);
+      draft.notice(`YARN cannot exclude ${stillIn.join(', ')} from ${path}, because one of their groups may use it.`);
     }
     draft.set(`${path}.${SUBMIT}`, accessList(draft, usersIn, groupsIn), why);
   }
 }
 
-/** `alice,bob research`: names with a comma or a space cannot be written, because either separates names. */
+/** `alice,bob research`: names with a comma, a space or an asterisk are left out, because these have a meaning in the list. */
 function accessList(draft: SchedulerDraft, users: readonly string[], groups: readonly string[]): string {
   const writable = (names: readonly string[]): string =>
     names
       .filter((name) => {
         const isPlain = !/[\s,*]/.test(name);
         if (!isPlain) {
-          draft.notice(`"${name}" cannot stand in an access list of YARN.`);
+          draft.notice(`"${name}" is left out of the access lists, because it contains a space, a comma or an asterisk.`);
         }
         return isPlain;
       })

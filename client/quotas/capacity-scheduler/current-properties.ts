@@ -42,7 +42,7 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
   ];
   if (isLeaf) {
     const share = Math.floor((DEFAULTS.maximumApplications * largestShare(queue, root)) / 100);
-    // The scheduler computes 0 while no node is registered.
+    // Without registered nodes the scheduler computes 0, which is then not a configured value.
     const most = queue.maximumApplications ?? share;
     found.push(
       ['minimum-user-limit-percent', numberOr(queue.minimumUserLimitPercent, 100)],
@@ -88,8 +88,8 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
       ];
     }
     case 'differing':
-      throw new TonyError('USAGE', `The ResourceManager does not tell the size of ${queue.path}, which differs by resource.`, {
-        hint: 'Give the capacity-scheduler.xml that the ResourceManager has read as --base.',
+      throw new TonyError('USAGE', `The size of ${queue.path} differs by resource, and the ResourceManager does not report such sizes.`, {
+        hint: 'Pass the capacity-scheduler.xml that the ResourceManager uses as --base.',
       });
   }
 }

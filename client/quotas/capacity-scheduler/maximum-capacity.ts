@@ -38,12 +38,12 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
     const free = types.filter((type) => amounts[type] === undefined);
     if (view.queueMode === 'absolute' && free.length > 0) {
       draft.notice(
-        `${path} leaves ${free.join(', ')} free, which is written as all that ${queue.path} may have today. When the cluster becomes smaller than that, the scheduler forgets the whole maximum; when it grows, the queue does not: write the file anew then, or use --queue-mode mixed (Hadoop 3.4).`,
+        `${path} does not limit ${free.join(', ')}; the file states the current maximum of ${queue.path} for these resources. If the cluster becomes smaller than this maximum, the scheduler ignores all of the queue's maximum; if the cluster grows, the maximum does not. Generate the file again in both cases, or use --queue-mode mixed (Hadoop 3.4).`,
       );
     }
   }
   if (view.queueMode === 'mixed') {
-    draft.set('legacy-queue-mode.enabled', 'false', 'maxima that limit single resources');
+    draft.set('legacy-queue-mode.enabled', 'false', 'required for a maximum that limits some resources only');
     for (const [queue, limit] of limits) {
       for (const { key, own, above } of partitionsOf(queue, view)) {
         const most = within(limit, own, above, view.masters);
@@ -64,7 +64,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
   }
   const maker = staticQueues(root).find(({ makesQueues, children }) => makesQueues || children.some(({ dynamic }) => dynamic));
   if (maker !== undefined) {
-    throw new TonyError('USAGE', `${maker.path} makes queues when they are first used, which have no sizes in amounts.`, {
+    throw new TonyError('USAGE', `YARN creates queues below ${maker.path} on first use, and such queues cannot have absolute sizes.`, {
       hint: 'Use --queue-mode mixed (Hadoop 3.4).',
     });
   }
@@ -80,7 +80,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
 const MOST_NAMED = 5;
 
 /**
- * All amounts derive from the queues' current resources: computed while nodes are missing, they would stay too small when the nodes return.
+ * All amounts derive from the queues' current resources: amounts computed while nodes are missing would be too small when the nodes return.
  */
 function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingNodes }: SchedulerView): void {
   if (missingNodes.length === 0) {
@@ -89,17 +89,18 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
   const more = missingNodes.length > MOST_NAMED ? ` and ${missingNodes.length - MOST_NAMED} more` : '';
   const named = `${missingNodes.slice(0, MOST_NAMED).join(', ')}${more}`;
   if (allowMissingNodes) {
-    draft.notice(`Sizes of queues are those of the cluster without ${named}: write the file anew when the nodes are back.`);
+    draft.notice(`The queue sizes do not include the resources of ${named}. Generate the file again when the nodes are back.`);
     return;
   }
-  throw new TonyError('USAGE', `Nodes of the cluster are missing (${named}): sizes of queues would be those of a smaller cluster.`, {
-    hint: 'Write the file when the nodes run again or have been decommissioned. --allow-missing-nodes writes it for the cluster as it is now.',
+  throw new TonyError('USAGE', `Nodes of the cluster are missing (${named}), so the queue sizes would be too small.`, {
+    hint: 'Run the command again when the nodes are back or decommissioned, or add --allow-missing-nodes to use the current size of the cluster.',
   });
 }
 
 /**
  * Sets the maximum number of applications of each queue. By default the scheduler derives it from the queue's share of the cluster. For
- * absolute sizes this share is 0 from a restart until the first nodes register, and all submissions are rejected, including recovered jobs.
+ * absolute sizes this share is 0 after a restart until the first nodes register; until then, the scheduler would reject all submissions and
+ * recovered jobs.
  */
 function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
   for (const { path, maximumApplications } of leafQueues(root)) {
@@ -108,12 +109,12 @@ function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView):
       continue;
     }
     const count = maximumApplications === null || maximumApplications < 1 ? MAXIMUM_APPLICATIONS : maximumApplications;
-    draft.set(name, String(count), 'an amount has no share by which the scheduler could compute it before nodes register');
+    draft.set(name, String(count), 'with absolute sizes, the scheduler would compute 0 until nodes register');
   }
 }
 
 /**
- * Before 3.4, Hadoop has no percentage vectors, and ignores resource types other than memory and vcores, which leaves queues without them.
+ * Before 3.4, Hadoop has no percentage vectors, and ignores resource types other than memory and vcores: queues would have none of them.
  */
 function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
   if (hasMixedMode(hadoopVersion)) {
@@ -122,13 +123,13 @@ function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: rea
   const others = types.filter((type) => type !== 'memory' && type !== 'vcores');
   const reason =
     queueMode === 'mixed'
-      ? 'knows no mixed mode'
-      : `takes amounts of memory and vcores only, and queues would have no ${others.join(', ')}`;
+      ? 'does not support mixed mode'
+      : `supports absolute sizes for memory and vcores only, so queues would have no ${others.join(', ')}`;
   if (queueMode === 'absolute' && others.length === 0) {
     return;
   }
-  throw new TonyError('USAGE', `Hadoop ${hadoopVersion} ${reason}: the total of a queue cannot be written for it.`, {
-    hint: "Take the total out of quotas.queues of a site file of your own (TONY_CONF_DIR), and give the queue's maximum-capacity as a percentage by hand.",
+  throw new TonyError('USAGE', `Cannot write the total of a queue: Hadoop ${hadoopVersion} ${reason}.`, {
+    hint: "Remove the total from quotas.queues in your own copy of the site file (TONY_CONF_DIR), and set the queue's maximum-capacity as a percentage by hand.",
   });
 }
 
@@ -140,10 +141,10 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
     const cut = Object.entries(guaranteed).filter(([type, amount]) => amount > (least[type] ?? 0));
     if (cut.length > 0) {
       draft.notice(
-        `${queue.path} was guaranteed more ${cut.map(([type]) => type).join(', ')} than ${limit?.path} allows; the rest is guaranteed to no queue.`,
+        `The guarantee of ${queue.path} exceeded ${limit?.path} for ${cut.map(([type]) => type).join(', ')} and is reduced to that limit. The excess is guaranteed to no queue.`,
       );
     }
-    const why = limit === null ? 'an amount as in the queues beside it that are limited' : limit.path;
+    const why = limit === null ? 'absolute, because other queues have absolute limits' : limit.path;
     draft.set(`${key}capacity`, vector(least), why);
     const isOwn = limit !== null || Object.entries(above).some(([type, amount]) => (most[type] ?? 0) < amount);
     if (isOwn) {
@@ -171,7 +172,10 @@ function partitionsOf(
   });
 }
 
-/** The limit plus room for ApplicationMasters, which the scheduler counts and totals do not; at most the parent queue's maximum. */
+/**
+ * The limit, plus resources for `masters` ApplicationMasters, which the scheduler counts but totals do not; at most the parent queue's
+ * maximum.
+ */
 function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
   const now = amountsOf(own.maximum);
   return Object.fromEntries(
@@ -197,7 +201,7 @@ function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<C
       if (types.includes(type)) {
         amounts[type] = amount;
       } else {
-        draft.notice(`${path}.${type} is left out: the cluster has no such resource type.`);
+        draft.notice(`${path}.${type} is left out, because the cluster has no such resource type.`);
       }
     }
     if (Object.keys(amounts).length > 0) {
@@ -207,10 +211,10 @@ function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<C
   for (const [queue, { path }] of limits) {
     const others = leaves.filter(({ name, path: other }) => name === queue.name && other !== queue.path);
     if (others.length > 0) {
-      draft.notice(`${path} is one sum for all queues called ${queue.name}; in YARN each of them has it for itself.`);
+      draft.notice(`${path} limits the sum over all queues named ${queue.name}; YARN limits each of these queues separately.`);
     }
     if (queue.partitions.length > 1) {
-      draft.notice(`${path} is one sum for all nodes; in YARN the nodes of each label are limited for themselves.`);
+      draft.notice(`${path} limits the sum over all nodes; YARN limits the nodes of each label separately.`);
     }
   }
   return limits;

@@ -4,7 +4,7 @@ import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } fro
 
 const ALL = '*';
 
-/** The labels that a queue can access under the site file's limits, within those of its parent queue; null: all. */
+/** The node labels that the site file and the parent queue allow a queue to access; null: all. */
 export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
   const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
   if (allowed === undefined) {
@@ -15,10 +15,10 @@ export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<Sched
 }
 
 /**
- * Writes `nodeLabels` of queues as accessible labels. Shares that queues give up go to sibling queues that keep the label, so that
- * percentages still add up.
+ * Writes `nodeLabels` of queues as accessible labels. When a queue loses a label, sibling queues that keep it receive the share, so that
+ * percentages still add up to 100.
  *
- * @param inAmounts whether sizes are absolute amounts, which need not add up.
+ * @param inAmounts whether sizes are absolute amounts, which need not add up to the parent's size.
  */
 export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerView, inAmounts: boolean): void {
   const lost = new Map<CapacityQueue, readonly string[]>();
@@ -33,20 +33,20 @@ export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerVi
     draft.set(`${queue.path}.accessible-node-labels`, reached.join(',') || ' ', path);
     const outside = allowed.filter((label) => !reached.includes(label));
     if (outside.length > 0) {
-      draft.notice(`${path}: ${queue.path} does not reach ${outside.join(', ')}, since a queue above it does not.`);
+      draft.notice(`${path}: ${queue.path} cannot access ${outside.join(', ')}, because a parent queue cannot.`);
     }
     for (const label of reached) {
       const has = queue.partitions.some((partition) => partition.label === label && (partition.capacity > 0 || partition.weight > 0));
       if (!has) {
         draft.notice(
-          `${path}: ${queue.path} has no capacity of the nodes labelled ${label}; set ${queue.path}.accessible-node-labels.${label}.capacity.`,
+          `${path}: ${queue.path} has no capacity on nodes labelled ${label}. Set ${queue.path}.accessible-node-labels.${label}.capacity.`,
         );
       }
     }
     if (queue.defaultLabel !== null && queue.defaultLabel !== '' && !reached.includes(queue.defaultLabel)) {
       draft.remove(`${queue.path}.default-node-label-expression`);
       draft.notice(
-        `${path} leaves out ${queue.defaultLabel}, on which containers of ${queue.path} ran that name no label; now they run on nodes without one.`,
+        `${path} does not include ${queue.defaultLabel}, the default label of ${queue.path}. Containers that request no label now run on nodes without a label.`,
       );
     }
     const gone = queue.partitions.map(({ label }) => label).filter((label) => label !== '' && !reached.includes(label));
@@ -70,7 +70,7 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
       .map((child) => ({ child, percent: child.partitions.find((each) => each.label === label)?.capacity ?? 0 }));
     const sum = percents.reduce((total, { percent }) => total + percent, 0);
     if (sum === 0) {
-      draft.set(`${parent.path}.allow-zero-capacity-sum`, 'true', `no queue below has capacity of the nodes labelled ${label}`);
+      draft.set(`${parent.path}.allow-zero-capacity-sum`, 'true', `no queue below has capacity on nodes labelled ${label}`);
       continue;
     }
     for (const { child, percent } of percents) {
@@ -82,10 +82,10 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
   }
 }
 
-/** The scheduler rejects a file in which a queue's maximum is below its guarantee. */
+/** Sets a queue's guarantee on nodes with a label. Raises its maximum if needed: the scheduler rejects a maximum below the guarantee. */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;
-  const why = 'its part of what queues beside it gave up';
+  const why = 'includes the share of sibling queues that lost the label';
   draft.set(`${key}.capacity`, String(share), why);
   // A vector is not a number, and -1 means all resources.
   const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
@@ -94,6 +94,6 @@ function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string
   }
   draft.set(`${key}.maximum-capacity`, String(share), why);
   draft.notice(
-    `${path} could have at most ${most} % of the nodes labelled ${label}; its maximum is ${share} % now, since queues beside it gave them up.`,
+    `The maximum of ${path} on nodes labelled ${label} rises from ${most} % to ${share} %, because sibling queues lose access to these nodes.`,
   );
 }

@@ -4,16 +4,16 @@ import type { SchedulerDraft } from './scheduler-draft.ts';
 type Reason = 'role' | 'job' | 'count' | 'sum' | 'who' | 'idle';
 
 const REASONS: Readonly<Record<Reason, string>> = {
-  role: 'YARN knows no roles; of their task only the largest of a queue holds, as its maximum-allocation',
-  job: 'YARN does not limit what one job has',
-  count: 'YARN does not count the containers of a queue',
-  sum: 'YARN does not sum up what a user or a group has in several queues',
-  who: 'YARN has no such limit of users and groups',
-  idle: 'YARN does not see whether a job is idle',
+  role: 'YARN has no notion of roles; of their task limits, it enforces only the largest in each queue (maximum-allocation)',
+  job: 'YARN does not limit the resources of a single job',
+  count: 'YARN does not limit the number of containers in a queue',
+  sum: 'YARN does not add up the resources of a user or group across queues',
+  who: 'YARN has no such limit for users and groups',
+  idle: 'YARN cannot detect whether a job is idle',
 };
 const MOST_PATHS = 6;
 
-/** Adds a notice for every limit that only the ApplicationMasters of tony-ts enforce. */
+/** Adds a notice for each kind of limit that only the ApplicationMasters of tony-ts enforce. */
 export function noticeOthers(draft: SchedulerDraft, quotas: Quotas): void {
   const found = new Map<Reason, string[]>();
   for (const kind of ['roles', 'users', 'groups', 'queues'] as const) {

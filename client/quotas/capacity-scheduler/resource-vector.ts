@@ -1,4 +1,4 @@
-/** Amounts by the site file's resource names, to be written in the Capacity Scheduler's two notations. */
+/** Amounts by the site file's resource names. Memory is in MiB. */
 export type Resources = Readonly<Record<string, number>>;
 
 const CAPACITY_NAMES: Readonly<Record<string, string>> = { gpus: 'yarn.io/gpu' };
@@ -14,7 +14,7 @@ export function allocation(amounts: Resources): string {
   return pairs(amounts, ALLOCATION_NAMES);
 }
 
-/** Always writes memory, and first: the scheduler treats a vector without it as missing. */
+/** Memory comes first and is never omitted: the scheduler ignores a vector without it. */
 function pairs(amounts: Readonly<Record<string, number | string>>, names: Readonly<Record<string, string>>): string {
   const { memory = 0, vcores = 0, ...others } = amounts;
   return Object.entries({ memory, vcores, ...others })

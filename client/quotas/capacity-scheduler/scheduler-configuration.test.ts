@@ -13,8 +13,8 @@ import { largestTask } from './task-size.ts';
 
 /**
  * From a ResourceManager of Hadoop 3.4: root has the queues default (40 %, maximum 60 %) and research (60 %); research has a (33.3 %, open
- * to all) and b (66.7 %, alice and the group research). Of two nodes with 8 GiB, 8 cores and 4 GPUs each, one is labelled a100; default has
- * 30 % of it, a and b 35 % each.
+ * to all) and b (66.7 %, open to alice and the group research). The cluster has two nodes with 8 GiB, 8 cores and 4 GPUs each. One node is
+ * labelled a100; default has 30 % of it, a and b 35 % each.
  */
 const ROOT: CapacityQueue = await (async () => {
   const root = capacitySchedulerSchema.parse(
@@ -120,7 +120,7 @@ test('rejects totals while nodes are missing, unless missing nodes are allowed',
     );
   }
   expect(emitted(total, { ...missing, allowMissingNodes: true }).notices).toContain(
-    'Sizes of queues are those of the cluster without node1:8041 (LOST), node2:8041 (DECOMMISSIONING): write the file anew when the nodes are back.',
+    'The queue sizes do not include the resources of node1:8041 (LOST), node2:8041 (DECOMMISSIONING). Generate the file again when the nodes are back.',
   );
   // Limits other than sizes do not depend on nodes.
   expect(changes('queues: {b: {timeout: 90s}}', missing)).toHaveLength(2);
@@ -145,12 +145,12 @@ test('queues with amounts accept applications before any node has registered', (
   expect(set({ root: root(4000), queueMode: 'mixed' })).toEqual([]);
 });
 
-test('mixed mode is the default for Hadoop versions that support it', () => {
+test('mixed mode is the default for Hadoop 3.4 and newer', () => {
   expect(['3.4.0', '3.10.0-SNAPSHOT', '4.0.0'].map(usualQueueMode)).toEqual(['mixed', 'mixed', 'mixed']);
   expect(['3.3.6', '3.0.0'].map(usualQueueMode)).toEqual(['absolute', 'absolute']);
 });
 
-test('in mixed mode, only the maximum of the queue changes, and other resources keep their share', () => {
+test('in mixed mode, only the maximum of the limited resource changes; other resources keep their percentage', () => {
   expect(changes('queues: {default: {total: {gpus: 1}}}', { queueMode: 'mixed' })).toEqual([
     'legacy-queue-mode.enabled=false',
     'root.default.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
@@ -173,10 +173,12 @@ test('"*" applies to each queue that is not listed; the guaranteed capacity neve
     'root.default.maximum-capacity',
     'root.research.b.maximum-capacity',
   ]);
-  expect(notices).toContain('root.default was guaranteed more gpus than quotas.queues.*.total allows; the rest is guaranteed to no queue.');
+  expect(notices).toContain(
+    'The guarantee of root.default exceeded quotas.queues.*.total for gpus and is reduced to that limit. The excess is guaranteed to no queue.',
+  );
 });
 
-test('node labels that a queue gives up go to its sibling queues, so that percentages still add up', () => {
+test('when a queue loses a node label, its sibling queues receive the share, so that percentages still add up to 100', () => {
   expect(changes('queues: {default: {nodeLabels: []}}')).toEqual([
     '-root.default.accessible-node-labels.a100.capacity',
     'root.default.accessible-node-labels= ',
@@ -201,7 +203,7 @@ test('node labels that a queue gives up go to its sibling queues, so that percen
     'root.default.accessible-node-labels=a100',
   ]);
   expect(emitted('queues: {a: {nodeLabels: [a100, v100]}}').notices).toContain(
-    'quotas.queues.a.nodeLabels: root.research.a has no capacity of the nodes labelled v100; set root.research.a.accessible-node-labels.v100.capacity.',
+    'quotas.queues.a.nodeLabels: root.research.a has no capacity on nodes labelled v100. Set root.research.a.accessible-node-labels.v100.capacity.',
   );
 });
 
@@ -220,7 +222,7 @@ test('the maximum of a queue rises with its capacity of a label', () => {
   }
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}${key}.maximum-capacity`, '80'] as const]);
   expect(emitted('queues: {default: {nodeLabels: []}}', {}, base).notices).toContain(
-    'root.research could have at most 80 % of the nodes labelled a100; its maximum is 100 % now, since queues beside it gave them up.',
+    'The maximum of root.research on nodes labelled a100 rises from 80 % to 100 %, because sibling queues lose access to these nodes.',
   );
 });
 
@@ -240,7 +242,7 @@ queues: {a: {task: {memory: 512m}}}`;
   });
 });
 
-test("a queue's timeout applies to all of its applications, including those that set none", () => {
+test("a queue's timeout applies to all of its applications, including applications without a timeout", () => {
   expect(changes('queues: {b: {timeout: 90s}}')).toEqual([
     'root.research.b.default-application-lifetime=90',
     'root.research.b.maximum-application-lifetime=90',
@@ -256,26 +258,26 @@ groups: {research: {queues: [a, b]}, students: {queues: [default]}}`;
     'root.research.b.acl_submit_applications=eve research',
   ]);
   const { notices } = emitted(text);
-  expect(notices).toContain('YARN does not keep alice out of root.research.b: a group of theirs may use it.');
+  expect(notices).toContain('YARN cannot exclude alice from root.research.b, because one of their groups may use it.');
 });
 
 test('a user is not excluded from a queue that all others may use, and a notice says so', () => {
   const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
   expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
   expect(emitted(text).notices).toContain(
-    'YARN does not keep mallory, students out of root.research.b, since everybody else may use it: give quotas.users."*" queues without b.',
+    'YARN cannot exclude mallory, students from root.research.b, because everybody else may use it. To exclude them, set queues without b for quotas.users."*".',
   );
 });
 
-test('a notice reports that access lists have no effect when everybody administers root, or when they are off', () => {
+test('notices report that everybody may administer root, and that the ResourceManager does not enforce access lists', () => {
   const open = new Map(currentProperties(ROOT));
   open.delete(`${PREFIX}root.acl_administer_queue`);
   const text = 'users: {"*": {queues: [default]}}';
   expect(changes(text, {}, open)).toContain('root.acl_administer_queue= ');
   expect(emitted(text, { aclsEnabled: false }, open).notices).toEqual(
     expect.arrayContaining([
-      'Access lists do not hold yet: set yarn.acl.enable to true in yarn-site.xml.',
-      expect.stringMatching(/^Everybody could administer root, and with that submit to it/),
+      'The ResourceManager does not enforce access lists yet: set yarn.acl.enable to true in yarn-site.xml.',
+      expect.stringMatching(/^So far everybody may administer root, and thus submit to it/),
     ]),
   );
 });
@@ -291,18 +293,18 @@ queues: {a: {total: {instances: 3, yarn.io/fpga: 1}, instances: 2, roles: {ps: {
     currentProperties(ROOT),
   );
   expect(notices).toEqual([
-    'quotas.queues.a.total.yarn.io/fpga is left out: the cluster has no such resource type.',
-    'quotas.queues.gone: there is no queue gone to submit to; make it, and write the file anew.',
-    'YARN knows no roles; of their task only the largest of a queue holds, as its maximum-allocation: quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
-    'YARN does not limit what one job has: quotas.users.alice.job, quotas.queues.a.instances.',
-    'YARN does not count the containers of a queue: quotas.queues.a.total.',
-    'YARN does not sum up what a user or a group has in several queues: quotas.users.alice.total, quotas.groups.research.total.',
-    'YARN has no such limit of users and groups: quotas.users.alice.timeout.',
-    'YARN does not see whether a job is idle: quotas.users.alice.idle.',
+    'quotas.queues.a.total.yarn.io/fpga is left out, because the cluster has no such resource type.',
+    'quotas.queues.gone: the cluster has no queue gone that accepts applications. Create it, then generate the file again.',
+    'YARN has no notion of roles; of their task limits, it enforces only the largest in each queue (maximum-allocation): quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
+    'YARN does not limit the resources of a single job: quotas.users.alice.job, quotas.queues.a.instances.',
+    'YARN does not limit the number of containers in a queue: quotas.queues.a.total.',
+    'YARN does not add up the resources of a user or group across queues: quotas.users.alice.total, quotas.groups.research.total.',
+    'YARN has no such limit for users and groups: quotas.users.alice.timeout.',
+    'YARN cannot detect whether a job is idle: quotas.users.alice.idle.',
   ]);
 });
 
-test('rejects a base file with other queues, and amounts beside queues that create queues', () => {
+test('rejects a base file with other queues, and absolute amounts in a cluster with dynamic queues', () => {
   const other = new Map(currentProperties(ROOT)).set(`${PREFIX}root.queues`, 'default, research, new');
   expect(() => emitted('{}', {}, other)).toThrow(/queues below root differ \(new\)/);
   const [first, ...others] = ROOT.children;
@@ -310,38 +312,38 @@ test('rejects a base file with other queues, and amounts beside queues that crea
     throw new Error('no queue');
   }
   const making: CapacityQueue = { ...ROOT, children: [{ ...first, makesQueues: true }, ...others] };
-  expect(() => emitted('queues: {a: {total: {gpus: 1}}}', { root: making })).toThrow(/root\.default makes queues/);
+  expect(() => emitted('queues: {a: {total: {gpus: 1}}}', { root: making })).toThrow(/creates queues below root\.default/);
   expect(emitted('queues: {a: {total: {gpus: 1}}}', { root: making, queueMode: 'mixed' }).notices).toContain(
-    'root.default makes queues when they are first used; these are not limited here.',
+    'YARN creates queues below root.default on first use. This file sets no limits for them.',
   );
 });
 
-test('rejects capacities that differ by resource, unless a base file states them', () => {
+test('without a base file, rejects a queue whose capacity differs by resource', () => {
   const [first, ...others] = ROOT.children;
   if (first === undefined) {
     throw new Error('no queue');
   }
   const root: CapacityQueue = { ...ROOT, children: [{ ...first, mode: 'differing' }, ...others] };
   const text = 'queues: {default: {timeout: 1h}}';
-  expect(() => emitted(text, { root })).toThrow(/does not tell the size of root\.default, which differs by resource/);
+  expect(() => emitted(text, { root })).toThrow(/The size of root\.default differs by resource/);
   const base = new Map([...currentProperties(ROOT), [`${PREFIX}root.default.capacity`, '[memory=40%,vcores=60%]'] as const]);
   expect(changes(text, { root }, base)).toEqual(['root.default.maximum-application-lifetime=3600']);
 });
 
-test('rejects totals for a Hadoop version that would drop GPUs or lacks the mode', () => {
+test('rejects totals for a Hadoop version that would ignore GPUs or does not support mixed mode', () => {
   const total = 'queues: {a: {total: {memory: 1g}}}';
   expect(() => emitted(total, { hadoopVersion: '3.3.6' })).toThrow(
-    /Hadoop 3\.3\.6 takes amounts of memory and vcores only, and queues would have no gpus/,
+    /Hadoop 3\.3\.6 supports absolute sizes for memory and vcores only, so queues would have no gpus/,
   );
-  expect(() => emitted(total, { hadoopVersion: '3.3.6', queueMode: 'mixed' })).toThrow(/knows no mixed mode/);
+  expect(() => emitted(total, { hadoopVersion: '3.3.6', queueMode: 'mixed' })).toThrow(/does not support mixed mode/);
   expect(changes('queues: {b: {timeout: 90s}}', { hadoopVersion: '3.3.6' })).toHaveLength(2);
   expect(changes(total, { hadoopVersion: '3.10.0-SNAPSHOT' }).length).toBeGreaterThan(0);
 });
 
-test('excludes a name with a space from access lists', () => {
+test('leaves a name with a space out of access lists, and adds a notice', () => {
   const { properties, notices } = emitted('users: {"a b": {queues: [a]}, bob: {queues: [a]}, "*": {queues: []}}');
   expect(properties.find(({ name }) => name === `${PREFIX}root.research.a.acl_submit_applications`)?.value).toBe('bob ');
-  expect(notices).toContain('"a b" cannot stand in an access list of YARN.');
+  expect(notices).toContain('"a b" is left out of the access lists, because it contains a space, a comma or an asterisk.');
 });
 
 test.each([
@@ -350,7 +352,7 @@ test.each([
     'queues: {a: {total: {gpus: 1}, timeout: 2h, nodeLabels: []}}\nusers: {"*": {queues: [default]}}\ngroups: {"r&d": {queues: [a]}}',
   ],
   ['roles', 'roles: {worker: {task: {gpus: 1}}, "*": {task: {gpus: 0}}}'],
-])('writes the expected file: %s', async (name, text) => {
+])('writes the recorded file %s', async (name, text) => {
   const xml = schedulerXml(emitted(text), ['first -- and only --- line <of> it -']);
   await expect(xml).toMatchFileSnapshot(`golden/${name}.xml`);
   const read = new Map(parseHadoopXml(xml, 'x').map((property) => [property.name, property.value]));
@@ -368,7 +370,7 @@ test('escapes or replaces characters that are invalid in XML', () => {
   expect(xml.match(/--/g)).toHaveLength(2);
 });
 
-test('the room for an ApplicationMaster equals the default size of one', () => {
+test('the resources reserved for an ApplicationMaster equal the default of job.yaml', () => {
   const { master } = parseJob('name: j\ncommand: x\nroles: {worker: {}}', { file: 'job.yaml', folder: '/' });
   expect(MASTER).toEqual({ memory: master.memoryMb, vcores: master.vcores });
 });

@@ -10,7 +10,7 @@ import { limitTasks } from './task-size.ts';
 
 export interface SchedulerConfiguration {
   readonly properties: readonly SchedulerProperty[];
-  /** Limits that the configuration does not contain, and facts to know before using it. */
+  /** Limits that the configuration does not contain, and warnings about using it. */
   readonly notices: readonly string[];
 }
 
@@ -26,7 +26,7 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
   const draft = new SchedulerDraft(base ?? currentProperties(view.root));
   if (base === null) {
     draft.notice(
-      'What the ResourceManager does not tell of its queues (queue mappings, preemption, locality delay, templates of queues, maximum capacities that differ by resource, ...) is not in here: give its own capacity-scheduler.xml as --base to keep it.',
+      "This file lacks settings that the ResourceManager does not report (queue mappings, preemption, locality delay, queue templates, maximum capacities that differ by resource, ...). To keep them, pass the ResourceManager's own capacity-scheduler.xml as --base.",
     );
   } else {
     refuseOtherQueues(base, view);
@@ -34,7 +34,7 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
   const keepsAmounts = view.queueMode === 'mixed' || draft.get('legacy-queue-mode.enabled') === 'false';
   const whole: SchedulerView = keepsAmounts ? { ...view, queueMode: 'mixed' } : view;
   for (const queue of staticQueues(view.root).filter(({ makesQueues }) => makesQueues)) {
-    draft.notice(`${queue.path} makes queues when they are first used; these are not limited here.`);
+    draft.notice(`YARN creates queues below ${queue.path} on first use. This file sets no limits for them.`);
   }
   const inAmounts = limitCapacities(draft, whole);
   limitLabels(draft, whole, inAmounts);
@@ -43,7 +43,9 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
   limitSubmitters(draft, whole);
   for (const name of Object.keys(view.quotas.queues)) {
     if (name !== '*' && !leafQueues(view.root).some((queue) => queue.name === name)) {
-      draft.notice(`quotas.queues.${name}: there is no queue ${name} to submit to; make it, and write the file anew.`);
+      draft.notice(
+        `quotas.queues.${name}: the cluster has no queue ${name} that accepts applications. Create it, then generate the file again.`,
+      );
     }
   }
   noticeOthers(draft, view.quotas);
@@ -64,7 +66,9 @@ function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): voi
     if (Number(draft.get(`${path}.default-application-lifetime`) ?? 0) > seconds) {
       draft.set(`${path}.default-application-lifetime`, String(seconds), why);
     }
-    draft.notice(`${why}: YARN counts from the submission of an application of any kind on, time in which it waits included.`);
+    draft.notice(
+      `${why}: YARN applies this limit to applications of every kind and counts from submission, including the time spent waiting.`,
+    );
   }
 }
 
@@ -85,9 +89,9 @@ function refuseOtherQueues(base: ReadonlyMap<string, string>, { root }: Schedule
     }
     throw new TonyError(
       'USAGE',
-      `The base is not what the ResourceManager goes by: queues below ${path} differ (${differing.join(', ')}).`,
+      `The base file does not match the ResourceManager's configuration: the queues below ${path} differ (${differing.join(', ')}).`,
       {
-        hint: 'Refresh its queues (yarn rmadmin -refreshQueues), or give the file that it has read.',
+        hint: "Refresh the ResourceManager's queues (yarn rmadmin -refreshQueues), or pass the file that it has loaded.",
       },
     );
   }

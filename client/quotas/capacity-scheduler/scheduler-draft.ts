@@ -3,11 +3,11 @@ import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
 
 export const PREFIX = 'yarn.scheduler.capacity.';
 
-/** Notation of queue sizes. `mixed` requires Hadoop 3.4, and can limit one resource without changing others. */
+/** Notation of queue sizes. `mixed` requires Hadoop 3.4, and can limit one resource without stating the others. */
 export const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 
-/** Inputs of the configuration. */
+/** The quotas and the cluster's state that determine the configuration. */
 export interface SchedulerView {
   readonly quotas: Quotas;
   readonly root: CapacityQueue;
@@ -16,9 +16,9 @@ export interface SchedulerView {
   readonly queueMode: QueueMode;
   /** Nodes that belong to the cluster but currently contribute no resources, or fewer than usual: `host:port (LOST)`. */
   readonly missingNodes: readonly string[];
-  /** Write queue sizes despite missing nodes. */
+  /** Whether to write queue sizes despite missing nodes. */
   readonly allowMissingNodes: boolean;
-  /** Number of ApplicationMasters for which a queue has room in addition to its total of tasks. */
+  /** Number of ApplicationMasters that fit into a queue in addition to its total of tasks. */
   readonly masters: number;
   /** The groups of each user in the site file. */
   readonly groupsOf: (user: string) => readonly string[];
@@ -40,7 +40,7 @@ export function hasMixedMode(hadoopVersion: string): boolean {
 export interface SchedulerProperty {
   readonly name: string;
   readonly value: string;
-  /** The limits of the site file that caused the value; null for an unchanged property. */
+  /** The site file's limits that led to the value, or another reason for it; null for an unchanged property. */
   readonly why: string | null;
 }
 
@@ -49,7 +49,7 @@ export class SchedulerDraft {
   readonly #properties = new Map<string, SchedulerProperty>();
   readonly #notices = new Set<string>();
 
-  /** @param base properties by full name. */
+  /** @param base the current configuration: values by full property name. */
   constructor(base: ReadonlyMap<string, string>) {
     for (const [name, value] of base) {
       this.#properties.set(name, { name, value, why: null });

@@ -8,11 +8,7 @@ const WIDTH = 100;
  * @param about the first lines of the file's comment.
  */
 export function schedulerXml({ properties, notices }: SchedulerConfiguration, about: readonly string[]): string {
-  const comment = [
-    ...about,
-    ...(notices.length === 0 ? [] : ['', 'What it does not hold, and what to know:']),
-    ...notices.map((notice) => `- ${notice}`),
-  ];
+  const comment = [...about, ...(notices.length === 0 ? [] : ['', 'Notices:']), ...notices.map((notice) => `- ${notice}`)];
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<!--',
@@ -31,7 +27,7 @@ export function schedulerXml({ properties, notices }: SchedulerConfiguration, ab
   ].join('\n');
 }
 
-/** Replaces characters that XML 1.0 cannot represent by question marks. */
+/** Replaces characters that XML 1.0 cannot represent with question marks. */
 function escaped(text: string): string {
   return plain(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;');
 }
@@ -43,7 +39,7 @@ function commented(text: string): string {
     .replace(/-$/, '- ');
 }
 
-// Matching control characters is intended here.
+// Matches control characters intentionally.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these may not stand in XML
 const NOT_XML = /[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 

@@ -5,7 +5,10 @@ import { MASTER } from './maximum-capacity.ts';
 import { allocation, type Resources } from './resource-vector.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';
 
-/** Writes `task` of queues and roles as each queue's largest container: at most the largest task of any role in the queue. */
+/**
+ * Writes the `task` limits of queues and roles as each queue's maximum allocation: the size of the largest task that any role may have
+ * there.
+ */
 export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   const cluster = amountsOf(root.maximumAllocation);
   const smaller: string[] = [];
@@ -19,7 +22,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
     const largest: Resources = Object.fromEntries(
       Object.entries(now).map(([type, most]) => {
         const task = allowed[type];
-        // ApplicationMasters run in containers, too.
+        // The queue must also accept the containers of ApplicationMasters.
         return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
       }),
     );
@@ -32,7 +35,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
   }
   if (smaller.length > 0) {
     draft.notice(
-      `The largest container becomes smaller in ${smaller.join(', ')}: the ResourceManager refuses that when queues are refreshed, and takes it when it is restarted.`,
+      `The largest container becomes smaller in ${smaller.join(', ')}: the ResourceManager rejects this change when queues are refreshed, but accepts it at a restart.`,
     );
   }
 }
@@ -45,7 +48,7 @@ export function largestTask(quotas: Quotas, queue: string): Amounts {
     const limits = [entryOf(quotas.roles, role)?.entry, ofQueue, entryOf(ofQueue?.roles ?? {}, role)?.entry].filter(
       (each) => each !== undefined,
     );
-    // A role limited to zero tasks does not count.
+    // Ignores roles that are limited to zero tasks.
     return limits.some(({ instances }) => instances === 0) ? [] : [smallest(limits)];
   });
   const [first = {}, ...others] = all;

@@ -3,21 +3,21 @@ import { nativeKernelsOf } from './native-kernels.ts';
 
 export type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
 
-/** TensorFlow.js's epsilon; LEAST and MOST are rounded to float32 as there. */
+/** TensorFlow.js's epsilon. LEAST and MOST are rounded to float32, as in TensorFlow.js. */
 const EPSILON = 1e-7;
 const LEAST = Math.fround(EPSILON);
 const MOST = Math.fround(1 - EPSILON);
 
 /**
- * A replacement for TensorFlow.js's categoricalCrossentropy, which needs forty small operations with its gradient: one JavaScript pass over
- * the classes' probabilities, if they are few enough. With q = p / sum(p), for each example:
+ * A replacement for TensorFlow.js's `categoricalCrossentropy`. TensorFlow.js runs forty small operations for the loss and its gradient;
+ * this function makes one JavaScript pass over the probabilities p, unless there are too many. With q = p / sum(p), for each example:
  *
  *   loss      - sum(t log(clipped q))
  *   gradient  (g - sum(g q)) / sum(p), with g = 0 where q is clipped, and g = - t / q elsewhere
  *
- * Targets are data and get no gradient.
+ * The targets t are data and have no gradient.
  *
- * @param own TensorFlow.js's loss, used for all other inputs.
+ * @param own TensorFlow.js's loss, which handles all other inputs.
  */
 export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -27,8 +27,8 @@ export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): Los
 }
 
 /**
- * The same loss for class numbers, one per example; an invalid class number counts as no target. TensorFlow.js clips p before it divides by
- * the sum, and clipped probabilities get no gradient.
+ * The same loss for targets that are class numbers, one per example. An example with an invalid class number has no target. As in
+ * TensorFlow.js, p is clipped before it is divided by the sum, and clipped probabilities have no gradient.
  */
 export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -63,12 +63,12 @@ function oneHot(labels: Float32Array, classes: number): Float32Array {
 }
 
 function fits(tf: typeof tfjs, output: tfjs.Tensor): boolean {
-  // This implementation has no second-order gradient.
+  // This implementation provides no second-order gradient.
   const isFirstOrder = tf.engine().state.gradientDepth === 1;
-  return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isAtHand(output) === true;
+  return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isFasterInJavaScript(output) === true;
 }
 
-/** @param t targets, one per number of `output`. */
+/** @param t the targets, one for each number of `output`. */
 function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.Tensor {
   const classes = output.shape.at(-1) as number;
   const examples = output.shape.slice(0, -1);
@@ -84,7 +84,7 @@ function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.
         sum += p[at] as number;
       }
       sums[example] = sum;
-      // NaN if a probability is NaN or infinite.
+      // 0, or NaN if a probability is NaN or infinite.
       let loss = sum * 0;
       for (let at = from; at < from + classes; at++) {
         if (t[at] !== 0) {
@@ -118,7 +118,7 @@ function gradientOf(p: Float32Array, t: Float32Array, sums: Float32Array, dy: Fl
   return gradient;
 }
 
-/** NaN stays NaN. */
+/** Limits q to the range from LEAST to MOST; NaN stays NaN. */
 function clipped(q: number): number {
   return q < LEAST ? LEAST : q > MOST ? MOST : q;
 }

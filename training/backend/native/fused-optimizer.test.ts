@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import { FusedOptimizer } from './fused-optimizer.ts';
 import { installNativeKernels, nativeKernelsOf, uninstallNativeKernels } from './native-kernels.ts';
 
-// Tests that need the native backend are in integration-tests/native-kernels.test.ts.
+// Tests that need the native backend are in integration-tests/local/native-kernels.test.ts.
 
-test('other backends install no native kernels and use the steps of TensorFlow.js', async () => {
+test('on other backends, no native kernels are installed and TensorFlow.js takes the steps', async () => {
   await tf.setBackend('cpu');
   const own = tf.getGradient('Relu');
   installNativeKernels(tf);

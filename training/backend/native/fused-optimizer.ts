@@ -7,11 +7,11 @@ import { nativeKernelsOf } from './native-kernels.ts';
 import { type OptimizerRule, ruleOf, type Scalar, type SlotKind } from './optimizer-rules.ts';
 import { ResourceVariable } from './resource-variable.ts';
 
-/** A variable and its slots, with their resource variables. */
+/** A variable and its slots, with the resource variables that mirror them. */
 interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
-  /** The resource variable of the variable, then those of the slots. */
+  /** First the resource variable of `variable`, then those of the slots. */
   readonly twins: readonly ResourceVariable[];
 }
 
@@ -21,9 +21,9 @@ interface Step {
 }
 
 /**
- * Applies gradients with TensorFlow's fused kernels, one per variable, where TensorFlow.js runs a dozen small operations. The optimizer's
- * own slots and counters change as if its `applyGradients` had run, so fused steps and the optimizer's own steps can alternate. The class
- * detects other changes of variables and slots, such as `assign` or a restored checkpoint.
+ * Applies gradients with TensorFlow's fused kernels: one kernel per variable, where TensorFlow.js runs a dozen small operations. The
+ * optimizer's own slots and counters change as if its `applyGradients` had run, so fused steps and the optimizer's own steps can alternate.
+ * The class detects when other code changes variables or slots, for example by `assign` or when it restores a checkpoint.
  */
 export class FusedOptimizer {
   readonly #optimizer: tfjs.Optimizer;
@@ -47,12 +47,12 @@ export class FusedOptimizer {
     }
   }
 
-  /** Why the optimizer's own implementation takes the steps; null while they are fused. */
+  /** Why the optimizer's own implementation takes the steps; null while fused kernels take them. */
   get reason(): string | null {
     return this.#reason;
   }
 
-  /** Equals the optimizer's `applyGradients` within float tolerance, except that each variable always has its own slots. */
+  /** Gives the same result as the optimizer's `applyGradients` within float tolerance, except that every variable keeps its own slots. */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {
       this.#slots.applyGradients(gradients);
@@ -74,7 +74,7 @@ export class FusedOptimizer {
     this.#scalars.clear();
   }
 
-  /** Returns false, without a change, if TensorFlow.js must take this step. */
+  /** Returns false, and changes nothing, if TensorFlow.js must take this step. */
   #applyFused(native: NativeBackend, rule: OptimizerRule, gradients: readonly NamedGradient[]): boolean {
     const steps = this.#prepare(native, rule, gradients);
     if (steps === null) {
@@ -93,7 +93,7 @@ export class FusedOptimizer {
       if (changed) {
         throw error;
       }
-      // For example, this TensorFlow lacks the kernel.
+      // For example, this build of TensorFlow lacks the kernel.
       this.#refuse(messageOf(error));
       return false;
     } finally {
@@ -118,7 +118,7 @@ export class FusedOptimizer {
         return null;
       }
       const group = this.#groupOf(native, rule, variable);
-      // #groupOf has created its slots, as TensorFlow.js does even without a gradient.
+      // `#groupOf` has created the variable's slots: TensorFlow.js creates them even for a variable without a gradient.
       if (gradient === null || gradient === undefined) {
         continue;
       }
@@ -130,7 +130,7 @@ export class FusedOptimizer {
     return steps;
   }
 
-  /** Returns null if the kernel would compute a wrong result. */
+  /** Returns the group of a variable, or null if the kernel would compute a wrong result for it. */
   #groupOf(native: NativeBackend, rule: OptimizerRule, variable: tfjs.Variable): Group | null {
     const place = this.#slots.placeOf(variable);
     const slots = rule.slots.map((kind) => this.#slotOf(native.tf, kind, place, variable));
@@ -140,7 +140,7 @@ export class FusedOptimizer {
       disposeGroup(before);
       this.#groups.delete(variable);
       if (variable.dtype !== 'float32') {
-        return this.#refuse(`variable ${variable.name} is of type ${variable.dtype}`);
+        return this.#refuse(`variable ${variable.name} has the type ${variable.dtype}, not float32`);
       }
       const twins = [variable, ...slots.map((slot) => slot.variable)].map((each) => new ResourceVariable(native, each));
       group = { variable, slots, twins };
@@ -155,28 +155,28 @@ export class FusedOptimizer {
     return group ?? null;
   }
 
-  /** Permanently switches to the optimizer's own implementation. */
+  /** Switches to the optimizer's own implementation for the lifetime of this object. */
   #refuse(reason: string): null {
     this.#reason = reason;
     return null;
   }
 
-  /** Returns the variable's slot; creates a missing one as the optimizer does. */
+  /** Returns the variable's slot. Creates a missing slot in the same way as the optimizer. */
   #slotOf(tf: typeof tfjs, kind: SlotKind, place: number, variable: tfjs.Variable): OptimizerSlot {
     const slots = (this.#optimizer as unknown as Record<string, (OptimizerSlot | undefined)[]>)[kind.property] as (
       | OptimizerSlot
       | undefined
     )[];
-    const there = slots[place];
-    if (there !== undefined && there !== null) {
-      return there;
+    const existing = slots[place];
+    if (existing !== undefined && existing !== null) {
+      return existing;
     }
-    const made = {
+    const created = {
       originalName: `${variable.name}/${kind.suffix}`,
       variable: tf.tidy(() => tf.fill(variable.shape, kind.initial).variable(false)),
     };
-    slots[place] = made;
-    return made;
+    slots[place] = created;
+    return created;
   }
 
   #tensorOf(native: NativeBackend, scalar: Scalar, index: number): tfjs.Tensor {
@@ -216,7 +216,7 @@ function disposeGroup(group: Group | undefined): void {
 }
 
 function isAtLeast(tf: typeof tfjs, variable: tfjs.Variable, least: number): boolean {
-  // False for NaN.
+  // A NaN makes the comparison false.
   return variable.size === 0 || tf.tidy(() => (tf.min(variable).dataSync()[0] as number) >= least);
 }
 

@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** The alignment, in numbers, that TensorFlow requires to use memory without copying it: 64 bytes. */
+/** The alignment, in float32 numbers, that memory must have for TensorFlow to use it without copying: 64 bytes. */
 export const ALIGNMENT = 16;
 
-/** The place of a tensor of this shape, whose first number is `numbers[at]`. */
+/** The location of a tensor in an array: `numbers[at]` is its first number. */
 export interface Place {
   readonly at: number;
   readonly shape: readonly number[];
@@ -12,15 +12,18 @@ export interface Place {
 
 interface Pane {
   readonly tensor: tfjs.Tensor;
-  /** The same memory as rows, which TensorFlow copies one by one; the rows' indices; the shape of the rows, null if it is the place's. */
+  /**
+   * The same memory as a matrix of rows, because TensorFlow's InplaceUpdate writes row by row; the indices of the rows; the shape of the
+   * matrix, or null if the tensor already has that shape.
+   */
   readonly rows: tfjs.Tensor;
   readonly indices: tfjs.Tensor;
   readonly shape: tfjs.Tensor | null;
 }
 
 /**
- * Tensors in JavaScript's memory. TensorFlow reads and writes them in place, which saves a copy and the creation of arrays: with megabytes
- * of new arrays per step, V8 pauses for garbage collection every few steps.
+ * Tensors in memory that belongs to JavaScript. TensorFlow reads and writes them in place, which saves a copy and avoids new arrays: with
+ * megabytes of new arrays per step, V8 would pause for garbage collection every few steps.
  */
 export class MemoryWindow {
   readonly #native: NativeBackend;
@@ -31,7 +34,10 @@ export class MemoryWindow {
     this.#panes = panes;
   }
 
-  /** Returns null if TensorFlow cannot use the memory in place. Overwrites the numbers at the places. */
+  /**
+   * Opens a window with one tensor per place, and overwrites the numbers at these places. Returns null if TensorFlow cannot use the memory
+   * in place.
+   */
   static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
     if (native.usesGpu) {
       return null;
@@ -47,12 +53,12 @@ export class MemoryWindow {
     return null;
   }
 
-  /** Tensors in the order of the places, with the current content of the memory. The caller must not dispose them. */
+  /** The tensors in the order of the places. They hold the current content of the memory. The caller must not dispose them. */
   get tensors(): readonly tfjs.Tensor[] {
     return this.#panes.map(({ tensor }) => tensor);
   }
 
-  /** @param value float32, of the place's shape. */
+  /** Copies `value`, a float32 tensor of the place's shape, into the memory. */
   write(index: number, value: tfjs.Tensor): void {
     const { rows, indices, shape } = this.#panes[index] as Pane;
     const source = shape === null ? value : this.#native.run('Reshape', [value, shape], [this.#native.integerType('Tshape')]);
@@ -68,7 +74,10 @@ export class MemoryWindow {
     }
   }
 
-  /** TensorFlow copies unsuitable memory, so this check writes through each tensor and reads the result from the memory. */
+  /**
+   * Whether TensorFlow uses the memory in place; it silently copies unsuitable memory. Writes through each tensor and checks that the
+   * numbers arrive in the memory.
+   */
   #isOpen(numbers: Float32Array, places: readonly Place[]): boolean {
     const { tf } = this.#native;
     return places.every(({ at, shape }, index) => {
@@ -83,7 +92,7 @@ export class MemoryWindow {
 function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: Place): Pane {
   const size = shape.reduce((product, length) => product * length, 1);
   const memory = numbers.subarray(at, at + size);
-  // TensorFlow copies several rows faster than one long row, but vectors and scalars have only one.
+  // TensorFlow copies several rows faster than one long row. Vectors and scalars have only one row.
   const hasRows = shape.length > 1;
   const count = hasRows ? (shape[0] as number) : 1;
   const indices = Int32Array.from({ length: count }, (_, row) => row);

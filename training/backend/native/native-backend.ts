@@ -1,8 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
 /*
- * The interface of tfjs-node and tfjs-node-gpu beyond that of all backends: any operation of TensorFlow's C library, by name, with the
- * attributes and inputs that TensorFlow's operation registry defines.
+ * What tfjs-node and tfjs-node-gpu offer beyond the interface of all backends: they run any operation of TensorFlow's C library by name,
+ * with the attributes and inputs that TensorFlow's operation registry defines.
  */
 
 /** Type constants of TensorFlow's C interface. */
@@ -37,16 +37,16 @@ interface Executor {
   readonly isUsingGpuDevice: boolean;
 }
 
-/** Up to this many numbers, one JavaScript pass is faster than the call overhead of several operations. */
-const FEW = 32_768;
+/** Up to this many numbers, one JavaScript pass takes less time than the call overhead of several operations. */
+const MAX_JAVASCRIPT_NUMBERS = 32_768;
 
-/** Runs TensorFlow's own operations on float32 tensors. They bypass the gradient tape. */
+/** Runs TensorFlow's own operations on float32 tensors. TensorFlow.js's gradient tape does not record them. */
 export class NativeBackend {
   readonly tf: typeof tfjs;
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
-  /** Names of the variants in `firstThatRuns` that have failed. */
+  /** The names under which the preferred variant of `runWithFallback` has failed. */
   readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {
@@ -81,28 +81,31 @@ export class NativeBackend {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
   }
 
-  /** Runs `one` or, after it has failed once, `other`. @param one a variant with kernels that some builds of TensorFlow lack. */
-  firstThatRuns(name: string, one: () => tfjs.Tensor, other: () => tfjs.Tensor): tfjs.Tensor {
+  /**
+   * Runs `preferred`. Runs `fallback` if `preferred` fails, and in all later calls with the same `name`.
+   * @param preferred a variant with kernels that some builds of TensorFlow lack.
+   */
+  runWithFallback(name: string, preferred: () => tfjs.Tensor, fallback: () => tfjs.Tensor): tfjs.Tensor {
     if (!this.#unavailable.has(name)) {
       try {
-        return one();
+        return preferred();
       } catch {
         this.#unavailable.add(name);
       }
     }
-    return other();
+    return fallback();
   }
 
   get usesGpu(): boolean {
     return this.#executor.isUsingGpuDevice;
   }
 
-  /** Whether JavaScript can read the tensor without waiting and process it faster than calls of several operations. */
-  isAtHand(tensor: tfjs.Tensor): boolean {
-    return !this.usesGpu && tensor.size <= FEW;
+  /** Whether JavaScript can read the tensor without waiting for a GPU, and process it in less time than several operations take. */
+  isFasterInJavaScript(tensor: tfjs.Tensor): boolean {
+    return !this.usesGpu && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
   }
 
-  /** Returns another tensor with the same data; each must be disposed. */
+  /** Returns another tensor with the same data. The caller must dispose both. */
   share(tensor: tfjs.Tensor): tfjs.Tensor {
     const { dataId, shape, dtype } = tensor;
     this.#executor.incRef(dataId);
@@ -114,7 +117,7 @@ export class NativeBackend {
     return this.#executor.refCount(tensor.dataId);
   }
 
-  /** A type attribute with the value float32. */
+  /** An attribute of kind `type` with the value float32. */
   type(name: string): Attribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
   }

@@ -2,19 +2,20 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
 /*
- * Replaces gradients that TensorFlow.js composes of small operations with single TensorFlow kernels. A kernel is used only if it computes
- * the same result within float tolerance, including ties and zeros:
+ * Uses single TensorFlow kernels for gradients that TensorFlow.js composes from many small operations. A kernel is used only if it
+ * computes the same result within float tolerance, including ties and zeros:
  *
- *   Relu6, Selu and LeakyRelu keep their gradients: TensorFlow's slopes differ at 6 and at 0.
- *   Softmax has no such kernel; small tensors use JavaScript.
- *   MaxPool on a CPU uses oneDNN's kernels, like TensorFlow's own graphs, and repeats the forward pass for the workspace of the gradient: a
- *   tenth of the time. Without oneDNN it uses Dilation2DBackpropInput with a filter of zeros, which gives the same sums, because it also
- *   picks the first of equal values, in about half of MaxPoolGrad's time. On a GPU MaxPoolGrad is fast.
+ *   Relu6, Selu and LeakyRelu keep TensorFlow.js's gradients, because TensorFlow's slopes differ at 6 and at 0.
+ *   Softmax has no such kernel in TensorFlow; small tensors use JavaScript.
+ *   MaxPool on a CPU uses oneDNN's kernels, like TensorFlow's own graphs, in a tenth of MaxPoolGrad's time, although the forward pass is
+ *   repeated to fill the workspace that the gradient needs. Without oneDNN it uses Dilation2DBackpropInput with a filter of zeros, in about
+ *   half of MaxPoolGrad's time; the sums are the same, because that kernel also picks the first of equal values. On a GPU MaxPoolGrad is
+ *   fast and stays in use.
  */
 
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
 
-/** Returns null if the kernel does not support these tensors. `own` returns TensorFlow.js's gradients. */
+/** Returns null if the kernel does not support these tensors. @param own computes TensorFlow.js's gradients. */
 type NativeGradient = (
   native: NativeBackend,
   dy: tfjs.Tensor,
@@ -37,10 +38,10 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
   Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
 };
 
-/** The TensorFlow.js kernels that have a native gradient. */
+/** The names of the TensorFlow.js kernels whose gradients have a native replacement. */
 export const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
 
-/** Replaces first-order gradients on this backend. Higher-order gradients and other backends use TensorFlow.js's own. */
+/** A gradient that uses native kernels for first-order gradients on this backend, otherwise TensorFlow.js's own. null if none exists. */
 export function nativeGradientOf(native: NativeBackend, own: tfjs.GradConfig): tfjs.GradConfig | null {
   const gradient = NATIVE_GRADIENTS[own.kernelName];
   return gradient === undefined ? null : { ...own, gradFunc: gradientOf(native, own, gradient) };
@@ -51,7 +52,7 @@ function gradientOf(native: NativeBackend, own: tfjs.GradConfig, gradient: Nativ
   const backend = native.tf.getBackend();
   return (dy, saved, attributes) => {
     const ownGradients = () => own.gradFunc(dy, saved, attributes) as Gradients;
-    // The gradient tape does not record kernels, so they have no second-order gradient.
+    // The gradient tape does not record native kernels, so only first-order gradients can use them.
     const isFirstOrder = engine.state.gradientDepth === 0;
     const isNative = isFirstOrder && engine.backendName === backend && !Array.isArray(dy) && dy.dtype === 'float32';
     return (isNative ? gradient(native, dy, saved, attributes, ownGradients) : null) ?? ownGradients();
@@ -100,7 +101,7 @@ function meanGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs
   return { x: () => spread(native, native.run('RealDiv', [dy, native.tf.scalar(x.size / dy.size)]), x.shape, attributes) };
 }
 
-/** Broadcasts the gradient of each sum to all numbers that were summed. */
+/** Broadcasts the gradient of a sum to all of its terms. */
 function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[], attributes: tfjs.NamedAttrMap): tfjs.Tensor {
   const { tf } = native;
   const axes = tf.util.parseAxisParam(attributes.axis as number | number[], [...shape]);
@@ -109,9 +110,9 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
 }
 
-/** y (dy - sum(dy y)), summed over the last dimension, the only one that TensorFlow.js's softmax supports. */
+/** y (dy - sum(dy y)), summed over the last dimension: TensorFlow.js's softmax supports no other. */
 function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
-  if (!isFloat(y) || !native.isAtHand(y)) {
+  if (!isFloat(y) || !native.isFasterInJavaScript(y)) {
     return null;
   }
   return {
@@ -158,13 +159,13 @@ function maxPoolGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly
   };
   const byOneDnn = () => {
     const size = native.integers('ksize', [1, info.filterHeight, info.filterWidth, 1]);
-    // Attributes with which TensorFlow itself selects these kernels.
+    // TensorFlow itself sets these attributes to select the oneDNN kernels.
     const kernel = [native.text('data_format', 'NHWC'), native.flag('workspace_enabled', true), native.text('_kernel', 'MklNameChangeOp')];
     const all = [native.type('T'), size, ...window, ...kernel];
     const [y, workspace] = native.runRaw('_MklNativeMaxPool', [x], all, 2) as [tfjs.Tensor, tfjs.Tensor];
     return native.runRaw('_MklNativeMaxPoolGrad', [x, y, dy, workspace], all, 1)[0] as tfjs.Tensor;
   };
-  return { x: () => native.firstThatRuns('max pooling', byOneDnn, byDilation) };
+  return { x: () => native.runWithFallback('max pooling', byOneDnn, byDilation) };
 }
 
 interface PoolAttributes {
@@ -175,8 +176,8 @@ interface PoolAttributes {
 }
 
 /**
- * y = (x - mean) r scale + offset, r = 1 / sqrt(variance + epsilon), per channel. One kernel call computes dy scale r (the gradient of x)
- * and the sums of dy (x - mean) r (scale) and of dy (offset). The other two gradients are products of those sums:
+ * For each channel, y = (x - mean) r scale + offset, with r = 1 / sqrt(variance + epsilon). One kernel call computes three gradients: dy
+ * scale r for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The other two are products of these sums:
  *
  *   mean       -r scale sum(dy)
  *   variance   -1/2 r^2 scale sum(dy (x - mean) r)
@@ -187,7 +188,7 @@ function batchNormGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readon
   if (!isFloat(x) || !isFloat(mean) || !isFloat(variance) || !isFloat(scale) || x.rank !== 4) {
     return null;
   }
-  // The kernel does not broadcast other shapes.
+  // The kernel supports only vectors and does not broadcast other shapes.
   if ([mean, variance, scale].some(({ rank }) => rank !== 1)) {
     return null;
   }
@@ -220,7 +221,7 @@ function reshaped(native: NativeBackend, tensor: tfjs.Tensor, shape: readonly nu
   return sameShape(tensor.shape, shape) ? tensor : native.tf.reshape(tensor, [...shape]);
 }
 
-/** [C], or [1, ..., 1, C], beside [..., C]. */
+/** Whether `shape` is [C] or [1, ..., 1, C], where C is the last dimension of `whole`. */
 function isVectorOfLast(shape: readonly number[], whole: readonly number[]): boolean {
   const channels = whole.at(-1);
   return whole.length >= 2 && shape.at(-1) === channels && shape.slice(0, -1).every((size) => size === 1) && shape.length <= whole.length;

@@ -7,11 +7,11 @@ interface Installed {
   readonly replaced: readonly tfjs.GradConfig[];
 }
 
-/** Keyed by engine: all copies of TensorFlow.js's functions share one engine. */
+/** Keyed by engine, because all copies of TensorFlow.js in a process share one engine. */
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Makes gradients, and the optimizer steps of `fit` and `step`, use TensorFlow's own kernels if they compute the same results as
+ * Makes gradients and the optimizer steps of `fit` and `step` use TensorFlow's own kernels where they compute the same results as
  * TensorFlow.js. Does nothing on other backends.
  */
 export function installNativeKernels(tf: typeof tfjs): void {

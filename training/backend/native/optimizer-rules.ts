@@ -2,51 +2,51 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { Attribute, NativeBackend } from './native-backend.ts';
 
 /*
- * Maps each optimizer of TensorFlow.js 4.22 to one of TensorFlow's fused kernels, whose formulas sometimes differ. g is the gradient, x the
- * variable:
+ * Maps each optimizer of TensorFlow.js 4.22 to one of TensorFlow's fused kernels. Where the formulas differ, the rule passes adjusted
+ * scalars. g is the gradient, x the variable:
  *
  *   sgd       ResourceApplyGradientDescent   x -= lr g
  *   momentum  ResourceApplyMomentum          a = momentum a + g; x -= lr a; Nesterov's: x -= lr g + lr momentum a
  *   adam      ResourceApplyAdam              m += (1-b1)(g - m); v += (1-b2)(g^2 - v); x -= lr sqrt(1-B2)/(1-B1) m / (sqrt(v) + epsilon)
- *             TensorFlow.js adds epsilon to sqrt(v / (1-B2)), so the rule passes epsilon sqrt(1-B2). B1, B2: powers of b1, b2 at this step.
+ *             TensorFlow.js adds epsilon to sqrt(v / (1-B2)), so the rule passes epsilon sqrt(1-B2). In step t: B1 = b1^t, B2 = b2^t.
  *   adamax    ResourceApplyAdaMax            m as in adam; v = max(b2 v, |g|); x -= lr/(1-B1) m / (v + epsilon)
- *             The passed lr includes the decay of the learning rate.
+ *             The lr that the rule passes includes the decay of the learning rate.
  *   adagrad   ResourceApplyAdagradV2         a += g^2; x -= lr g / (sqrt(a) + epsilon)
  *             TensorFlow.js divides by sqrt(a + epsilon), so the rule passes epsilon / (2 sqrt(a)) for the smallest possible a. The error
- *             is at most epsilon / (8 a), so TensorFlow.js itself handles accumulators below SMALLEST_ACCUMULATOR.
+ *             is at most epsilon / (8 a). Below SMALLEST_ACCUMULATOR it would be too large, and TensorFlow.js takes the steps.
  *   rmsprop   ResourceApplyRMSProp           s += (1-decay)(g^2 - s); a = momentum a + lr g / sqrt(s + epsilon); x -= a
  *   centered  ResourceApplyCenteredRMSProp   the same with c += (1-decay)(g - c) and sqrt(s - c^2 + epsilon)
- *             TensorFlow.js subtracts epsilon there, so the rule passes -epsilon.
+ *             TensorFlow.js subtracts epsilon under the root, so the rule passes -epsilon.
  *
- * Adadelta is unsupported: TensorFlow divides by the mean square that includes this step's gradient, TensorFlow.js by the previous one.
+ * Adadelta has no rule: TensorFlow divides by a mean square that includes this step's gradient, TensorFlow.js by the one before it.
  */
 
-/** A kind of slot: the optimizer's property that holds the slots, the suffix of their names, and their initial value. */
+/** A kind of slot: the optimizer's property that holds these slots, the suffix of their names, and their initial value. */
 export interface SlotKind {
   readonly property: string;
   readonly suffix: string;
   readonly initial: number;
-  /** The smallest value for which the kernel is correct. */
+  /** The smallest slot value for which the kernel's result is correct; no limit by default. */
   readonly atLeast?: number;
 }
 
-/** A scalar input of a kernel: a number, or a tensor, which the optimizer disposes after the step if it is `own`. */
+/** A scalar input of a kernel: a number or a tensor. The caller disposes the tensor after the step if `own` is true. */
 export type Scalar = number | { readonly tensor: tfjs.Tensor; readonly own: boolean };
 
 export interface OptimizerRule {
   readonly kernel: string;
-  /** In the kernel's order, after the variable. */
+  /** The kernel's inputs after the variable, in the kernel's order. */
   readonly slots: readonly SlotKind[];
   readonly attributes: readonly Attribute[];
-  /** The index of the gradient among the kernel's scalars. */
+  /** The position of the gradient among the kernel's scalar inputs. */
   readonly gradientAt: number;
-  /** Computes the scalars, once per step. */
+  /** Returns the scalars for one step, without the gradient. Called once per step. */
   scalars(): readonly Scalar[];
-  /** Updates the state that changes once per step, such as the powers of Adam's betas. */
+  /** Updates the optimizer's per-step state, such as the powers of Adam's betas. Called after each step. */
   advance(): void;
 }
 
-/** Rules exist only for TensorFlow.js's own classes: a derived class may compute something else. */
+/** Only TensorFlow.js's own classes have rules, because a derived class may compute something else. */
 export type RuleOrReason = OptimizerRule | { readonly reason: string };
 
 export const SMALLEST_ACCUMULATOR = 0.05;
@@ -107,9 +107,9 @@ export function ruleOf(native: NativeBackend, optimizer: tfjs.Optimizer): RuleOr
     case RMSPropOptimizer:
       return rmsprop(native, optimizer as unknown as RmsProp);
     case AdadeltaOptimizer:
-      return { reason: "TensorFlow's kernel for adadelta follows another formula than TensorFlow.js" };
+      return { reason: "TensorFlow's adadelta kernel uses a different formula from TensorFlow.js" };
     default:
-      return { reason: `there is no kernel for the optimizer ${kind.name}` };
+      return { reason: `the optimizer ${kind.name} has no native kernel` };
   }
 }
 
@@ -135,7 +135,7 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
   };
 }
 
-/** TensorFlow.js's sgd uses its tensor `c` and ignores its property learningRate. */
+/** The learning rate is -c: TensorFlow.js's sgd uses its tensor `c` and ignores its property `learningRate`. */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };
 }
@@ -151,7 +151,7 @@ function adam(native: NativeBackend, optimizer: Adam): OptimizerRule {
     gradientAt: 6,
     scalars() {
       const { accBeta1, accBeta2, learningRate, beta1, beta2 } = optimizer;
-      // Plain JavaScript with float32 rounding: fewer calls, the same bits.
+      // Plain JavaScript with float32 rounding gives the same bits as tensor operations, with fewer calls.
       const epsilon = Math.fround(Math.sqrt(Math.fround(1 - numberOf(accBeta2)))) * Math.fround(optimizer.epsilon);
       const powers = [accBeta1, accBeta2].map((tensor) => ({ tensor, own: false }));
       return [...powers, learningRate, beta1, beta2, epsilon];
@@ -195,10 +195,10 @@ function numberOf(scalar: tfjs.Tensor): number {
 
 function adagrad(native: NativeBackend, optimizer: Adagrad): RuleOrReason {
   const { initialAccumulatorValue: initial } = optimizer;
-  // TensorFlow.js uses the backend's epsilon and has no option for it.
+  // TensorFlow.js's adagrad has no epsilon option and uses the backend's epsilon.
   const epsilon = native.tf.backend().epsilon();
   if (!(initial >= SMALLEST_ACCUMULATOR)) {
-    return { reason: `TensorFlow's kernel for adagrad is another one below an accumulator of ${SMALLEST_ACCUMULATOR}` };
+    return { reason: `TensorFlow's adagrad kernel is inaccurate for accumulators below ${SMALLEST_ACCUMULATOR}` };
   }
   return {
     kernel: 'ResourceApplyAdagradV2',

@@ -9,7 +9,7 @@ import { MAX_RECORD_BYTES, type RecordOptions } from './tfrecord-format.ts';
 
 export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
-/** The row type if columns are marked as labels. */
+/** A row when `columnConfigs` marks some columns as labels: the features are `xs`, the labels `ys`. */
 export interface LabelledCsvRow {
   readonly xs: CsvRow;
   readonly ys: CsvRow;
@@ -19,9 +19,9 @@ export interface LabelledCsvRow {
 export interface ColumnConfig {
   /** Treats a missing value as an error; false by default. */
   readonly required?: boolean;
-  /** The type of the values; by default number where the value is numeric, otherwise string. */
+  /** The type of the values. By default, numeric values become numbers and all others strings. */
   readonly dtype?: 'float32' | 'int32' | 'bool' | 'string';
-  /** The value for missing values; undefined by default. */
+  /** The value that replaces missing values; undefined by default. */
   readonly default?: number | boolean | string;
   readonly isLabel?: boolean;
 }
@@ -38,7 +38,7 @@ export interface CsvOptions extends RecordOptions {
   readonly delimiter?: string;
   /** Strings that represent a missing value in addition to the empty string, e.g. `['NA']`. */
   readonly missingValues?: readonly string[];
-  /** Declares that no value contains a line break, so that large files may be split; false by default. */
+  /** Declares that no value contains a line break, which allows large files to be split; false by default. */
   readonly isSplittable?: boolean;
 }
 
@@ -81,7 +81,7 @@ export function rowParser(
     }
     const values = splitFields(line, delimiter);
     if (values.length !== names.length) {
-      throw new Error(`the line has ${values.length} values, not ${names.length}`);
+      throw new Error(`the number of values in the line is ${values.length} instead of ${names.length}`);
     }
     const xs: CsvRow = {};
     const ys: CsvRow = {};

@@ -17,7 +17,7 @@ async function goldenExamples(): Promise<Buffer[]> {
 }
 
 describe('tf.train.Example', () => {
-  test('written by TensorFlow is decoded', async () => {
+  test('is decoded as TensorFlow wrote it', async () => {
     const examples = (await goldenExamples()).map(decodeExample);
     examples.forEach((example, i) => {
       expect({ ...example }).toEqual({
@@ -31,11 +31,11 @@ describe('tf.train.Example', () => {
     });
   });
 
-  test('is encoded as TensorFlow encodes it', async () => {
+  test('is encoded to the same bytes as TensorFlow writes', async () => {
     for (const record of await goldenExamples()) {
       const { none: _, ...example } = decodeExample(record);
       const encoded = encodeExample(example);
-      // Removes the feature without a kind, which encodeExample cannot write.
+      // Removes the feature without a kind, which `encodeExample` cannot write.
       const entry = Buffer.from('\n\x08\n\x04none\x12\0', 'latin1');
       const at = record.indexOf(entry);
       const featuresAt = (record[1] as number) < 0x80 ? 2 : 3;
@@ -46,7 +46,7 @@ describe('tf.train.Example', () => {
     expect(encodeSequenceExample(decodeSequenceExample(sequence)).equals(sequence)).toBe(true);
   });
 
-  test('survives encoding and decoding with any content', () => {
+  test('decodes to what was encoded, for any content', () => {
     const feature: fc.Arbitrary<Feature> = fc.oneof(
       fc.array(fc.uint8Array()).map((values) => ({ kind: 'bytes' as const, values: values.map((value) => Buffer.from(value)) })),
       fc.float32Array().map((values) => ({ kind: 'float' as const, values })),
@@ -59,7 +59,7 @@ describe('tf.train.Example', () => {
     );
   });
 
-  test('that is damaged decodes or fails with DATA_INVALID', async () => {
+  test('either decodes or fails with DATA_INVALID if it is damaged', async () => {
     const [example] = await goldenExamples();
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat((example as Buffer).length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }), (changes) => {
@@ -95,7 +95,7 @@ describe('tf.train.Example', () => {
     expect(() => encodeExample({ mixed: [1, 'a'] as unknown as number[] })).toThrow(/must all be bytes/);
   });
 
-  test('is decoded from unpacked numbers', () => {
+  test('is decoded even if its numbers are not packed', () => {
     // FloatList { value: 1.5, 2.5 } and Int64List { value: 3, -1 }, unpacked: one field per value.
     const floats = Buffer.from([0x12, 0x0a, 0x0d, 0, 0, 0xc0, 0x3f, 0x0d, 0, 0, 0x20, 0x40]);
     const longs = Buffer.from([0x1a, 0x0d, 0x08, 3, 0x08, ...new Array<number>(9).fill(0xff), 1]);
@@ -112,7 +112,7 @@ describe('tf.train.Example', () => {
 });
 
 describe('parseExample', () => {
-  test('returns the features of the schema in their shapes', async () => {
+  test("returns the schema's features in their shapes", async () => {
     const parse = parseExample({
       label: fixedLenFeature([], 'int64'),
       pixels: fixedLenFeature([3, 1], 'float32'),
@@ -132,12 +132,12 @@ describe('parseExample', () => {
     });
   });
 
-  test('names the feature that does not match the schema', async () => {
+  test('rejects an example and names the feature that does not match the schema', async () => {
     const [record] = (await goldenExamples()) as [Buffer];
     expect(() => parseExample({ nowhere: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature nowhere');
     expect(() => parseExample({ none: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature none');
     expect(() => parseExample({ pixels: fixedLenFeature([2], 'float32') })(record)).toThrow(
-      'feature pixels has 3 values; its shape [2] takes 2',
+      'feature pixels has 3 values; its shape [2] requires 2',
     );
     expect(() => parseExample({ pixels: varLenFeature('int64') })(record)).toThrow('feature pixels is float32, not int64');
     expect(() => parseExample({ big: varLenFeature('int64') })(record)).toThrow('does not fit into 32 bits');

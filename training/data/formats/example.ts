@@ -29,11 +29,11 @@ export interface SequenceExample {
   readonly featureLists: Readonly<Record<string, readonly Feature[]>>;
 }
 
-/** Receives the byte ranges of the name and the value of an entry. */
+/** Receives the byte ranges of a map entry's name and value. */
 type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
 
 /**
- * Decodes a complete serialised tf.train.Example. Bytes are views of the record.
+ * Decodes all features of a serialised tf.train.Example. Bytes features are views of the record.
  * @throws TonyError DATA_INVALID.
  */
 export function decodeExample(record: Uint8Array): Features {
@@ -44,7 +44,7 @@ export function decodeExample(record: Uint8Array): Features {
   return features;
 }
 
-/** Calls back for each feature of an Example, with the byte ranges of its name and of its Feature message. */
+/** Calls `onFeature` for each feature of an Example, with the byte ranges of its name and of its Feature message. */
 export function scanExample(message: WireReader, onFeature: OnEntry): void {
   while (!message.isAtEnd) {
     const tag = message.size();
@@ -176,7 +176,7 @@ export function readFloatList(list: WireReader): Float32Array {
       const outer = list.enter();
       const packed = floatsOf(list.bytes, list.at, list.end);
       list.leave(outer);
-      // All values in one packed field, as all common writers produce.
+      // The usual case: all values are in one packed field.
       if (list.isAtEnd && values === null) {
         return packed;
       }
@@ -198,7 +198,7 @@ export function readFloatList(list: WireReader): Float32Array {
 function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
   const count = (to - from) / 4;
   if (!Number.isInteger(count)) {
-    throw broken('has floats of other than 4 bytes');
+    throw broken('has floats that are not 4 bytes long');
   }
   const values = new Float32Array(count);
   if (IS_LITTLE_ENDIAN) {
@@ -218,7 +218,7 @@ function readInt64List(list: WireReader): BigInt64Array {
   return BigInt64Array.from(values);
 }
 
-/** Passes each number as its lower and upper 32 bits; the upper half carries the sign. */
+/** Calls `onValue` for each number with its lower 32 bits (unsigned) and its upper 32 bits (signed). */
 export function scanInt64List(list: WireReader, onValue: (low: number, high: number) => void): void {
   while (!list.isAtEnd) {
     const tag = list.size();
@@ -242,7 +242,7 @@ export function textOf(bytes: Uint8Array, from: number, to: number): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8');
 }
 
-/** An object without a prototype, so that `__proto__` is an ordinary name. */
+/** Creates an object without a prototype, in which `__proto__` is an ordinary name. */
 function emptyRecord<T>(): Record<string, T> {
   return Object.create(null) as Record<string, T>;
 }

@@ -8,7 +8,7 @@ import { readContents } from './file-bytes.ts';
 
 const CONTENTS = Buffer.alloc(100_000, 'contents');
 
-/** Closes its streams slowly, like a storage that still writes a local copy. */
+/** A storage whose streams close slowly, like those that still write a local copy. `atWork` counts open streams. */
 class SlowlyEndingStorage extends FileStorage {
   atWork = 0;
   readonly #bytes: Buffer;
@@ -38,7 +38,7 @@ class SlowlyEndingStorage extends FileStorage {
 describe.each([
   ['none', CONTENTS],
   ['gzip', gzipSync(CONTENTS, { level: 0 })],
-] as const)('a file has no running storage stream (compression: %s)', (compression, bytes) => {
+] as const)('readContents closes its storage stream (compression: %s)', (compression, bytes) => {
   function read(): { storage: SlowlyEndingStorage; stop: AbortController; contents: AsyncGenerator<Buffer, void> } {
     const storage = new SlowlyEndingStorage(bytes);
     const stop = new AbortController();
@@ -46,7 +46,7 @@ describe.each([
     return { storage, stop, contents: readContents({ uri: 'file:///f', size: bytes.length, modifiedAt: 1 }, compression, 0, context) };
   }
 
-  test('after the end of the file', async () => {
+  test('at the end of the file', async () => {
     const { storage, contents } = read();
     const pieces: Buffer[] = [];
     for await (const piece of contents) {
@@ -56,7 +56,7 @@ describe.each([
     expect(storage.atWork).toBe(0);
   });
 
-  test('after the consumer has left its loop', async () => {
+  test('when the consumer leaves the loop', async () => {
     const { storage, contents } = read();
     for await (const _ of contents) {
       expect(storage.atWork).toBe(1);
@@ -65,7 +65,7 @@ describe.each([
     expect(storage.atWork).toBe(0);
   });
 
-  test('after the signal has aborted the read', async () => {
+  test('when the signal aborts the read', async () => {
     const { storage, stop, contents } = read();
     const loop = async () => {
       for await (const _ of contents) {

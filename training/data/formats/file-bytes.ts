@@ -7,7 +7,7 @@ import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 
-/** `auto`: according to the suffix of the name, `.gz` or `.zlib`. */
+/** `auto`: gzip for names that end in `.gz`, zlib for names that end in `.zlib`, none for others. */
 export type Compression = 'auto' | 'none' | 'gzip' | 'zlib';
 
 const RETRIES = 4;
@@ -22,8 +22,8 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
 }
 
 /**
- * Reads the uncompressed content from `offset` on; the offset counts uncompressed bytes. All resources are closed however the loop over it
- * ends.
+ * Reads a file's uncompressed content, starting at `offset`, which counts uncompressed bytes. Closes all resources however the consumer's
+ * loop ends.
  */
 export async function* readContents(
   file: DataFile,
@@ -45,7 +45,10 @@ export async function* readContents(
   }
 }
 
-/** Resumes after a connection failure, as long as the file is unchanged since its listing. */
+/**
+ * Reads the stored bytes. Reopens the file at the current position after a connection failure, unless the file has changed since its
+ * listing.
+ */
 async function* readBytes(file: DataFile, from: number, context: ReadContext): AsyncGenerator<Buffer, void> {
   const { storage, signal } = context;
   let offset = from;
@@ -88,7 +91,7 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext): A
   }
 }
 
-/** Waits until the stream is closed: it may still write data to a local copy. */
+/** Destroys the stream and waits until it is closed, because it may still be writing a local copy. */
 async function closed(stream: Readable): Promise<void> {
   stream.destroy();
   await finished(stream).catch(() => {});
@@ -98,7 +101,7 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
   const create = compression === 'gzip' ? createGunzip : createInflate;
   const unpacked = create({ chunkSize: UNPACKED_CHUNK_BYTES });
   const packed = ReadableStream.from(readBytes(file, 0, context));
-  // The loop below receives the error through the stream.
+  // The loop below receives the pipeline's error through `unpacked`.
   const feeding = pipeline(packed, unpacked).catch(() => {});
   let size = 0;
   try {
@@ -111,7 +114,7 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
     if (!code.startsWith('Z_')) {
       throw error;
     }
-    throw new TonyError('DATA_INVALID', `${file.uri}: cannot be unpacked beyond byte ${size} of its contents: ${messageOf(error)}`, {
+    throw new TonyError('DATA_INVALID', `${file.uri} cannot be decompressed beyond byte ${size} of its contents: ${messageOf(error)}`, {
       cause: error,
     });
   } finally {

@@ -17,8 +17,9 @@ export interface IdxOptions {
 export type IdxRecord = number | Column;
 
 /**
- * IDX files (idx.ts), single or in columns: the n-th record of a file together with the n-th record of each companion. All records have the
- * same length, so a file can be split anywhere: a record belongs to the split that contains its first byte. Positions are record numbers.
+ * The format of IDX files (idx.ts), read alone or in columns: the n-th record of a file is combined with the n-th record of each companion.
+ * All records have the same length, so a file can be split anywhere: a record belongs to the split that contains its first byte. Positions
+ * are record numbers.
  *
  * @param combine creates an element from the values of all columns, in order.
  */
@@ -69,7 +70,7 @@ interface Layout {
   readonly records: number;
   /** The shape of a record. */
   readonly shape: readonly number[];
-  /** The number of values and of bytes in a record. */
+  /** The number of values in a record. */
   readonly values: number;
   readonly recordBytes: number;
 }
@@ -91,7 +92,7 @@ async function layoutOf(file: DataFile, packing: Layout['packing'], options: Idx
   }
   const size = header.bytes + records * recordBytes;
   if (packing === 'none' && file.size !== size) {
-    throw new TonyError('DATA_INVALID', `${file.uri} has ${file.size} bytes; its header (${header.shape.join(' x ')}) asks for ${size}`);
+    throw new TonyError('DATA_INVALID', `${file.uri} has ${file.size} bytes; its header (${header.shape.join(' x ')}) requires ${size}`);
   }
   return { file, packing, header, records, shape, values, recordBytes };
 }
@@ -102,7 +103,7 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
   for await (const piece of readContents(file, packing, 0, context)) {
     pieces.push(piece);
     length += piece.length;
-    // The fourth byte contains the number of dimensions.
+    // The fourth byte of the header is the number of dimensions. Until it has arrived, the maximum is assumed.
     const dimensions = length < 4 ? 255 : Buffer.concat(pieces)[3];
     if (length >= Math.min(MAX_HEADER_BYTES, 4 + 4 * (dimensions as number))) {
       break;
@@ -111,7 +112,10 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
   return Buffer.concat(pieces);
 }
 
-/** The range of records that begin in a split. A compressed file is one split, and its size does not indicate the size of its content. */
+/**
+ * The range of records that begin in a split. A compressed file is a single split, whose end does not show the size of the uncompressed
+ * content.
+ */
 function recordsOf({ from, to }: Split, { packing, header, records, recordBytes }: Layout): readonly [first: number, last: number] {
   if (packing !== 'none') {
     return [0, records];
@@ -150,7 +154,7 @@ async function* readColumn(layout: Layout, first: number, last: number, context:
     begun = [bytes.subarray(count * recordBytes)];
     begunBytes -= count * recordBytes;
   }
-  throw new TonyError('DATA_INVALID', `${file.uri} ends within record ${at}; its header says that it has ${layout.records}`);
+  throw new TonyError('DATA_INVALID', `${file.uri} ends within record ${at}; its header promises ${layout.records} records`);
 }
 
 function recordAt({ header, values, shape }: Layout, bytes: Buffer, at: number): IdxRecord {

@@ -5,7 +5,7 @@ import { decodeImage } from './image.ts';
 import { claimedPixels } from './image-size.ts';
 
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(' ', ''), 'hex');
-/** One white pixel each, written by ImageMagick, with the size 1 x 1 replaced by 513 x 258. */
+/** Files with one white pixel each, written by ImageMagick. The size 1 x 1 in their headers is replaced by 513 x 258. */
 const PNG = bytes('89504e470d0a1a0a 0000000d 49484452 00000201 00000102 01 00 00 00 00 37 6e f9 24');
 const BMP = bytes('424d 8e000000 0000 0000 8a000000 28000000 01020000 fefeffff 0100 1800');
 const OLD_BMP = bytes('424d 1e000000 0000 0000 1a000000 0c000000 0102 0201 0100 1800');
@@ -20,11 +20,11 @@ test.each([
   ['GIF of three frames', GIF, 513 * 258, 3 * 513 * 258],
   ['JPEG', JPEG, 513 * 258, 513 * 258],
   ['unknown format, which counts as 0 pixels', Buffer.from('<svg/>'), 0, 0],
-])('claimedPixels returns the number of pixels in the header: %s', (_, file, first, all) => {
+])('claimedPixels returns the number of pixels that the header claims: %s', (_, file, first, all) => {
   expect([claimedPixels(file, false), claimedPixels(file, true)]).toEqual([first, all]);
 });
 
-test('claimedPixels returns a number for any bytes after the beginning of an image', () => {
+test('claimedPixels returns a number whatever bytes follow the beginning of an image', () => {
   const beginning = fc.constantFrom(PNG.subarray(0, 8), BMP.subarray(0, 2), GIF.subarray(0, 6), JPEG.subarray(0, 2), JPEG, GIF);
   fc.assert(
     fc.property(beginning, fc.uint8Array({ maxLength: 300 }), fc.boolean(), (first, rest, allFrames) => {

@@ -11,7 +11,10 @@
 
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
-/** Width times height, with `allFrames` summed over all frames of a GIF; 0 for an unknown header, which the decoder reports. */
+/**
+ * Returns width times height as the header claims them; with `allFrames`, the sum over all frames of a GIF. Returns 0 for an unknown
+ * header, which the decoder will reject.
+ */
 export function claimedPixels(data: Uint8Array, allFrames: boolean): number {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   if (bytes.length >= 24 && bytes.subarray(0, 8).equals(PNG)) {
@@ -57,7 +60,7 @@ function jpegPixels(bytes: Buffer): number {
   return 0;
 }
 
-/** Counts frames by walking over the blocks without unpacking them. */
+/** Counts frames by walking over the blocks without decompressing them. */
 function gifPixels(bytes: Buffer, allFrames: boolean): number {
   const canvas = bytes.readUInt16LE(6) * bytes.readUInt16LE(8);
   if (!allFrames) {
@@ -79,7 +82,7 @@ function gifPixels(bytes: Buffer, allFrames: boolean): number {
       skipBlocks();
     } else if (kind === 0x2c) {
       frames += 1;
-      // Skips the descriptor, a colour table, and one byte before the blocks.
+      // Skips the image descriptor (10 bytes), its colour table if it has one, and the byte before the data blocks.
       at += 10 + tableBytes(bytes[at + 9] ?? 0) + 1;
       skipBlocks();
     } else {

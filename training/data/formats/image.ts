@@ -8,8 +8,8 @@ interface ImageCodecs {
 }
 
 /**
- * The maximum number of pixels of an image, over all frames. Decoding takes up to 16 bytes per pixel temporarily. A file of a few kilobytes
- * can claim billions of pixels, and the decoder allocates the memory before it reads the rest.
+ * The maximum number of pixels of an image, over all frames. Decoding temporarily takes up to 16 bytes per pixel. A file of a few kilobytes
+ * can claim billions of pixels, and the decoder allocates their memory before it reads them.
  */
 const MAXIMUM_PIXELS = 100_000_000;
 
@@ -19,7 +19,10 @@ export type Channels = 0 | 1 | 3 | 4;
 export interface DecodeImageOptions {
   /** The channels of the result; as in the file by default. */
   readonly channels?: Channels;
-  /** Resizes to [height, width], and keeps only the first frame of a GIF. By default the image keeps its size and a GIF all frames. */
+  /**
+   * Resizes to [height, width]. For a GIF, only the first frame is then used. By default, the image keeps its size and a GIF keeps all
+   * frames.
+   */
   readonly size?: readonly [height: number, width: number];
   /** The interpolation for resizing; bilinear by default. */
   readonly interpolation?: 'bilinear' | 'nearest';
@@ -53,7 +56,7 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
     if (interpolation === 'nearest') {
       return tf.image.resizeNearestNeighbor(image, [...size], false, true);
     }
-    // Rounded for conversion to bytes, which take a quarter of the memory until the images become a batch of tensors.
+    // Rounded because the result is stored as bytes, which take a quarter of the memory of floats until a batch becomes a tensor.
     return tf.image.resizeBilinear(image, [...size], false, true).round();
   });
   try {
@@ -63,7 +66,7 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
   }
 }
 
-/** @throws TonyError BACKEND_UNFIT. */
+/** @throws TonyError BACKEND_UNFIT when the backend cannot decode images. */
 export function codecsOf(tf: typeof tfjs): ImageCodecs {
   const { node } = tf as unknown as { readonly node?: ImageCodecs };
   if (node === undefined) {
@@ -77,8 +80,8 @@ export function codecsOf(tf: typeof tfjs): ImageCodecs {
 function decoded(codecs: ImageCodecs, bytes: Uint8Array, channels: Channels, allFrames: boolean): tfjs.Tensor {
   const pixels = claimedPixels(bytes, allFrames);
   if (pixels > MAXIMUM_PIXELS) {
-    throw new TonyError('DATA_INVALID', `an image claims ${pixels} pixels; at most ${MAXIMUM_PIXELS} are decoded`, {
-      hint: 'Reduce the size of the image, or cut it into parts.',
+    throw new TonyError('DATA_INVALID', `an image claims ${pixels} pixels; the maximum is ${MAXIMUM_PIXELS}`, {
+      hint: 'Reduce the size of the image, or split it into several images.',
     });
   }
   try {

@@ -10,7 +10,7 @@ import { LineSplitter } from './line-splitter.ts';
 const storage = new FileStorage();
 
 describe('lines', () => {
-  test('are identical for any division of the file into chunks', () => {
+  test('are the same however the file is divided into chunks', () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'ü', ',', '\r'), maxLength: 8 }).filter((text) => !text.endsWith('\r'));
     fc.assert(
       fc.property(
@@ -38,7 +38,7 @@ describe('lines', () => {
     );
   });
 
-  test('of a file that is cut anywhere belong to one part each', async () => {
+  test('belong to exactly one split each, wherever the file is split', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'ü'), maxLength: 12 }), { minLength: 1, maxLength: 30 }),
@@ -56,19 +56,19 @@ describe('lines', () => {
     );
   });
 
-  test('have a maximum length', async () => {
+  test('cause an error with their position if they exceed the maximum length', async () => {
     const folder = await folderWith({ 'a.txt': `a\n${'b'.repeat(5000)}\nc\n` });
     await expect(lines(folder, { maxRecordBytes: 1000 }).toArray({ storage })).rejects.toThrow(
       /a.txt, byte 2: a line is longer than 1000 bytes/,
     );
   });
 
-  test('of a compressed file are read whole by one reader', async () => {
+  test('are all read by the same reader if the file is compressed', async () => {
     const text = Array.from({ length: 1000 }, (_, index) => `line ${index}`);
     const folder = await folderWith({ 'a.gz': gzipSync(text.join('\n')) });
     expect(await lines(folder, { splitBytes: 10 }).toArray({ storage })).toEqual(text);
     const broken = await folderWith({ 'a.gz': gzipSync(text.join('\n')).subarray(0, 1000) });
-    await expect(lines(broken).toArray({ storage })).rejects.toThrow(/a.gz: cannot be unpacked beyond byte \d+/);
+    await expect(lines(broken).toArray({ storage })).rejects.toThrow(/a.gz cannot be decompressed beyond byte \d+/);
     const reader = lines(broken, { skipDamaged: true }).read({ storage });
     let count = 0;
     for await (const line of reader) {
@@ -137,7 +137,7 @@ describe('CSV', () => {
   });
 
   test.each([
-    ['a,b\n1\n', {}, /byte 4: the line has 1 values, not 2/],
+    ['a,b\n1\n', {}, /byte 4: the number of values in the line is 1 instead of 2/],
     ['a,b\n1,"x"y\n', {}, /follows the closing quote of value 2/],
     ['a,b\n1,x"y\n', { isSplittable: true }, /value 2 contains a quote but does not begin with one/],
     ['a,b\nx,2\n', { columnConfigs: { a: { dtype: 'float32' } } }, /column a has "x", which is not a number/],
@@ -153,7 +153,7 @@ describe('CSV', () => {
     });
   });
 
-  test('is divided into parts when no value contains a line break', async () => {
+  test('is split if isSplittable declares that no value contains a line break', async () => {
     const rows = Array.from({ length: 200 }, (_, index) => `${index},${index * 2}`);
     const folder = await folderWith({ 'a.csv': `a,b\n${rows.join('\n')}\n` });
     const options = { isSplittable: true, splitBytes: 100 };

@@ -12,14 +12,16 @@ export interface LineRecordOptions extends RecordOptions {
   readonly isSplittable?: boolean;
 }
 
-/** Parses a line to a record; undefined for no record (an empty line). Throws for a damaged line. */
+/**
+ * Parses a line that begins at byte `offset`. Returns undefined if the line is not a record (an empty line), and throws if it is damaged.
+ */
 export type LineParser<T> = (line: string, offset: number) => T | undefined;
 
 /**
- * Files with one record per line. As usual in Hadoop, a line belongs to the split that contains its first byte: a split starts after the
- * first line break at or after the byte before it. Positions are offsets of lines.
+ * The format of files with one record per line. As usual in Hadoop, a line belongs to the split that contains its first byte. A reader
+ * therefore starts one byte before its split and skips to the first line break. Positions are offsets of lines.
  *
- * @param parserFor creates a parser for each split.
+ * @param parserFor creates the parser of a split.
  */
 export function lineFormat<T>(
   options: LineRecordOptions,
@@ -70,7 +72,7 @@ async function* linesOf(
   context: ReadContext,
 ): AsyncGenerator<{ readonly lines: readonly Line[]; readonly bytes: number }, void> {
   const compression = compressionOf(file, options.compression ?? 'auto');
-  // A compressed file is one split, and its size does not indicate the size of its content.
+  // A compressed file is a single split, whose end does not show the size of the uncompressed content.
   const end = compression === 'none' ? to : Number.POSITIVE_INFINITY;
   let isAligned = resumeAt !== null || start === 0;
   const offset = resumeAt ?? Math.max(0, start - 1);

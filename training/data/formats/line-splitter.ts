@@ -1,14 +1,14 @@
 import { TonyError } from '../../../platform/errors.ts';
 
 export interface Line {
-  /** The offset of its first byte, in the file or in the uncompressed content. */
+  /** The offset of the line's first byte in the uncompressed content of the file. */
   readonly offset: number;
   /** The line without its line break. */
   readonly bytes: Buffer;
 }
 
 export interface LineSplitterOptions {
-  /** The file, for messages. */
+  /** The name of the file, for error messages. */
   readonly where: string;
   readonly offset: number;
   readonly maxRecordBytes: number;
@@ -20,7 +20,7 @@ const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const QUOTE = 0x22;
 
-/** Splits incoming bytes into lines. Lines end with LF or CRLF; the last line may end with the file. */
+/** Splits incoming bytes into lines, which end with LF or CRLF. The last line may end with the file instead. */
 export class LineSplitter {
   readonly #options: LineSplitterOptions;
   #pending: Buffer[] = [];

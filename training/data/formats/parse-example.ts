@@ -21,7 +21,8 @@ export interface VarLenFeature<D extends DType = DType> {
 export type ExampleSchema = Readonly<Record<string, FixedLenFeature | VarLenFeature>>;
 
 /**
- * A scalar (shape []) is a number or a Buffer, another shape gives a column of that shape, and a feature without a shape gives an array.
+ * The result of `parseExample`: a number or a Buffer for a scalar (shape []), a column for any other shape, and an array for a feature
+ * without a shape.
  */
 export type ParsedExample<Schema extends ExampleSchema> = {
   [Name in keyof Schema]: Schema[Name] extends { readonly shape: infer S; readonly dtype: infer D }
@@ -52,15 +53,15 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
   return { dtype };
 }
 
-/** Parses a Feature message; null for a missing feature. */
+/** Parses a Feature message; receives null for a missing feature. */
 type Parser = (feature: WireReader | null) => unknown;
 
 /**
- * Like tf.io.parse_single_example: returns the features of the schema, in its shapes, as values that can be batched. Other features are
- * skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js tensors.
+ * Like tf.io.parse_single_example: returns the features of the schema, in its shapes, as values that can be batched. Features that the
+ * schema does not name are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js tensors.
  *
- * @returns a function of a record. It throws TonyError DATA_INVALID for an example that lacks features of the schema, or has an int64
- *   beyond 32 bits (decodeExample returns those as bigints).
+ * @returns a function that parses one record. It throws TonyError DATA_INVALID if a feature of the schema is missing or of another type, or
+ *   if an int64 exceeds 32 bits (`decodeExample` returns such numbers as bigints).
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
   const names = Object.keys(schema);
@@ -90,12 +91,12 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
 }
 
 /**
- * Finds the feature of a name. Examples of one file mostly have the same features in the same order, so the order of the last example is
- * tried first.
+ * Maps feature names to positions in the schema. The examples of a file mostly have the same features in the same order, so the order of
+ * the previous example is tried first.
  */
 class FeaturePlaces {
   readonly #places: ReadonlyMap<string, number>;
-  /** The names in the order of the last example, each with its feature; -1 for none. */
+  /** The names in the order of the previous example, each with its position in the schema; -1 if the schema does not name it. */
   readonly #order: { readonly name: Uint8Array; readonly place: number }[] = [];
   #turn = 0;
 
@@ -114,7 +115,7 @@ class FeaturePlaces {
       return expected.place;
     }
     const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
-    // Remembers only the first features of a record with very many.
+    // If a record has very many features, only the first ones are remembered.
     if (this.#turn < MAX_REMEMBERED) {
       this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
     }
@@ -150,7 +151,7 @@ function parserOf(name: string, schema: FixedLenFeature | VarLenFeature): Parser
     }
     const values = feature === null ? (missing as ReturnType<typeof read>) : read(feature);
     if (values.length !== count) {
-      throw new TonyError('DATA_INVALID', `feature ${name} has ${values.length} values; its shape [${shape}] takes ${count}`);
+      throw new TonyError('DATA_INVALID', `feature ${name} has ${values.length} values; its shape [${shape}] requires ${count}`);
     }
     if (shape.length === 0) {
       return values[0];
@@ -200,7 +201,7 @@ const LISTS = {
 >;
 
 function readInt32List(list: WireReader, name: string): Int32Array {
-  // Each number occupies at least one byte.
+  // An upper bound: each number occupies at least one byte.
   const values = new Int32Array(list.end - list.at);
   let count = 0;
   scanInt64List(list, (low, high) => {

@@ -58,7 +58,7 @@ export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError
   };
 }
 
-/** Treats content that cannot be unpacked as damage. */
+/** Passes an error to `onDamage` if the content cannot be decompressed; throws any other error. */
 export function skipUnreadable(error: unknown, onDamage: (damage: TonyError) => void): void {
   if ((error as { code?: unknown }).code !== 'DATA_INVALID') {
     throw error;

@@ -16,12 +16,12 @@ export interface WrittenTfRecords {
   readonly records: number;
 }
 
-/** Records are combined into pieces of this size before they are written. */
+/** The writer combines records into pieces of about this many bytes before it writes them. */
 const PIECE_BYTES = 256 * 1024;
 
 /**
  * Writes records into one file, or round-robin into several. Each file is written completely or not at all, and no file appears if the
- * records end with an error. Writes wait for storage, so only a few pieces are in memory.
+ * records end with an error. The writer waits for storage, so only a few pieces are in memory.
  */
 export async function writeTfRecords(
   storage: Storage,
@@ -64,7 +64,7 @@ class FileWriter {
     const packed = compression === 'none' ? null : compression === 'gzip' ? createGzip() : createDeflate();
     const packing = packed === null ? Promise.resolve() : pipeline(this.#input, packed);
     const writing = storage.write(uri, (packed ?? this.#input) as AsyncIterable<Uint8Array>);
-    // A storage error must reach writers that wait for buffer space.
+    // A storage error must also end calls of `add` that wait for buffer space.
     writing.catch((error) => this.#input.destroy(error));
     packing.catch(() => {});
     this.#done = Promise.all([writing, packing]);

@@ -7,9 +7,9 @@ import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
 export interface LocalCopyOptions {
-  /** The limit for all copies of the program; data beyond it is read from storage each time. 16 GiB by default. */
+  /** The maximum size of all copies of the program together, in bytes; data beyond it is read from storage each time. 16 GiB by default. */
   readonly maxBytes?: number;
-  /** The disk space to leave free for others; 1 GiB by default. */
+  /** The disk space that the copies leave free, in bytes; 1 GiB by default. */
   readonly keepFreeBytes?: number;
   /** The folder for the copies; by default the container's folder, or the machine's temporary folder if the program runs by itself. */
   readonly folder?: string;
@@ -17,10 +17,10 @@ export interface LocalCopyOptions {
 
 const MAX_BYTES = 16 * 1024 ** 3;
 const KEEP_FREE_BYTES = 1024 ** 3;
-/** A check of the free disk space for each block would cost more than writing it. */
+/** The interval between checks of the free disk space: a check for each block would cost more than writing the block. */
 const LOOK_EVERY_BYTES = 64 * 1024 * 1024;
 
-/** Keeps references to file handles, because Node.js warns about garbage-collected ones. */
+/** Keeps the file handles referenced, because Node.js prints a warning when it closes a handle during garbage collection. */
 const openFiles: FileHandle[] = [];
 
 interface Place {
@@ -35,12 +35,12 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  * Blocks of files on the local disk, stored by name:
  *
  *   blocks   the concatenated bytes of the blocks
- *   index    a line for each block: JSON [name, offset, length, crc32c], written after its bytes
- *   owner    the process that writes here
+ *   index    a line for each block: JSON [name, offset, length, crc32c], written after the block's bytes
+ *   owner    the ID of the process that writes to the folder
  *
- * The next program in the same container (for example after the loss of a worker) takes over the blocks of an earlier one. Each block is
- * verified when it is read, so the earlier program may have ended in any way. The files are removed when the program exits by itself,
- * otherwise together with the container.
+ * The next program in the same container (for example after the loss of a worker) takes over the blocks of an earlier program. Each block
+ * is verified when it is read, so it does not matter how the earlier program ended. A program that exits by itself removes the files;
+ * otherwise they are removed together with the container.
  */
 export class LocalBlocks {
   readonly #blocks: FileHandle;
@@ -84,7 +84,7 @@ export class LocalBlocks {
     return this.#places.has(name);
   }
 
-  /** True if no further blocks are stored. */
+  /** True once `put` stores no further blocks, because a limit is reached or a write failed. */
   get isFull(): boolean {
     return this.#isFull;
   }
@@ -101,15 +101,15 @@ export class LocalBlocks {
       if (bytesRead === place.length && crc32c(bytes) === place.crc) {
         return bytes;
       }
-      onNotice(`a local copy of data in ${this.#folder} is damaged; it is read from storage again`);
+      onNotice(`a local copy of data in ${this.#folder} is damaged; the data is read from storage again`);
     } catch (error) {
-      onNotice(`a local copy of data in ${this.#folder} cannot be read, it is read from storage again: ${messageOf(error)}`);
+      onNotice(`a local copy of data in ${this.#folder} cannot be read; the data is read from storage again: ${messageOf(error)}`);
     }
     this.#places.delete(name);
     return null;
   }
 
-  /** Stores the bytes if there is space. They must not change until the promise has resolved; it never rejects. */
+  /** Stores a block if there is space. The bytes must not change until the promise resolves; it never rejects. */
   put(name: string, bytes: Uint8Array, onNotice: (message: string) => void): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       if (this.#isFull || this.#places.has(name)) {
@@ -119,7 +119,7 @@ export class LocalBlocks {
         await this.#write(name, bytes);
       } catch (error) {
         this.#isFull = true;
-        onNotice(`no more data are copied to ${this.#folder}, the rest is read from storage each time: ${messageOf(error)}`);
+        onNotice(`no more data is copied to ${this.#folder}; the rest is read from storage each time: ${messageOf(error)}`);
       }
     });
     return this.#writing;
@@ -132,7 +132,7 @@ export class LocalBlocks {
     if (this.#bytes >= this.#lookAt) {
       const { bavail, bsize } = await statfs(this.#folder);
       if (bavail * bsize - LOOK_EVERY_BYTES < this.#keepFree) {
-        throw new Error(`${bavail * bsize} bytes are left on the disk (keepFreeBytes)`);
+        throw new Error(`only ${bavail * bsize} bytes are free on the disk (keepFreeBytes)`);
       }
       this.#lookAt = this.#bytes + LOOK_EVERY_BYTES;
     }
@@ -147,7 +147,7 @@ export class LocalBlocks {
   }
 }
 
-/** The complete entries of an index that may be truncated anywhere. */
+/** Parses the index, whose last line may be truncated. Ignores entries that lie beyond the `size` bytes of stored blocks. */
 function placesOf(index: string, size: number): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const line of index.split('\n')) {
@@ -170,8 +170,8 @@ function parsed(line: string): readonly [string, number, number, number] | null 
 let taking: Promise<unknown> = Promise.resolve();
 
 /**
- * Takes the folder of earlier programs if none of them is alive, otherwise a new one. Calls are sequential, so that only one of two
- * inherits the folder.
+ * Takes over the folder of earlier programs if no living process owns it, and otherwise creates a new one. Calls run one after the other,
+ * so that only one of two concurrent calls inherits the folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
   const taken = taking.then(() => inheritFolder(place));

@@ -16,7 +16,7 @@ import { BLOCK_BYTES, withLocalCopies } from './local-copy.ts';
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** Records the reads from storage. */
+/** A storage that counts the bytes read from it. */
 class WatchedStorage extends FileStorage {
   bytes = 0;
   opened: string[] = [];
@@ -52,7 +52,7 @@ const fail = (message: string): never => {
   throw new Error(message);
 };
 
-/** Works on machines with little free disk space. */
+/** Allows the tests to run on machines with little free disk space. */
 const ANYWHERE = { keepFreeBytes: 0 };
 
 const KINDS: Readonly<Record<string, (folder: string, localCopy: LocalCopyOptions) => Dataset<string>>> = {
@@ -64,7 +64,7 @@ const KINDS: Readonly<Record<string, (folder: string, localCopy: LocalCopyOption
 };
 
 describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
-  test("contain only the reader's own share, are written once, and serve later epochs", async () => {
+  test("contain only the reader's own share, and serve later epochs without reading storage again", async () => {
     const folder = await dataFolder();
     const shares = await Promise.all(
       numbers(3).map(async (index) => {
@@ -79,7 +79,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
         for (let epoch = 2; epoch < 6; epoch++) {
           await read(epoch);
         }
-        // Reading parts also fetches the whole blocks at the borders of the parts; whole files have no such borders.
+        // A reader of parts of files fetches the whole blocks at the borders of its parts. Whole files have no such borders.
         const borders = kind === 'parts of text' ? 2 * 4 * BLOCK_BYTES : 0;
         expect(storage.bytes).toBeLessThan(first.length * 10_100 + borders);
         return first;
@@ -88,7 +88,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
     expect(shares.flat().sort()).toEqual(numbers(4).flatMap(records).sort());
   });
 
-  test('serve a reader that resumes mid-epoch, and another number of ranks', async () => {
+  test('serve a reader that resumes mid-epoch, and readers of another number of ranks', async () => {
     const folder = await dataFolder();
     const place = { folder: await folderWith() };
     const storage = new FileStorage();
@@ -120,7 +120,7 @@ describe('local copies', () => {
     const folder = await dataFolder();
     const place = await folderWith();
     const { notices, bytes } = await read(folder, { folder: place, maxBytes: 3 * BLOCK_BYTES });
-    expect(notices).toEqual([expect.stringMatching(/no more data are copied.*maxBytes/)]);
+    expect(notices).toEqual([expect.stringMatching(/no more data is copied.*maxBytes/)]);
     const again = await read(folder, { folder: place, maxBytes: 3 * BLOCK_BYTES });
     expect(again.notices).toEqual([]);
     const kept = (await readFile(join(place, '.tony-ts-copies', 'blocks'))).length;
@@ -129,12 +129,12 @@ describe('local copies', () => {
     expect(again.bytes).toBeGreaterThanOrEqual(bytes - kept - 2 * BLOCK_BYTES);
     expect(again.bytes).toBeLessThan(bytes - BLOCK_BYTES);
     const full = await read(folder, { folder: await folderWith(), keepFreeBytes: Number.MAX_SAFE_INTEGER });
-    expect(full.notices).toEqual([expect.stringMatching(/left on the disk/)]);
+    expect(full.notices).toEqual([expect.stringMatching(/free on the disk/)]);
     const none = await read(folder, { folder: join(folder, 'r0') });
-    expect(none.notices[0]).toMatch(/no data are copied/);
+    expect(none.notices[0]).toMatch(/no data is copied/);
   });
 
-  test('that are damaged are replaced from storage', async () => {
+  test('are replaced from storage if they are damaged', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -150,7 +150,7 @@ describe('local copies', () => {
     expect((await read(folder, { folder: place })).bytes).toBe(0);
   });
 
-  test('of a replaced file are not used for the new file', async () => {
+  test('are not used once their file has been replaced', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -164,7 +164,7 @@ describe('local copies', () => {
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);
   });
 
-  test('of a killed program pass to the next program in the same folder; those of a living program do not', async () => {
+  test('are taken over by the next program in the folder if the earlier program was killed, but not while it runs', async () => {
     const folder = await folderWith();
     const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
@@ -183,7 +183,7 @@ describe('local copies', () => {
     expect((await readdir(folder)).length).toBe(2);
   });
 
-  test('of a killed program pass to only one of two datasets that open at the same time', async () => {
+  test('are taken over by only one of two datasets that open at the same time', async () => {
     const { pid: dead } = spawnSync('true');
     for (let round = 0; round < 20; round++) {
       const folder = await folderWith();

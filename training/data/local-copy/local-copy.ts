@@ -5,16 +5,16 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../stor
 import type { DataFile } from '../reading/file-set.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 
-/** The size of the copied blocks: at its borders, a reader copies little more than its own part of a file. */
+/** The size of the copied blocks. It is small, so that a reader of only part of a file copies little beyond that part. */
 export const BLOCK_BYTES = 1024 * 1024;
 
-/** The stores of this process, by requested folder. */
+/** The block stores of this process, by the folder in the options. */
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Wraps storage so that data read from `files` is stored on the local disk and read from there the next time; each reader stores only what
- * it reads. Size and modification time identify the version of a file. Blocks without a local copy (another rank read them, the disk was
- * full, the copy is damaged) come from storage.
+ * Wraps a storage so that data read from `files` is copied to the local disk and read from there the next time. Each reader copies only
+ * what it reads. A file's size and modification time identify its version. Blocks without a valid copy (another rank read them, the disk
+ * was full, the copy is damaged) come from the storage.
  */
 export async function withLocalCopies(
   storage: Storage,
@@ -27,7 +27,7 @@ export async function withLocalCopies(
   stores.set(key, opening);
   const blocks = await opening.catch((error: unknown) => {
     stores.delete(key);
-    onNotice(`no data are copied to this machine's disk, they are read from storage each time: ${messageOf(error)}`);
+    onNotice(`no data is copied to this machine's disk; it is read from storage each time: ${messageOf(error)}`);
     return null;
   });
   if (blocks === null) {
@@ -70,7 +70,7 @@ class CopyingStorage implements Storage {
         at = Math.min(to, start + bytes.length);
       } else {
         const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
-        // The file has been truncated; the consumer knows its expected length.
+        // The file is shorter than when it was listed. The consumer, which knows the expected length, reports the error.
         if (count === 0) {
           return;
         }
@@ -79,7 +79,7 @@ class CopyingStorage implements Storage {
     }
   }
 
-  /** Reads from storage without storing blocks, up to the next local block. @returns the number of bytes. */
+  /** Reads from storage up to the next local block, without copying. @returns the number of bytes read. */
   async *#pass(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const end = this.#firstKept(file, from, to);
     const stream = await this.#storage.open(file.uri, { offset: from, length: end - from });
@@ -91,7 +91,7 @@ class CopyingStorage implements Storage {
     return count;
   }
 
-  /** Reads from storage and stores whole blocks, up to the next local block. @returns the number of bytes from `from` on. */
+  /** Reads from storage up to the next local block, and copies whole blocks. @returns the number of bytes yielded. */
   async *#fetch(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const start = Math.floor(from / BLOCK_BYTES) * BLOCK_BYTES;
     const end = this.#firstKept(file, start, Math.min(file.size, Math.ceil(to / BLOCK_BYTES) * BLOCK_BYTES));
@@ -115,8 +115,8 @@ class CopyingStorage implements Storage {
         }
       }
     } finally {
-      // If the consumer stops within a block, reads the rest of the block to store it; otherwise the whole block would be fetched again
-      // next time.
+      // If the consumer stops within a block, the rest of the block is read and copied too; otherwise the next read would fetch the whole
+      // block again.
       while (keeper.isWithinBlock) {
         const { done, value } = await pieces.next().catch(() => ({ done: true as const, value: undefined }));
         if (done) {
@@ -130,7 +130,7 @@ class CopyingStorage implements Storage {
     return Math.max(0, Math.min(at, to) - from);
   }
 
-  /** The start of the first local block after the block of `from`. */
+  /** The offset of the first local block after the block that contains `from`; `to` if there is none. */
   #firstKept(file: DataFile, from: number, to: number): number {
     for (let block = Math.floor(from / BLOCK_BYTES) + 1; block * BLOCK_BYTES < to; block++) {
       if (this.#blocks.has(nameOf(file, block))) {
@@ -173,10 +173,10 @@ class CopyingStorage implements Storage {
   }
 }
 
-/** Assembles blocks from incoming pieces. */
+/** Assembles blocks from the pieces of a stream and stores each complete block. */
 class BlockKeeper {
   readonly #file: DataFile;
-  /** Returns null if no further blocks are stored. */
+  /** Stores a block; returns null once no further blocks are stored. */
   readonly #put: (name: string, bytes: Buffer) => Promise<void> | null;
   #at: number;
   #block: Buffer | null = null;
@@ -193,7 +193,7 @@ class BlockKeeper {
     return this.#filled > 0 && this.#written !== null;
   }
 
-  /** Resolves once the stored blocks are readable. */
+  /** Resolves once the last block has been written and can be read. */
   async finished(): Promise<void> {
     await this.#written;
   }
@@ -208,7 +208,7 @@ class BlockKeeper {
       if (this.#filled < length) {
         return;
       }
-      // Fills the next block while this one is written, so that at most two blocks are in memory.
+      // While this block is written, `add` fills the next one; waiting for the previous write keeps at most two blocks in memory.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

@@ -4,13 +4,13 @@ import { Services } from '../../process/services.ts';
 import type { SplitList } from './read-context.ts';
 import type { SplitQuestion } from './split-giver.ts';
 
-/** By fingerprint, how often this process has begun to claim the splits of a dataset. */
+/** The number of times that this process has begun to claim the splits of a dataset, by the dataset's fingerprint. */
 const beginnings = new Map<string, number>();
 
 /**
- * Yields the numbers of splits; each goes to one of the tasks of this role. A split counts as finished when the task requests the next one.
- * The unfinished splits of a failed task go to others, and the iteration ends only when all splits are finished. Yields all splits without
- * a job.
+ * Yields the numbers of splits to process; each split goes to one of the tasks of this role. A split counts as finished when the task
+ * requests the next one. The unfinished splits of a failed task go to other tasks, and the iteration ends only when all splits are
+ * finished. Without a job, yields all splits.
  */
 export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
   const services = Services.ofTask();

@@ -2,20 +2,20 @@ import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from './dispose.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** The position of a cursor: a position in the stream, and the number of elements after it. */
+/** The position of a cursor: a position in the stream, and the number of elements to skip after it. */
 export type CursorState = readonly [at: Json, skip: number];
 
-/** Takes single or several elements from a stream, and knows its position at each of them. */
+/** Takes elements from a stream, one or several at a time, and tracks the exact position. */
 export class Cursor<T> {
   readonly #stream: ChunkStream<T>;
   #chunk: Chunk<T>;
-  /** The number of used elements of the chunk. */
+  /** The number of elements of the current chunk that have been taken. */
   #used = 0;
-  /** The number of elements that were used before the position was stored. */
+  /** The number of elements still to be skipped: they were taken before the position was stored. */
   #toSkip: number;
   #isClosed = false;
 
-  /** @param open opens the stream at a position; null for its beginning. */
+  /** @param open opens the stream at a position; null stands for its beginning. */
   constructor(open: (at: Json) => ChunkStream<T>, state: Json = null) {
     const [at, skip] = (state ?? [null, 0]) as CursorState;
     this.#stream = open(at);
@@ -39,7 +39,7 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
-  /** Returns the next element if it is in memory, as most are, without waiting. */
+  /** Returns the next element if it is already in memory, which is usually the case; otherwise null. */
   poll(): { readonly value: T } | null {
     if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
       return null;
@@ -47,7 +47,7 @@ export class Cursor<T> {
     return { value: this.#chunk.items[this.#used++] as T };
   }
 
-  /** Whether there is another element. */
+  /** Whether another element follows; reads ahead to find out. */
   async hasNext(): Promise<boolean> {
     return await this.#fill();
   }
@@ -56,7 +56,7 @@ export class Cursor<T> {
     return [this.#chunk.from, this.#used + this.#toSkip];
   }
 
-  /** Also frees elements that were read and not taken. The position remains available. */
+  /** Closes the stream and frees elements that were read but not taken. `state()` still works afterwards. */
   async close(): Promise<void> {
     if (!this.#isClosed) {
       for (let index = this.#used; index < this.#chunk.items.length; index++) {
@@ -67,7 +67,7 @@ export class Cursor<T> {
     await this.#stream.close();
   }
 
-  /** Reads until the chunk has unused elements; false at the end of the stream. */
+  /** Reads until the current chunk has elements that can be taken; returns false at the end of the stream. */
   async #fill(): Promise<boolean> {
     if (this.#isClosed) {
       return false;

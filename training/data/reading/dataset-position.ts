@@ -2,12 +2,13 @@ import { z } from 'zod';
 import type { Json } from '../../../platform/json-value.ts';
 
 const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z.json()) });
-/** `before`: the end of the shares in the previous pass. */
+/** `before` is the position of the worker's shares at the end of the previous pass. */
 const schema = place.extend({ before: place.optional() });
 
 /**
- * Joins the positions in a dataset of workers that step alone. Each worker knows its own shares; the pass is that of the first worker
- * (`own`). A worker that is a pass ahead has finished its shares of this pass; one that is behind starts this pass from its beginning.
+ * Joins the positions of workers that step alone into one position in the dataset. Each worker knows the positions of its own shares. The
+ * joined position is in the pass of the first worker (`own`). A worker that is one pass ahead contributes the ends of its shares in the
+ * pass of the first worker. The shares of a worker that is behind start at their beginning.
  */
 export function joinPositions(own: Json | undefined, others: readonly (Json | undefined)[]): Json | undefined {
   const first = schema.safeParse(own);

@@ -8,11 +8,11 @@ import { isSamePass, type Pass, type PassPlace, type SplitGiver, splitGiver } fr
 /** A pass that this reader, or another reader with which it resumes, has begun. */
 interface PassLog {
   readonly pass: Pass;
-  /** The number of the pass. All readers number the passes equally, because they begin them in the same order. */
+  /** The number of the pass. It is the same for all readers, because they begin the passes in the same order. */
   readonly number: number;
   /** The splits that this reader has received, in order. */
   readonly log: number[];
-  /** True for a pass of a stored state: other readers may have logs of it too. */
+  /** True if a stored state contains the pass. Other readers may then have logs of it too. */
   readonly isRestored: boolean;
   /** True if all splits of the pass have been assigned. */
   readonly isOver: boolean;
@@ -26,7 +26,7 @@ interface PassLog {
 interface Registration {
   readonly giver: SplitGiver;
   readonly place: PassPlace;
-  /** Fulfilled when the giver knows the log. */
+  /** Resolves once the giver knows the log. */
   readonly done: Promise<void>;
 }
 
@@ -51,17 +51,20 @@ export class DispatchLog {
   readonly #share: Share;
   readonly #giver: SplitGiver | null;
   readonly #logs: PassLog[] = [];
-  /** The first pass that this reader's state contains; 0 for a new reader. */
+  /** The number of the earliest pass that this reader's state contains; 0 for a new reader. */
   readonly #first: number;
-  /** The highest `#first` of all readers. Earlier passes are over: a reader leaves a pass when all its splits have been assigned. */
+  /**
+   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader leaves a pass only once all of
+   * its splits are assigned.
+   */
   readonly #farthest: number;
 
   /**
    * @param stored the output of `state`.
-   * @param all the outputs of `state` for the readers of all shares, if they resume together. For a pass that only another reader has begun,
-   *   this reader registers an empty log, because the giver waits for the logs of all readers.
-   * @param giver that of this process by default.
-   * @throws TonyError DATA_INVALID if a stored state is not one.
+   * @param all one output of `state` for each share, if the readers of all shares resume together. This reader registers an empty log for a
+   *   pass that only other readers have begun, because the giver waits for the logs of all readers.
+   * @param giver null for the giver of this process.
+   * @throws TonyError DATA_INVALID if a stored state does not have the form of such an output.
    */
   constructor(share: Share, stored: Json, all: readonly Json[], giver: SplitGiver | null) {
     this.#share = share;
@@ -81,8 +84,8 @@ export class DispatchLog {
   }
 
   /**
-   * Opens the pass, which may be known from a stored state.
-   * @throws TonyError USAGE if the pass is already open because one dataset occurs twice in another.
+   * Opens a pass, which is either new or known from a stored state.
+   * @throws TonyError USAGE if the pass is already open, because a dataset contains the same dispatched files twice.
    */
   open(pass: Pass): OpenPass {
     const found = this.#find(pass) ?? this.#add({ ...pass, number: this.#nextNumber() }, { log: [], isRestored: false, isBegun: true });
@@ -96,7 +99,7 @@ export class DispatchLog {
     return new OpenPass(found, (signal) => this.#register(found, signal));
   }
 
-  /** Registers the logs of all restored passes. Other readers, which may be ahead or behind, receive no splits before. */
+  /** Registers the logs of all restored passes. Until then the giver assigns no split of these passes to any reader. */
   begin(signal: AbortSignal): void {
     for (const each of this.#logs) {
       if (each.isRestored && !each.isOver) {
@@ -107,11 +110,11 @@ export class DispatchLog {
 
   /**
    * The state for checkpoints; null if nothing is dispatched.
-   * @param at the position of the reader: passes before it are finished for all readers.
+   * @param at the reader's position. All readers have finished the passes before it, so the state omits them.
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    // A pass that only others have begun is not stored: the entry would mean that this reader had reached it.
+    // A pass that only other readers have begun is omitted, because its entry would mean that this reader has reached it.
     const needed = this.#logs.filter(({ number, isBegun }) => isBegun && number >= first);
     return needed.length === 0 ? null : needed.map(({ pass, number, log }) => ({ ...pass, number, log: [...log] }));
   }
@@ -120,7 +123,10 @@ export class DispatchLog {
     return this.#logs.find((each) => isSamePass(each.pass, pass));
   }
 
-  /** The number of a pass that no stored state contains: it is new, or all other readers have left it and this reader has yet to reach it. */
+  /**
+   * The number for a pass that no stored state contains. Either the pass is new, or all other readers have left it and this reader has yet
+   * to reach it.
+   */
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));
     let number = this.#first;
@@ -147,7 +153,7 @@ export class DispatchLog {
     const giver = this.#giver ?? splitGiver(this.#share);
     const place: PassPlace = { ...each.pass, kind: 'shares', reading: giver.begin(each.pass, this.#share), share: this.#share };
     const done = giver.join(place, each.log, each.isRestored, signal);
-    // The error surfaces where the promise is awaited.
+    // The caller receives the error where it awaits the promise.
     done.catch(() => {});
     each.registration = { giver, place, done };
     return each.registration;
@@ -167,21 +173,21 @@ export class OpenPass {
     return this.#log.number;
   }
 
-  /** Returns split number `at` of the log, and requests it if it is new; null after the last split. */
+  /** Returns entry `at` of the log. Requests a split from the giver if the log ends before `at`; returns null after the last split. */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;
     const known = log[at];
     if (isOver) {
       return known ?? null;
     }
-    // Also for a known split, because other readers may wait for this log.
+    // The log must be registered even if the split is already known, because the giver makes other readers wait for it.
     const { giver, place, done } = this.#register(signal);
     await done;
     if (known !== undefined) {
       return known;
     }
     const next = await giver.next(place, log, signal);
-    // This is the only writer of the log: a reader has a pass open only once at a time.
+    // No other code adds to the log: a reader never opens a pass twice at the same time.
     if (next !== null) {
       log.push(next);
     }
@@ -201,17 +207,17 @@ function parseState(stored: Json): StoredPass[] {
   return parsed.data;
 }
 
-/** The earliest pass of a reader; its state contains no pass that all readers have finished. */
+/** The number of the earliest pass in a reader's state, which omits passes that all readers have finished. */
 function firstNumber(passes: readonly StoredPass[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
 
-/** The place that a position consists of; null if the position is of another kind. */
+/** Returns the place in dispatched splits if the position is one, otherwise null. */
 export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null {
   return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
 }
 
-/** The earliest pass that a reader's position contains; null if there is none. */
+/** The number of the earliest pass in a reader's position; null if it contains none. */
 function firstPassIn(at: Json): number | null {
   if (typeof at !== 'object' || at === null) {
     return null;

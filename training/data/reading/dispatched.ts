@@ -5,7 +5,7 @@ import { type DatasetNode, type ReadContext, refuseSplits, undispatchable } from
 import type { FileFormat, Split } from './split.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** Assigns the files of the dataset on demand. */
+/** Makes the file sources of a dataset assign their files on demand. */
 export class DispatchNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
 
@@ -14,7 +14,7 @@ export class DispatchNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'dispatch()', 'its splits are given out one by one already');
+    refuseSplits(context, 'dispatch()', 'the job already assigns its splits one by one');
     if (context.dispatchLog === undefined) {
       throw undispatchable();
     }
@@ -22,7 +22,7 @@ export class DispatchNode<T> implements DatasetNode<T> {
   }
 }
 
-/** The records of the splits that this reader receives, one split after the other. */
+/** Yields the records of the splits that are assigned to this reader, one split after the other. */
 export class DispatchedStream<T> implements ChunkStream<T> {
   readonly #splits: readonly Split[];
   readonly #pass: OpenPass;

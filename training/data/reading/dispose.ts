@@ -7,7 +7,7 @@ export function disposeElement(element: unknown): void {
     element.dispose();
     return;
   }
-  // Skips arrays of numbers, which may be long and contain no tensors.
+  // Arrays of numbers, which may be long, contain no tensors.
   if (Array.isArray(element) && typeof element[0] !== 'object') {
     return;
   }

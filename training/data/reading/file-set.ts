@@ -6,12 +6,12 @@ import type { Entry, Storage } from '../../../storage/storage.ts';
 import { fileUri, joinUri } from '../../../storage/uri.ts';
 import { isHidden, isPattern, matcherOf } from './glob.ts';
 
-/** A file at the time of its listing. */
+/** A file as the listing described it. */
 export interface DataFile {
   readonly uri: string;
   readonly size: number;
   readonly modifiedAt: number;
-  /** Files with other values of the same records. */
+  /** Files that hold further values of the same records, for datasets with columns. */
   readonly companions?: readonly DataFile[];
 }
 
@@ -55,13 +55,13 @@ export function listerOfColumns(columns: readonly Files[]): FileLister {
     const odd = others.find(({ length }) => length !== first.length);
     if (odd !== undefined) {
       const names = (files: readonly DataFile[]) => `${files[0]?.uri}${files.length > 1 ? ` and ${files.length - 1} more` : ''}`;
-      throw new TonyError('DATA_INVALID', `the files of the columns do not match in pairs: ${names(first)}, but ${names(odd)}`);
+      throw new TonyError('DATA_INVALID', `the columns have different numbers of files: ${names(first)}, but ${names(odd)}`);
     }
     return first.map((file, index) => ({ ...file, companions: others.map((column) => column[index] as DataFile) }));
   };
 }
 
-/** A hash that identifies a list of files and their content. */
+/** A hash that identifies a list of files and their content: it covers their URIs, sizes and modification times. */
 export function fingerprint(files: readonly DataFile[]): string {
   const hash = createHash('sha256');
   for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])])) {
@@ -70,7 +70,7 @@ export function fingerprint(files: readonly DataFile[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The error for a position that refers to other files than the current ones. */
+/** The error for a stored position whose files differ from the current files. */
 export function otherFiles(): TonyError {
   return new TonyError('DATA_INVALID', 'the files of the dataset differ from those of the checkpoint, so training cannot resume', {
     hint: 'Restore the files, or start a new job with another checkpoint folder.',
@@ -85,7 +85,7 @@ function uriOf(place: string): string {
   return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
 }
 
-/** Splits a path into the part before the first pattern and the names from there on. */
+/** Splits a path into the part before the first name with a pattern, and the names from that one on. */
 function segmentsOf(path: string): string[] {
   const names = path.split('/');
   const first = names.findIndex(isPattern);

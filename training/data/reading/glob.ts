@@ -1,6 +1,6 @@
 /**
- * Hadoop's name patterns: `*` any characters, `?` one character, `[ab0-9]` one of these, `[^a]` none of these, `{a,b}` either. A backslash
- * escapes the next character.
+ * Hadoop's name patterns: `*` any characters, `?` one character, `[ab0-9]` one of these characters, `[^a]` any other character, `{a,b}`
+ * either text. A backslash escapes the next character.
  */
 const SPECIAL = /[*?[{\\]/;
 
@@ -8,7 +8,9 @@ export function isPattern(name: string): boolean {
   return SPECIAL.test(name);
 }
 
-/** Matches one name without slashes. Only patterns that begin with a dot or an underscore match such names. */
+/**
+ * Returns a function that matches one name without slashes. A hidden name matches only if the pattern begins with its dot or underscore.
+ */
 export function matcherOf(pattern: string): (name: string) => boolean {
   const expression = new RegExp(`^${expressionOf(pattern)}$`, 's');
   const seesHidden = isHidden(pattern);

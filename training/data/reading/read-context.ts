@@ -5,14 +5,14 @@ import type { DispatchLog } from './dispatch-log.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
-/** Reads split by split instead of by share: the source reports its splits, and yields the records of one of them. */
+/** Makes a source read one split instead of a share: the source reports its splits and yields the records of the chosen split. */
 export interface SplitRead {
-  /** null: only reports the splits, without reading any. */
+  /** The number of the split to read; null to report the splits only. */
   readonly index: number | null;
   readonly onSplits: (splits: SplitList) => void;
 }
 
-/** The parts of a dataset's files, in order; equal for every caller as long as the files are unchanged. */
+/** The splits of a dataset's files, in order. They are the same for every caller as long as the files are unchanged. */
 export interface SplitList {
   /** Identifies the files and their content. */
   readonly fingerprint: string;
@@ -20,31 +20,37 @@ export interface SplitList {
   readonly splits: readonly { readonly uri: string; readonly from: number; readonly to: number }[];
 }
 
-/** The number of completed reads of a dataset, from the outermost repetition to the innermost: each pass has its own order. */
+/**
+ * The number of completed reads at each level of repetition, from the outermost to the innermost. These numbers determine the order of each
+ * pass.
+ */
 export type Passes = readonly number[];
 
-/** Everything that reading depends on in addition to the dataset's description: equal contexts give equal elements in equal order. */
+/** Everything that determines a read besides the dataset's description: equal contexts give the same elements in the same order. */
 export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
   readonly split?: SplitRead;
   /** Files are assigned on demand instead of in advance. */
   readonly dispatch?: boolean;
-  /** The splits assigned to this reader; undefined where dispatched data cannot be used. */
+  /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
-  /** Called when the source cannot be read again: the position of the reader is then useless to another reader. */
+  /** Called by a source that cannot be read twice. No reader can then resume from this reader's position. */
   readonly onUnrepeatable?: () => void;
-  /** Called when other readers received all dispatched splits: an empty result does not mean that the dataset is empty. */
+  /**
+   * Called when other readers have received all dispatched splits. This reader then yields nothing, which does not mean that the dataset is
+   * empty.
+   */
   readonly onPassedOver?: () => void;
   readonly seed: number;
   readonly passes: Passes;
   /** The seed of the file order; null for the order of the listing. */
   readonly fileOrderSeed: number | null;
-  /** Cancels all waits and closes open resources. */
+  /** When it aborts, the stream stops waiting and closes its resources. */
   readonly signal: AbortSignal;
   /** Called for each damaged record that is skipped. */
   readonly onDamage: (damage: TonyError) => void;
-  /** A message for users about something that only costs time. */
+  /** Reports to the user a problem that slows reading down but does not change the result. */
   readonly onNotice: (message: string) => void;
 }
 
@@ -55,14 +61,14 @@ export interface DatasetNode<T> {
 
 /** The error for a dataset whose splits cannot be assigned on demand. */
 export function undispatchable(): TonyError {
-  return new TonyError('USAGE', 'dispatch() assigns different elements to each reader in each pass, which this dataset does not support', {
-    hint: 'Remove cache(), zip(), sampleFrom(), take(), skip() and shard() from a dataset with dispatch(), and dispatch() from datasets that interleave() opens.',
+  return new TonyError('USAGE', 'dispatch() gives a reader different elements in each pass, which this dataset does not support', {
+    hint: 'Do not combine dispatch() with cache(), zip(), sampleFrom(), take(), skip() or shard(), nor use it within interleave().',
   });
 }
 
 /**
- * The context for a part whose elements must be equal for all readers, or in all passes.
- * @throws TonyError USAGE if the part is dispatched, directly or within.
+ * The context for an inner dataset whose elements must be the same for all readers, or in all passes.
+ * @throws TonyError USAGE if the outer dataset is dispatched.
  */
 export function undispatched(context: ReadContext): ReadContext {
   if (context.dispatch === true) {
@@ -71,7 +77,7 @@ export function undispatched(context: ReadContext): ReadContext {
   return { ...context, dispatchLog: undefined };
 }
 
-/** @throws TonyError DATA_INVALID when a dataset with `method` is read split by split. */
+/** @throws TonyError DATA_INVALID when the dataset is read split by split, which `method` does not support. */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
   if (context.split === undefined) {
     return;

@@ -1,4 +1,4 @@
-/** One of `count` shares of a dataset. Together, the shares contain each element once. */
+/** Share number `index` of `count` shares, which together contain each element of a dataset once. */
 export interface Share {
   readonly index: number;
   readonly count: number;

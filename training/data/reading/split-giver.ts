@@ -6,20 +6,20 @@ import { readTask } from '../../process/task.ts';
 import type { Share } from './share.ts';
 import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
-/** Identifies one pass over one dataset, equally for all its readers. */
+/** Identifies one pass over one dataset. It is the same for all readers. */
 export interface Pass {
   /** Identifies the files, their content, and the order of the splits. */
   readonly fingerprint: string;
   /** The number of splits. */
   readonly splits: number;
-  /** The number of completed reads of the dataset, from the outermost repetition to the innermost. */
+  /** The number of completed reads at each level of repetition, from the outermost to the innermost. */
   readonly passes: readonly number[];
 }
 
-/** A pass as one reader begins it. */
+/** A pass, and the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** How often this process has begun the pass before: two loops over the same files are two readings. */
+  /** How many times this process has already begun the same pass. It distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
@@ -33,19 +33,19 @@ export function isSamePass(one: Pass, other: Pass): boolean {
   );
 }
 
-/** A request to the service: SPLITS_JOIN with the log so far, then SPLITS_NEXT for one entry after the other. */
+/** A request to the dispatcher: first SPLITS_JOIN with the log so far, then SPLITS_NEXT for each further entry of the log. */
 export interface SplitQuestion extends PassPlace {
   readonly log?: readonly number[];
   /** True if the reader resumes from a checkpoint, in which case other readers may have logs too. */
   readonly restored?: boolean;
   readonly at?: number;
-  /** For a worker: its finished splits. */
+  /** For readers of kind `workers`: the finished splits. */
   readonly done?: readonly number[];
 }
 
-/** Assigns the splits of datasets: the ApplicationMaster, or this process if the program runs by itself. */
+/** Assigns the splits of datasets: the ApplicationMaster, or this process in a standalone program. */
 export interface SplitGiver {
-  /** Returns how often this process has begun the pass before, as the reader of this share. */
+  /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /** Returns the next entry of the reader's log; null after the last one. @param log the complete log so far. */
@@ -108,11 +108,11 @@ const PAUSE_MS = 20;
 /** The number of recently begun passes to keep. */
 const KEPT_PASSES = 64;
 
-/** Assigns splits within one process, for programs that run by themselves. */
+/** Assigns splits within one process, for standalone programs. */
 export class OwnSplits {
   readonly #passes = new Map<string, SplitPass>();
 
-  /** Creates the giver for one reader of the splits. */
+  /** Creates the giver of one reader. All readers of this object share its splits. */
   reader(): SplitGiver {
     return {
       begin: new Beginnings().begin,

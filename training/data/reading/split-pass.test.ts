@@ -3,16 +3,16 @@ import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../process/random.ts';
 import { SplitPass } from './split-pass.ts';
 
-/** The progress of a share and its log, as a checkpoint would store them. */
+/** A share's log and the number of its used entries, as a checkpoint would store them. */
 interface Place {
   used: number;
   log: number[];
 }
 
-describe('shares', () => {
+describe('a pass by shares', () => {
   const open = (splits: number, awaited = 0) => new SplitPass({ kind: 'shares', splits, fingerprint: 'f', awaited });
 
-  it('gives the same answer to a repeated request', () => {
+  it('returns the same split for a repeated request', () => {
     const pass = open(3);
     pass.tell('0', []);
     pass.tell('1', []);
@@ -21,10 +21,10 @@ describe('shares', () => {
     expect(pass.next('0', 0)).toEqual({ split: 0 });
     expect(pass.next('0', 1)).toEqual({ split: 2 });
     expect(pass.next('1', 1)).toBe('over');
-    expect(() => pass.next('1', 2)).toThrow(/asks for split 2/);
+    expect(() => pass.next('1', 2)).toThrow(/requests split 2/);
   });
 
-  it('waits for every reader that may have used a split before', () => {
+  it('assigns nothing until every reader with an earlier log has registered it', () => {
     const pass = open(3, 2);
     pass.tell('1', [0]);
     expect(pass.next('1', 0)).toEqual({ split: 0 });
@@ -44,10 +44,10 @@ describe('shares', () => {
   });
 
   /*
-   * Shares are read in any order, ahead of use. At random moments, all readers return to a checkpoint with a different number of readers,
-   * some of which read a share together; and the process that manages the pass is replaced by one with the stored state.
+   * Shares are read in any order, and read ahead. At random moments, all readers return to a checkpoint, or another process with the stored
+   * state takes over the pass. Some shares have a second reader.
    */
-  it('assigns each split once, also after restarts and checkpoints', () => {
+  it('assigns each split once, despite restarts and returns to checkpoints', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 5 }), (seed, splits, shares) => {
         const random = createRandom(seed >>> 0);
@@ -102,8 +102,8 @@ describe('shares', () => {
   });
 });
 
-describe('workers', () => {
-  it('count each split once although workers die and the pass is stored and restored', () => {
+describe('a pass by workers', () => {
+  it('counts each split once although workers die and the pass is stored and restored', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 5 }), (seed, splits, workers) => {
         const random = createRandom(seed >>> 0);
@@ -129,7 +129,7 @@ describe('workers', () => {
             if (pass.done(reader, split)) {
               counted.push(split);
             }
-            // The answer was lost, and the message is repeated.
+            // The worker repeats its message because the answer was lost.
             if (event === 2) {
               expect(pass.done(reader, split)).toBe(false);
             }
@@ -152,7 +152,7 @@ describe('workers', () => {
     );
   });
 
-  it('take over the split of a dead worker, whose completion is ignored', () => {
+  it('reassigns the split of a dead worker, and ignores its late completion', () => {
     const pass = new SplitPass({ kind: 'workers', splits: 1, fingerprint: 'f', awaited: 0 });
     pass.tell('a', []);
     pass.tell('b', []);

@@ -1,11 +1,11 @@
 import { TonyError } from '../../../platform/errors.ts';
 
-/** `wait`: no split is available now, but one may be later. `over`: no further splits. */
+/** `wait`: no split is available now, but one may become available. `over`: no split will become available. */
 export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
 /**
- * `shares`: a reader stands for a share of the dataset, in whichever process, and keeps its splits; checkpoints contain the state of all
- * shares. `workers`: a reader is one process; its unfinished splits are assigned to others when it fails.
+ * `shares`: a reader is a share of the dataset. It keeps its splits even if another process continues it, because checkpoints contain the
+ * logs of all shares. `workers`: a reader is a process. When it fails, its unfinished splits are assigned to others.
  */
 export type ReaderKind = 'shares' | 'workers';
 
@@ -15,7 +15,7 @@ export interface PassDescription {
   readonly splits: number;
   /** Identifies the files and their content. */
   readonly fingerprint: string;
-  /** The number of readers that must register their logs before splits are assigned; 0 for a pass without earlier logs. */
+  /** The number of readers that must register their logs before the pass assigns splits; 0 for a pass without earlier logs. */
   readonly awaited: number;
 }
 
@@ -25,19 +25,20 @@ export interface StoredPass extends PassDescription {
   readonly done: readonly number[];
 }
 
-/** A bound on memory: a dataset with more splits is assumed to be a mistake. */
+/** Limits the memory of a pass. More splits than this are probably a mistake in the dataset. */
 export const MAXIMUM_SPLITS = 1_000_000;
 
 /**
  * One pass over the splits of a dataset, assigned on demand. Each reader has a log of its splits, in order. A request for entry `n` of the
  * log returns the same split every time, so requests may be repeated, come from a reader that resumes at an earlier position, or from two
- * readers of the same share. The logs are the complete state: from them, a pass continues after a checkpoint or in another process.
+ * readers of the same share. The logs (and the finished splits of workers) are the complete state: a pass restored from them continues
+ * after a checkpoint or in another process.
  */
 export class SplitPass {
   readonly description: PassDescription;
   readonly #logs = new Map<string, number[]>();
   readonly #done = new Set<number>();
-  /** Splits that are assigned or finished. */
+  /** Splits that are assigned or finished, and therefore cannot be assigned. */
   readonly #taken = new Set<number>();
   /** All splits below this number are taken. */
   #lowest = 0;
@@ -68,7 +69,7 @@ export class SplitPass {
 
   /**
    * Registers a reader with its earlier log.
-   * @returns whether the pass has learned anything new.
+   * @returns whether the reader or an entry of its log was new to the pass.
    * @throws TonyError DATA_INVALID when the log contradicts those of other readers.
    */
   tell(reader: string, log: readonly number[]): boolean {
@@ -89,11 +90,11 @@ export class SplitPass {
     return known === undefined || news.length > 0;
   }
 
-  /** Returns entry `at` of a reader's log, and assigns a split for a new entry. */
+  /** Returns entry `at` of a reader's log. If the entry is new, assigns a split for it. */
   next(reader: string, at: number): NextSplit {
     const log = this.#logs.get(reader);
     if (log === undefined || at > log.length) {
-      throw new TonyError('INTERNAL', `reader ${reader} asks for split ${at} of its ${log?.length ?? 0}`);
+      throw new TonyError('INTERNAL', `reader ${reader} requests split ${at} of its log, which has ${log?.length ?? 0}`);
     }
     const known = log[at];
     if (known !== undefined) {
@@ -111,13 +112,13 @@ export class SplitPass {
       this.#taken.add(this.#lowest);
       return { split: this.#lowest };
     }
-    // Another worker may fail and release its splits.
+    // Workers wait until all splits are finished, because another worker may fail and release its splits.
     return kind === 'shares' || this.#done.size === splits ? 'over' : 'wait';
   }
 
   /**
-   * Records that a worker has finished a split, so that it is not assigned again. False if that is known, or if the split no longer belongs
-   * to the worker.
+   * Records that a worker has finished a split, which is then never assigned again. Returns false if this was already recorded, or if the
+   * split no longer belongs to the worker.
    */
   done(reader: string, split: number): boolean {
     if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) {
@@ -127,7 +128,7 @@ export class SplitPass {
     return true;
   }
 
-  /** Releases the unfinished splits of a failed worker for other workers. */
+  /** Releases the unfinished splits of a failed worker, so that other workers can receive them. */
   leave(reader: string): void {
     for (const split of this.#logs.get(reader) ?? []) {
       if (this.#done.has(split)) {

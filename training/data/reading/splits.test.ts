@@ -7,7 +7,7 @@ import { fileUri, joinUri } from '../../../storage/uri.ts';
 import { writeTfRecords } from '../formats/tfrecord-writer.ts';
 import { fromArray, jsonl, tfrecords, zip } from '../sources/sources.ts';
 
-/** Datasets that are read split by split, by any reader in any order. */
+/** `Dataset.splits` and `read({ split })`: any reader may read any split, in any order. */
 
 const storage = createStorage({ hadoop: null, user: 'alice' });
 let folder = '';
@@ -40,7 +40,7 @@ test('the splits together contain the whole dataset in order, after map, filter,
   await expect(odd.toArray({ storage, split: splits.length })).rejects.toMatchObject({ code: 'DATA_INVALID' });
 });
 
-test('a file that cannot be divided is one split, also when it is empty', async () => {
+test('a file that cannot be divided is one split, even if it is empty', async () => {
   await writeTfRecords(storage, uri('records', 'a'), [Buffer.from('one'), Buffer.from('two')]);
   await writeTfRecords(storage, uri('records', 'b'), []);
   const records = tfrecords(uri('records'));
@@ -52,7 +52,7 @@ test('a file that cannot be divided is one split, also when it is empty', async 
   expect(await records.toArray({ storage, split: 1 })).toEqual([]);
 });
 
-test('operations that count or mix elements of the whole dataset have no splits', async () => {
+test('a dataset has no splits if an operation counts or mixes elements of the whole dataset', async () => {
   await storage.write(uri('one.jsonl'), Buffer.from('1\n2\n'));
   const numbers = jsonl(uri('one.jsonl'));
   for (const dataset of [

@@ -1,17 +1,17 @@
 import type { Json } from '../../../platform/json-value.ts';
 
-/** Elements that were read together, so that most of them are available without waiting. */
+/** Elements that were read together. Reading in chunks makes most elements available without waiting. */
 export interface Chunk<T> {
   readonly items: readonly T[];
-  /** The position of the stream before the first element: a stream opened there yields the same elements again. */
+  /** The position before the first element. A stream that is opened at this position yields the same elements again. */
   readonly from: Json;
   /** The approximate memory of the elements: the bytes read from storage for them. */
   readonly bytes: number;
 }
 
 /**
- * A dataset that is being read. The caller must await `next` before it calls it again; null marks the end. `close` may be called at any
- * time and repeatedly; afterwards the stream has no open files or connections.
+ * A dataset that is being read. The caller must await each call of `next` before the next call; null marks the end. `close` may be called
+ * at any time and more than once; once it resolves, the stream has no open files or connections.
  */
 export interface ChunkStream<T> {
   next(): Promise<Chunk<T> | null>;

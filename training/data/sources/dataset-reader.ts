@@ -11,39 +11,44 @@ import type { SplitGiver } from '../reading/split-giver.ts';
 import { DeferredStream } from '../reading/stream.ts';
 
 export interface ReadOptions {
-  /** By default the job's storage, or a storage with the Hadoop cluster that HADOOP_CONF_DIR names. */
+  /**
+   * The storage that contains the data. By default the job's storage or, without a job, a storage on the Hadoop cluster that
+   * HADOOP_CONF_DIR names.
+   */
   readonly storage?: Storage;
-  /** The share of this reader; by default the whole dataset. Together, readers of all shares get each element once. */
+  /** The share of the dataset to read; by default all of it. Readers of all shares together get each element once. */
   readonly share?: Share;
-  /** Alternative to `share`: one of the splits that `Dataset.splits` returns, in file order. */
+  /** Alternative to `share`: the number of one of the splits that `Dataset.splits` returns. Its elements come in file order. */
   readonly split?: number;
-  /** The seed for all shuffling without its own seed; 1 by default. */
+  /** The seed for every `shuffle` and `sampleFrom` without a seed; 1 by default. */
   readonly seed?: number;
   /** The number of the pass over the data; 0 by default. */
   readonly epoch?: number;
-  /** Resumes after the last element that was taken when `state()` was called, on any machine. */
+  /** The output of `state()`. The reader resumes, on any machine, after the last element taken before that call. */
   readonly state?: Json;
-  /** The states of the readers of all shares, if all resume together: dispatched splits are then assigned according to all their logs. */
+  /**
+   * The states of the readers of all shares, if all resume together. The assignment of dispatched splits depends on all of these states.
+   */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
-  /** The giver of dispatched splits; by default the job or this process. */
+  /** Assigns dispatched splits; by default the job's ApplicationMaster or, without a job, this process. */
   readonly splits?: SplitGiver;
   /** Called for each damaged record that is skipped. */
   readonly onDamage?: (damage: TonyError) => void;
   readonly onNotice?: (message: string) => void;
 }
 
-/** The output of `state()`: it determines the elements, their order, and how many of them were taken. */
+/** The output of `state()`. It determines the elements of the reader, their order, and how many of them have been taken. */
 interface ReaderState {
   readonly share: readonly [index: number, count: number];
   readonly seed: number;
   readonly epoch: number;
   readonly at: Json;
-  /** The splits assigned to the reader, if they are dispatched. */
+  /** The output of `DispatchLog.state`, if splits are dispatched. */
   readonly splits?: Json;
 }
 
-/** Reads a dataset. Leaving a `for await` loop closes the reader; a caller of `next` must call `return` at the end. */
+/** Reads a dataset. A `for await` loop closes the reader when it ends. A program that calls `next` itself must call `return` at the end. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();
@@ -97,7 +102,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return this.#skipped;
   }
 
-  /** The position of the reader as JSON; small, regardless of read-ahead and shuffling. null if no reader can resume from it (feeds). */
+  /** The reader's position as JSON. It stays small however much is read ahead or shuffled. null if no reader can resume, as with feeds. */
   state(): Json {
     if (!this.#isRepeatable) {
       return null;
@@ -107,7 +112,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
   }
 
-  /** Whether another element follows; reads it without taking it. */
+  /** Whether another element follows. Reads that element ahead without taking it. */
   async hasNext(): Promise<boolean> {
     return !this.#isClosed && (await this.#closingOnError(() => this.#cursor.hasNext()));
   }

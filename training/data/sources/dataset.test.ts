@@ -35,7 +35,7 @@ afterAll(() => rm(cacheFolder, { recursive: true, force: true }));
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** Files of each shareable kind, whole and in parts. */
+/** Kinds of files: compressed or not, splittable or not. */
 const kinds = fc.constantFrom<Kind>('tfrecord', 'tfrecord.gz', 'lines', 'jsonl', 'csv', 'idx', 'idx.gz', 'idx pairs');
 type Kind = 'tfrecord' | 'tfrecord.gz' | 'lines' | 'jsonl' | 'csv' | 'idx' | 'idx.gz' | 'idx pairs';
 
@@ -48,7 +48,7 @@ async function recordFiles(counts: readonly number[]): Promise<string> {
   return `${await folderWith(Object.fromEntries(content))}/part-*`;
 }
 
-/** The steps of a pipeline, in any order. */
+/** A random step of a pipeline. */
 const step = fc.oneof(
   fc.constant({ name: 'map', make: (dataset: Dataset<number>) => dataset.map((value) => value + 0) }),
   fc.constant({ name: 'map in parallel', make: (dataset: Dataset<number>) => dataset.map(async (value) => value, { parallelCalls: 3 }) }),
@@ -89,7 +89,7 @@ const step = fc.oneof(
 const pipeline = fc.array(step, { maxLength: 3 });
 const counts = fc.array(fc.nat(30), { minLength: 1, maxLength: 6 });
 
-/** Creates files with consecutive numbers from 0 on; `counts` gives the numbers per file. */
+/** Creates files that together contain consecutive numbers, starting with 0. `counts` has the number of records of each file. */
 async function numberFiles(kind: Kind, counts: readonly number[]): Promise<string> {
   let next = 0;
   const folder = await folderWith();
@@ -193,7 +193,7 @@ describe('any pipeline', () => {
     );
   });
 
-  test('resumes at any position with exactly the remaining elements', async () => {
+  test('resumes at any position, with exactly the remaining elements', async () => {
     await fc.assert(
       fc.asyncProperty(
         files,
@@ -217,7 +217,7 @@ describe('any pipeline', () => {
           const state = JSON.parse(JSON.stringify(reader.state())) as Json;
           await reader.return();
           expect(reader.state()).toEqual(state);
-          // A new description simulates another process, which has no cache.
+          // A new description has no cache, as in another process.
           const behind = await openPipeline(description).repeat(passes).toArray({ storage, state });
           expect([...taken, ...behind]).toEqual(all);
         },
@@ -228,7 +228,7 @@ describe('any pipeline', () => {
 });
 
 describe('shuffle', () => {
-  test('mixes a dataset that fits its buffer completely, and a larger one in blocks that differ between epochs', async () => {
+  test('mixes all elements if they fit into its buffer, and otherwise mixes blocks that differ between epochs', async () => {
     const pattern = await recordFiles([100, 100, 100]);
     const read = (bufferSize: number, epoch: number, seed = 1) =>
       tfrecords(pattern)
@@ -249,7 +249,7 @@ describe('shuffle', () => {
     for (const order of orders) {
       expect([...order].sort((a, b) => a - b)).toEqual(numbers(300));
     }
-    // The first third of the shuffled elements contains all files.
+    // The first third of the shuffled elements contains elements of all files.
     expect(new Set((orders[0] as number[]).slice(0, 100).map((value) => Math.floor(value / 100))).size).toBe(3);
     // With a buffer of one element, only the order of the files changes.
     expect(
@@ -257,7 +257,7 @@ describe('shuffle', () => {
     ).toBeLessThan(3);
   });
 
-  test('places each element at any position with equal probability', async () => {
+  test('places each element at every position with equal probability', async () => {
     const places = numbers(6).map(() => numbers(6).map(() => 0));
     const dataset = fromArray(numbers(6)).shuffle(6);
     for (let epoch = 0; epoch < 3000; epoch++) {
@@ -271,7 +271,7 @@ describe('shuffle', () => {
     }
   });
 
-  test('repeats its order in each epoch without reshuffling, and in each run with a seed', async () => {
+  test('has the same order in each epoch without reshuffling, and in each run with a seed', async () => {
     const read = (dataset: Dataset<number>, epoch: number, seed: number) => dataset.toArray({ storage, epoch, seed });
     const fixed = fromArray(numbers(50)).shuffle(50, null, false);
     expect(await read(fixed, 0, 1)).toEqual(await read(fixed, 1, 1));
@@ -301,14 +301,14 @@ describe('take, skip and shard', () => {
 });
 
 describe('repeat', () => {
-  test('ends when there is nothing to repeat', async () => {
+  test('ends if the dataset is empty', async () => {
     expect(await fromArray<number>([]).repeat().toArray({ storage })).toEqual([]);
     expect(await fromArray([1]).repeat().take(3).toArray({ storage })).toEqual([1, 1, 1]);
   });
 });
 
 describe('map, filter, flatMap', () => {
-  test('keep the order and the limit of parallel calls, and pass errors on unchanged', async () => {
+  test('keep the order, respect the limit of parallel calls, and pass errors on unchanged', async () => {
     let running = 0;
     let most = 0;
     const slow = fromArray(numbers(40)).map(
@@ -353,7 +353,7 @@ describe('map, filter, flatMap', () => {
 });
 
 describe('batch', () => {
-  test('makes columns of numbers, and lists of strings and bytes', async () => {
+  test('makes columns of numbers and lists of strings or bytes', async () => {
     const elements = numbers(3).map((index) => ({
       scalar: index,
       flag: index === 1,
@@ -382,7 +382,7 @@ describe('batch', () => {
     [[{ a: [1] }, { a: [1, 2] }], 'field a of the dataset has the shape [1] in one element and [2] in another'],
     [[{ a: undefined }], 'field a of the dataset cannot be batched: undefined'],
     [[{ a: 1 }, { a: 1, b: 2 }], 'an element of the dataset has the fields a in one element and a,b in another'],
-    [[{ a: [[1], [2, 3]] }], 'field a of the dataset is an array of other things than equally long rows of numbers'],
+    [[{ a: [[1], [2, 3]] }], 'field a of the dataset is an array whose elements are not equally long rows of numbers'],
   ])('rejects %j', async (elements, message) => {
     await expect(fromArray<unknown>(elements).batch(2).toArray({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID', message });
   });
@@ -399,7 +399,7 @@ describe('prefetch', () => {
     const reader = source.batch(1).prefetch(5).read({ storage });
     await reader.next();
     await expect.poll(() => made).toBeGreaterThan(250);
-    // The generator yields chunks of 256. The six batches (one taken, five prefetched) fit into the first chunk.
+    // The generator yields chunks of 256 elements. One taken and five prefetched batches fit into the first chunk.
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect(made).toBeLessThan(520);
     await reader.return();
@@ -421,7 +421,7 @@ describe('prefetch', () => {
   });
 });
 
-/** Counts open streams. Streams fail after a number of bytes with the error of a lost connection. */
+/** A storage that counts its open streams. Each stream fails after a number of bytes, with the error of a lost connection. */
 class TroubledStorage extends FileStorage {
   open_ = 0;
   opened = 0;
@@ -454,10 +454,10 @@ class TroubledStorage extends FileStorage {
   }
 }
 
-describe('storage', () => {
+describe('reading from storage', () => {
   const content = tfRecordFile(numbers(3000).map((index) => `record ${index}`.padEnd(500)));
 
-  test('that fails repeatedly is read on from the last position', async () => {
+  test('continues at the current position after each lost connection', async () => {
     const folder = await folderWith({ a: content });
     const troubled = new TroubledStorage(600_000);
     const records = await tfrecords(folder).map(String).toArray({ storage: troubled });
@@ -466,7 +466,7 @@ describe('storage', () => {
     expect(troubled.open_).toBe(0);
   });
 
-  test('has no open streams after reading, whether it ends, breaks off or is aborted', async () => {
+  test('leaves no stream open, whether the loop is left, aborted or fails', async () => {
     const folder = await folderWith({ a: content, b: content, c: content });
     const troubled = new TroubledStorage();
     const dataset = tfrecords(folder).map(String);
@@ -498,7 +498,7 @@ describe('storage', () => {
     }
   });
 
-  test('whose files differ from those of the position causes an error', async () => {
+  test('rejects a state whose files differ from the current ones', async () => {
     const folder = await folderWith({ a: content });
     const reader = tfrecords(folder).read({ storage });
     await reader.next();
@@ -512,7 +512,7 @@ describe('storage', () => {
 });
 
 describe('files', () => {
-  test('are named by patterns, folders and lists, and hidden files are left out', async () => {
+  test('are selected by patterns, folders and lists, without hidden files', async () => {
     const folder = await folderWith({ 'part-0': 'a', 'part-1': 'b', 'other-1': 'c', _SUCCESS: '', '.part-0.crc': 'x', 'odd [1]?': 'd' });
     const names = async (patterns: string | string[]) =>
       (await files(patterns).toArray({ storage })).map(({ uri }) => decodeURIComponent(uri.slice(uri.lastIndexOf('/') + 1)));
@@ -526,7 +526,7 @@ describe('files', () => {
     await expect(names(`${folder}/none-*`)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  test('are read whole', async () => {
+  test('are read whole by binaryFiles', async () => {
     const folder = await folderWith(Object.fromEntries(numbers(30).map((index) => [`f${10 + index}`, `content ${index}`])));
     const contents = await binaryFiles(folder).toArray({ storage });
     expect(contents.map(({ bytes }) => bytes.toString())).toEqual(numbers(30).map((index) => `content ${index}`));
@@ -535,7 +535,7 @@ describe('files', () => {
 });
 
 describe('cache', () => {
-  test.each([false, true])('reads its source once, disk: %s', async (disk) => {
+  test.each([false, true])('reads its source only once (on disk: %s)', async (disk) => {
     const folder = await folderWith();
     let made = 0;
     const dataset = fromGenerator(function* () {
@@ -552,7 +552,7 @@ describe('cache', () => {
     expect(second.sort((a, b) => a.value - b.value)).toEqual(first.sort((a, b) => a.value - b.value));
   });
 
-  test('of a killed program is removed by the next program in the same folder', async () => {
+  test('is removed by the next program in the same folder if its program was killed', async () => {
     const folder = await folderWith();
     const { pid } = spawnSync('true');
     const [left, living] = [join(folder, `.tony-ts-dataset-${pid}-abcdef`), join(folder, `.tony-ts-dataset-${process.ppid}-abcdef`)];
@@ -565,7 +565,7 @@ describe('cache', () => {
     expect(names).toContain(`.tony-ts-dataset-${process.ppid}-abcdef`);
   });
 
-  test('is discarded for the source when it is damaged or exceeds maxBytes', async () => {
+  test('is replaced by its source if it is damaged or exceeds maxBytes', async () => {
     const folder = await folderWith();
     const pattern = await recordFiles([500, 500]);
     const dataset = tfrecords(pattern).map(String).cache({ disk: true, folder });
@@ -585,7 +585,7 @@ describe('cache', () => {
 });
 
 describe('the TFRecord writer', () => {
-  test('writes all shards under sharded names, or none', async () => {
+  test('writes all shards with numbered names, or none', async () => {
     const folder = await folderWith();
     const records = numbers(1000).map((index) => Buffer.from(`record ${index}`));
     const { uris } = await writeTfRecords(storage, `file://${folder}/train`, records, { shards: 3, compression: 'gzip' });

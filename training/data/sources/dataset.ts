@@ -20,12 +20,11 @@ import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 const PREFETCH_BYTES = 64 * 1024 * 1024;
 
 /**
- * A description of data, which is read lazily, only as far as a loop requires. Its methods return new descriptions and have the names of
- * tf.data. The same description, seed and epoch give the same elements in the same order.
+ * A description of data. It is read lazily, only as far as a loop requires. Its methods are named as in tf.data and return new
+ * descriptions. The same description, seed and epoch give the same elements in the same order.
  *
- * When several ranks read it (as in `cluster.fit`), each element goes to one of them: the source distributes files, or records if there are
- * fewer files than ranks, and subsequent transformations work on each rank's share. `take`, `skip` and `shard` count elements of the whole
- * dataset.
+ * When several ranks read it (as in `cluster.fit`), each element goes to one rank. The source distributes files, or records if there are
+ * fewer files than ranks, and each transformation works on a rank's share. `take`, `skip` and `shard` count elements of the whole dataset.
  */
 export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
@@ -52,19 +51,19 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(flatMapNode(this.node, convert));
   }
 
-  /** The elements of this dataset, followed by those of the others. */
+  /** Returns the elements of this dataset, followed by those of `others`. */
   concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
     const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
     if (misfit) {
-      throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be concatenated');
+      throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be concatenated');
     }
     return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
   }
 
   /**
-   * Converts each element to a dataset, and reads `cycleLength` of these (4 by default) concurrently, `blockLength` elements (1 by default)
-   * of each in turn: to read or mix several files. All elements made from one element go to one rank.
-   * @param convert must return the same dataset for an element each time.
+   * Converts each element to a dataset and reads `cycleLength` of these datasets (4 by default) concurrently, taking `blockLength` elements
+   * (1 by default) from each in turn. Use it to read or mix several files. All elements of one such dataset go to the same rank.
+   * @param convert must return the same dataset each time it receives the same element.
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
     const { cycleLength = 4, blockLength = 1 } = options;
@@ -81,8 +80,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Like `batch`, for arrays of different lengths: each is padded to the longest in its batch, or to the length in `shapes`.
-   * `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. (Ranks may have batches of different lengths in one step.)
+   * Like `batch`, for arrays of different lengths: each array is padded to the length of the longest in its batch, or to the length in
+   * `shapes`, as in `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, the ranks may have batches of different
+   * lengths in one step.
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
@@ -90,9 +90,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Shuffles the order of files, and shuffles elements in blocks of `bufferSize`. Each epoch has its own order, equal in every run. Up to
-   * twice `bufferSize` elements are in memory.
-   * @param seed the seed; by default that of the reader (`fit`).
+   * Shuffles the order of files, and shuffles elements in blocks of `bufferSize`. The order differs between epochs, but is the same in
+   * every run. Up to twice `bufferSize` elements are in memory.
+   * @param seed the seed; null, the default, for the seed of the reader (with `fit`, its `seed` option).
    * @param reshuffleEachIteration whether each epoch has a different order; true by default.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
@@ -114,7 +114,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(new SliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
   }
 
-  /** Keeps every `shards`-th element of the whole dataset, starting with number `index`. */
+  /** Keeps every `shards`-th element of the whole dataset, starting with element number `index`. */
   shard(shards: number, index: number): Dataset<T> {
     count('shards', shards, 1);
     if (count('shard', index, 0) >= shards) {
@@ -123,7 +123,10 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(new ShardNode(this.node, { index, count: shards }));
   }
 
-  /** Reads ahead while elements are processed: up to `elements` elements, and about `bytes` (as stored; 64 MiB by default). */
+  /**
+   * Reads ahead while elements are processed: up to `elements` elements, and up to about `bytes` (their size in storage; 64 MiB by
+   * default).
+   */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
     const limits = { items: count('prefetch', elements, 1), bytes: count('bytes', options.bytes ?? PREFETCH_BYTES, 1) };
     return this.#with(new PrefetchNode(this.node, limits));
@@ -138,13 +141,13 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so faster readers read more. The job's
-   * ApplicationMaster assigns them; each element is still used once per pass, despite restarts. With fewer files (or parts) than readers,
-   * records are distributed as without `dispatch`.
+   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so that faster readers read more. The
+   * job's ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. With fewer files (or parts) than
+   * readers, records are distributed as without `dispatch`.
    *
-   * A dataset with `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` before or after it fails with USAGE when it is read, because the
-   * elements of a reader differ from pass to pass. With `interleave`, the elements are assigned on demand, not the files of the datasets
-   * made from them.
+   * A dataset with `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` before or after it fails with USAGE when it is read, because a
+   * reader's elements differ from pass to pass. With `interleave`, the elements are assigned on demand, not the files of the datasets made
+   * from them.
    */
   dispatch(): Dataset<T> {
     return this.#with(new DispatchNode(this.node));
@@ -152,15 +155,15 @@ export class Dataset<T> implements AsyncIterable<T> {
 
   /**
    * Starts reading: `for await (const element of dataset.read({ epoch: 3 }))`. The reader's `state()` can be stored as JSON at any time.
-   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, DATA_INVALID, during reading.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, DATA_INVALID, while elements are read.
    */
   read(options: ReadOptions = {}): DatasetReader<T> {
     return new DatasetReader(this.node, options);
   }
 
   /**
-   * The parts in which its files are read, equal for every reader: `read({ split: 0 })` yields the elements of the first. For datasets
-   * without `shuffle`, `repeat`, `take`, `skip` and `shard`.
+   * Returns the splits of the dataset's files, which are the same for every reader. `read({ split: 0 })` yields the elements of the first
+   * one. Only for datasets without operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
@@ -168,9 +171,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Yields splits that no other task of this role has, one after the other, for `read({ split })`; yields all splits if the program runs by
-   * itself. A split is finished when the task requests the next one. The unfinished splits of a failed task go to others, and the loop ends
-   * when all splits are finished. A ranked role that begins a new generation starts again with all splits.
+   * Yields the numbers of splits that no other task of this role processes, one after the other, for `read({ split })`. Yields all splits
+   * if the program runs by itself. A split is finished when the task requests the next one. The unfinished splits of a failed task go to
+   * other tasks, and the loop ends when all splits are finished. In a role with ranks, each new generation starts again with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {
@@ -191,8 +194,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts to a tf.data dataset, for `model.fitDataset` and `model.evaluateDataset`; columns become tensors. Each iterator reads the next
-   * epoch.
+   * Converts to a tf.data dataset, for `model.fitDataset` and `model.evaluateDataset`. Columns become tensors. Each new iterator reads the
+   * next epoch.
    */
   toTfDataset(tf: typeof tfjs, options: Omit<ReadOptions, 'state'> = {}): tfjs.data.Dataset<tfjs.TensorContainer> {
     let epoch = options.epoch ?? 0;

@@ -13,16 +13,19 @@ export interface FeedOptions {
   readonly producers?: number;
 }
 
-/** The time limit for the message that returns unused records; without it, they go to other workers when this process ends. */
+/**
+ * The time limit for the message that returns unused records. If the message is lost, the records go to other workers when this process
+ * ends.
+ */
 const LEAVE_MS = 2_000;
 
-/** The number of feeds that this process has begun to read; each is a separate reader. */
+/** The number of readers that this process has opened on feeds; it gives each reader a unique name. */
 let readings = 0;
 
 /**
  * Records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes to the
- * worker that requests the next ones. A feed can be read once, in one epoch, and ends when its producers have ended it. Checkpoints contain
- * no position in a feed: a restarted training continues with the records that no worker has taken.
+ * worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended it. Checkpoints contain
+ * no position in a feed: restarted training continues with the records that no worker has received.
  *
  * @param name letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE outside of a job, during reading.
@@ -30,7 +33,7 @@ let readings = 0;
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const { producers = 1 } = options;
   if (!/^[\w.-]{1,100}$/.test(name)) {
-    throw new TonyError('DATA_INVALID', `"${name}" is not a valid name of a feed: use letters, digits, dots and dashes`);
+    throw new TonyError('DATA_INVALID', `"${name}" is not a valid feed name: use letters, digits, dots, underscores and dashes`);
   }
   if (!Number.isInteger(producers) || producers < 1) {
     throw new TonyError('DATA_INVALID', `producers is ${producers}; it must be at least 1`);
@@ -48,9 +51,9 @@ class FeedNode implements DatasetNode<Buffer> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<Buffer> {
-    refuseSplits(context, 'fromFeed()', 'its records come from outside');
+    refuseSplits(context, 'fromFeed()', 'its records come from other processes');
     if (context.passes.some((pass) => pass > 0) || from !== null) {
-      throw new TonyError('USAGE', `the feed ${this.#name} cannot be read a second time`, {
+      throw new TonyError('USAGE', `the feed ${this.#name} cannot be read twice`, {
         hint: 'Train for one epoch (epochs: 1), or set the length of an epoch with stepsPerEpoch; remove repeat().',
       });
     }
@@ -62,7 +65,7 @@ class FeedNode implements DatasetNode<Buffer> {
     }
     context.onUnrepeatable?.();
     if ((readTask()?.generation ?? 1) > 1) {
-      context.onNotice(`the feed ${this.#name} goes on with what nobody has taken: what was taken since the checkpoint is not given again`);
+      context.onNotice(`the feed ${this.#name} continues with unread records; records read since the checkpoint are not delivered again`);
     }
     return new FeedStream(services, context, {
       feed: this.#name,
@@ -79,8 +82,8 @@ interface Question {
 }
 
 /**
- * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. So when this process
- * fails, no record that it may have used is delivered again.
+ * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. If this process
+ * fails, the ApplicationMaster therefore never redelivers a record that this process may have used.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
@@ -128,7 +131,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   #ask(): Promise<ServiceReply> {
     const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
-    // The error surfaces where the promise is awaited; if the stream is closed first, it must not be unhandled.
+    // The error surfaces where the promise is awaited. If the stream is closed first, the rejection must not be reported as unhandled.
     asking.catch(() => {});
     return asking;
   }

@@ -12,10 +12,13 @@ import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.
 
 const SPLIT_BYTES = 64 * 1024 * 1024;
 const SMALLEST_SPLIT_BYTES = 1024 * 1024;
-/** The number of parts per reader; several, so that shares are even. */
+/** The number of splits that each reader should get; several, so that the shares of the readers are of similar size. */
 const SPLITS_PER_READER = 4;
 
-/** The records of files. State: the identity of the files, the number of the split in this reader's order, and the position in it. */
+/**
+ * The records of files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
+ * split.
+ */
 export class FileSource<T> implements DatasetNode<T> {
   readonly #list: FileLister;
   readonly #format: FileFormat<T>;
@@ -50,7 +53,7 @@ export class FileSource<T> implements DatasetNode<T> {
         return new SplitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
-        // With local copies, a reader must keep the same share in every epoch to benefit from them.
+        // With local copies (`context !== outer`), a reader must have the same share in every epoch to benefit from its copies.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
         return new SplitStream(mine, known, this.#format, context, from);
@@ -69,7 +72,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 
   #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
-    // Splits files as for a single reader, so that the splits do not depend on the caller.
+    // Cuts files as for a single reader, so that every caller gets the same splits.
     const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
@@ -99,8 +102,8 @@ export function cutIntoSplits(
 }
 
 /**
- * Assigns splits in descending size to the reader with the fewest bytes, which balances whole splits well. The order within a share is
- * preserved.
+ * Returns the splits of one reader. Assigns splits in order of descending size, each to the reader with the fewest bytes, which balances
+ * the shares well. The order within a share is preserved.
  */
 export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
   if (readers === 1) {

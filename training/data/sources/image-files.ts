@@ -14,7 +14,10 @@ import { ChunkMapNode } from '../transforms/map.ts';
 import { FileSource } from './file-source.ts';
 
 export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
-  /** Names of folders, in the order of their labels; images in other folders are ignored. All folders, sorted by name, by default. */
+  /**
+   * The names of the class folders, in the order of their labels; images in other folders are ignored. By default all folders, sorted by
+   * name.
+   */
   readonly classNames?: readonly string[];
   /** Skips and counts images that cannot be decoded instead of failing; false by default. */
   readonly skipDamaged?: boolean;
@@ -23,14 +26,14 @@ export interface ImageOptions extends DecodeImageOptions, SourceOptions, Content
 export interface ImageElement {
   /** Pixels of shape [height, width, channels], one byte per value. */
   readonly image: Column;
-  /** The label: the number of the image's folder. */
+  /** The label: the number of the image's class folder. */
   readonly label: number;
   readonly uri: string;
 }
 
 const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
 
-/** Lists the images among the files that lie in labelled folders, with their labels. */
+/** Lists the images that lie in class folders, with their labels. */
 export async function labelledImages(
   storage: Storage,
   files: Files,
@@ -42,7 +45,7 @@ export async function labelledImages(
   const counting = images.filter(({ uri }) => labels.has(folderOf(uri)));
   if (counting.length === 0) {
     throw new TonyError('NOT_FOUND', `no PNG, JPEG, BMP or GIF image matches ${[files].flat().join(', ')}`, {
-      hint: 'Name the folders of the classes, as in images(tf, "flowers/*").',
+      hint: 'Pass a pattern that matches the class folders, as in images(tf, "flowers/*").',
     });
   }
   return { files: counting, classNames: names, labelOf: (uri) => labels.get(folderOf(uri)) as number };
@@ -52,7 +55,7 @@ function folderOf(uri: string): string {
   return nameOf(parentUri(uri));
 }
 
-/** Image files, decoded as they are read. */
+/** A dataset of image files, which are decoded as they are read. */
 export class ImageNode implements DatasetNode<ImageElement> {
   readonly #tf: typeof tfjs;
   readonly #files: Files;

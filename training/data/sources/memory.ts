@@ -8,8 +8,8 @@ import { type Chunk, type ChunkStream, streamOf } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Elements that every reader can produce: each reader produces all of them and takes its share. State: the number of elements before the
- * position.
+ * Elements in memory or from a function. Each reader iterates over all elements and takes its share. State: the number of elements before
+ * the position.
  */
 export class IterableNode<T> implements DatasetNode<T> {
   readonly #iterate: () => Iterable<T> | AsyncIterable<T>;
@@ -21,7 +21,7 @@ export class IterableNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements lie in no files');
+    refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements do not come from files');
     return deal((at) => streamOf(this.#chunks((at as number | null) ?? 0, context)), context.share, from);
   }
 
@@ -38,7 +38,7 @@ export class IterableNode<T> implements DatasetNode<T> {
   }
 }
 
-/** Groups elements, because awaiting each available element would cost more than most processing of it. */
+/** Groups elements into chunks, because an `await` for each element would often cost more than processing the element. */
 async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: number, signal: AbortSignal): AsyncGenerator<T[], void> {
   let items: T[] = [];
   if (Symbol.iterator in elements) {
@@ -65,7 +65,7 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
   }
 }
 
-/** The elements of a tf.data dataset in its own order; it must yield the same elements to every reader. */
+/** Yields the elements of a tf.data dataset, which must be the same in the same order for every reader. */
 export async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): AsyncGenerator<T, void> {
   const iterator = await dataset.iterator();
   for (;;) {

@@ -21,14 +21,14 @@ import { elementsOfTfData, IterableNode } from './memory.ts';
  */
 
 /**
- * The records of TFRecord files, with verified checksums. The Buffers are views of the read buffer: copy those that you keep for long.
- * TFRecord files cannot be split: for N ranks to share them evenly, use N files or a multiple of N.
+ * The records of TFRecord files, with verified checksums. The Buffers are views of a larger read buffer: copy a record if you keep it for a
+ * long time. TFRecord files cannot be split: for N ranks to share them evenly, use N files or a multiple of N.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** The lines of text files (UTF-8), without line breaks; includes empty lines. */
+/** The lines of text files (UTF-8), without their line breaks. Empty lines are included. */
 export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
   return new Dataset(
     new FileSource(
@@ -53,7 +53,7 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
 
 /**
  * Comma-separated values (RFC 4180). A row is an object by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types, defaults
- * and required values as in tf.data.csv.
+ * and required values work as in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
@@ -61,8 +61,8 @@ export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOpt
 
 /**
  * The records of IDX files (the format of MNIST, plain or gzip): numbers for a file with one dimension (labels), columns for a file with
- * more (images). Corresponding files are read together: `idx({ image: 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`;
- * files of patterns are paired in the order of their names. Ranks share large files in parts.
+ * more (images). Files with corresponding records are read together: `idx({ image: 'train-images-idx3-ubyte', label:
+ * 'train-labels-idx1-ubyte' })`. Files that match patterns are paired in the order of their names. Large files are split among the ranks.
  */
 export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
 export function idx<T = Record<string, IdxRecord>>(
@@ -89,7 +89,8 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 
 /**
  * Combines the n-th elements of several datasets into an array or an object: `zip({ xs: images, ys: labels })`. Ends with the shortest
- * dataset. Each rank reads all datasets and takes its share: a single source that reads several files together (`idx({ ... })`) costs less.
+ * dataset. Each rank reads all datasets completely and takes its share; a single source that reads several files together (`idx({ ... })`)
+ * costs less.
  */
 export function zip<const T extends readonly Dataset<unknown>[]>(
   datasets: T,
@@ -103,7 +104,7 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
     throw new TonyError('DATA_INVALID', 'zip requires at least one dataset');
   }
   if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
-    throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be zipped');
+    throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be zipped');
   }
   const names = Object.keys(datasets);
   const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
@@ -115,8 +116,8 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Mixes the elements of several datasets: each element comes from a dataset drawn by weight, until all datasets have ended. The draws
- * differ between epochs and are equal in every run.
+ * Mixes the elements of several datasets: each element comes from a dataset that is drawn at random by weight, until all datasets have
+ * ended. The draws differ between epochs, but are the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
   const { weights = datasets.map(() => 1), seed = null } = options;
@@ -127,18 +128,18 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
     throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; weights must not be negative`);
   }
   if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
-    throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be mixed');
+    throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be mixed');
   }
   const nodes = datasets.map(({ node }) => node);
   return new Dataset(new SampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
-/** The list of files, without their content. */
+/** One element per file, without the file's content. */
 export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
   return new Dataset(new FileSource(names, listedFiles, options));
 }
 
-/** One element per file, with its bytes; for example for images. */
+/** One element per file, with the file's bytes. */
 export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
   return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }
@@ -153,7 +154,7 @@ export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}
   return new Dataset(new ImageNode(tf, files, options));
 }
 
-/** The class names of `images`: entry n is the name of label n. */
+/** Returns the class names that `images` uses: entry n is the name of label n. */
 export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
   return (await labelledImages(storage, files)).classNames;
 }
@@ -163,7 +164,9 @@ export function fromArray<T>(elements: readonly T[]): Dataset<T> {
   return new Dataset(new IterableNode(() => elements));
 }
 
-/** A dataset of elements from a function. It is called for each pass and must produce the same elements each time, on each rank. */
+/**
+ * A dataset of elements from a function. The function is called for each pass and must produce the same elements each time, on each rank.
+ */
 export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
   return new Dataset(new IterableNode(iterate));
 }

@@ -1,6 +1,6 @@
 /**
- * Runs with the Node.js of a runtime, on the native backend: writes, decodes and resizes images of every format, and reads them from
- * folders and from Examples. Prints a line for each check.
+ * A program that a test runs with a runtime's Node.js, on the native backend. It writes, decodes and resizes images of every format, reads
+ * them from folders and from Examples, and prints a line for each check.
  */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -122,7 +122,7 @@ try {
     .batch(32)
     .toArray({ storage });
   assert.deepEqual([roses[0]?.image.shape, new Set(roses[0]?.label.values)], [[10, 2, 3, 3], new Set([0])]);
-  checked('folders of classes');
+  checked('one folder per class');
 
   await writeFile(join(folder, 'flowers', 'rose', '5.png'), 'damaged');
   await assert.rejects(flowers.toArray({ storage }), { code: 'DATA_INVALID', message: /rose\/5\.png: an image cannot be decoded/ });
@@ -153,13 +153,13 @@ try {
       [0, 1, 2, 3, 4, 5],
     ],
   );
-  checked('images in Examples');
+  checked('images in tf.train.Examples');
 
   assert.deepEqual(decodeImage(tf, GIF), { values: Uint8Array.of(0, 0, 0, 255, 255, 255), shape: [2, 1, 1, 3] });
   assert.deepEqual(decodeImage(tf, GIF, { size: [1, 2] }), { values: new Uint8Array(6), shape: [1, 2, 3] });
   checked('GIF');
   assert.equal(tf.memory().numTensors, before);
-  checked('no tensor is left');
+  checked('no tensor leaks');
   console.log('done');
 } finally {
   await rm(folder, { recursive: true, force: true });

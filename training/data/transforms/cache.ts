@@ -9,9 +9,11 @@ import { type DatasetNode, type ReadContext, undispatched } from '../reading/rea
 import { type Chunk, type ChunkStream, streamOf } from '../reading/stream.ts';
 
 export interface CacheOptions {
-  /** Caches on the local disk, in the container's folder, instead of in memory; false by default. */
+  /** Caches on the local disk, in `folder`, instead of in memory; false by default. */
   readonly disk?: boolean;
-  /** A larger dataset is read from its source each time; by default 1 GiB in memory and 16 GiB on disk. */
+  /**
+   * The maximum size of a reader's cache; a larger share is read from its source each time. By default 1 GiB in memory and 16 GiB on disk.
+   */
   readonly maxBytes?: number;
   /** The folder for the cache; by default the container's folder, or the machine's temporary folder if the program runs by itself. */
   readonly folder?: string;
@@ -23,19 +25,20 @@ const DISK_BYTES = 16 * 1024 ** 3;
 /** The cached share of a reader. */
 interface Kept<T> {
   add(items: readonly T[], bytes: number): Promise<void>;
-  /** Yields chunks from an element on. */
+  /** Yields chunks of elements, starting with element number `from`. */
   read(from: number): AsyncGenerator<readonly T[], void>;
   remove(): Promise<void>;
 }
 
 /**
- * Caches the elements of the first pass for later passes: each reader its own share, in the order of the first pass (shuffle afterwards).
- * State: the number of elements before the position; without a cache, the source is read from its beginning and cached.
+ * Caches the elements of the first pass for later passes. Each reader caches its own share, in the order of the first pass (shuffle
+ * afterwards). State: the number of elements before the position. A reader that resumes without a cache reads the source from its beginning
+ * and caches it.
  */
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** By share; null while the cache is being filled, or if it did not fit. */
+  /** The caches, by share; null while a cache is being filled, and if the share did not fit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {
@@ -44,7 +47,7 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    // A split is read once, so a cache has no use.
+    // A split is read only once, so caching it would be useless.
     if (context.split !== undefined) {
       return this.#inner.open(context, from);
     }
@@ -66,7 +69,7 @@ export class CacheNode<T> implements DatasetNode<T> {
         if (!(error instanceof TonyError) || error.code !== 'DATA_INVALID') {
           throw error;
         }
-        context.onNotice(`the cache of the dataset cannot be read, its source is: ${messageOf(error)}`);
+        context.onNotice(`the cache of the dataset cannot be read, so its source is read instead: ${messageOf(error)}`);
         this.#kept.set(key, null);
         await kept.remove();
       }
@@ -75,7 +78,7 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
-    // Uses one order for all passes, because the share of a reader must not change.
+    // The source has the same order in all passes (`passes: []`), because a reader's share must not change.
     const stream = this.#inner.open({ ...undispatched(context), passes: [] }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;
@@ -153,11 +156,11 @@ class KeptInMemory<T> implements Kept<T> {
   }
 }
 
-/** Keeps references to file handles, because Node.js warns about garbage-collected ones. */
+/** Keeps the file handles referenced, because Node.js prints a warning when it closes a handle during garbage collection. */
 const openFiles = new Set<FileHandle>();
 const READ_BYTES = 1024 * 1024;
 
-/** Stores one record per chunk: the output of v8.serialize, with TFRecord checksums against disk errors. */
+/** Stores each chunk as one TFRecord, whose checksums detect disk errors. The record's data is the output of v8.serialize. */
 class KeptOnDisk<T> implements Kept<T> {
   readonly #limit: number;
   readonly #folder: string;
@@ -210,7 +213,7 @@ class KeptOnDisk<T> implements Kept<T> {
       const buffer = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, this.#bytes - at));
       const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at);
       if (bytesRead === 0) {
-        throw new TonyError('DATA_INVALID', `${this.#folder}: the file was truncated`);
+        throw new TonyError('DATA_INVALID', `a cache file in ${this.#folder} is truncated`);
       }
       at += bytesRead;
       for (const record of parser.push(buffer.subarray(0, bytesRead))) {

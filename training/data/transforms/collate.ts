@@ -13,7 +13,7 @@ type Numbers =
   | Float64Array;
 
 /**
- * The type of a batch: numbers and arrays of them become one column with `shape[0]` examples; strings and bytes (Buffer) become a list;
+ * The type of a batch: numbers and arrays of numbers become one column with `shape[0]` examples; strings and bytes (Buffer) become a list;
  * objects are batched field by field.
  */
 export type Batched<T> = T extends Buffer | string
@@ -24,7 +24,7 @@ export type Batched<T> = T extends Buffer | string
       ? { [Name in keyof T]: Batched<T[Name]> }
       : unknown;
 
-/** @throws TonyError DATA_INVALID naming the field whose values have different types or shapes. */
+/** @throws TonyError DATA_INVALID when the values of a field have different types or shapes; the message names the field. */
 export function collate<T>(elements: readonly T[]): Batched<T> {
   return collateField(elements, '') as Batched<T>;
 }
@@ -53,7 +53,7 @@ function collateField(values: readonly unknown[], field: string): unknown {
     case 'fields':
       return collateFields(values as Readonly<Record<string, unknown>>[], field);
     case 'tensor':
-      throw misfit(field, 'is a tensor already', 'Make batches first and tensors of them afterwards, or return { values, shape }.');
+      throw misfit(field, 'is already a tensor', 'Call batch() before converting to tensors, or return { values, shape }.');
     case 'nothing':
       throw misfit(field, `cannot be batched: ${String(first)}`, 'Give missing values a default.');
   }
@@ -90,7 +90,7 @@ function kindOf(value: unknown): Kind {
       if (value === null) {
         return 'nothing';
       }
-      // Buffers are never stacked, even if they have equal lengths: the type of a batch must not depend on that.
+      // Buffers are never stacked, even if they have equal lengths: the type of a batch must not depend on their lengths.
       if (Buffer.isBuffer(value)) {
         return 'bytes';
       }
@@ -145,7 +145,7 @@ function stack(columns: readonly Flat[], field: string): Column {
       throw misfit(
         field,
         `has the shape [${first.shape}] in one element and [${shape}] in another`,
-        'Pad or cut it to one length in a map.',
+        'Pad or truncate it to one length in a map, or call paddedBatch().',
       );
     }
     values.set(row, at);
@@ -154,7 +154,7 @@ function stack(columns: readonly Flat[], field: string): Column {
   return { values, shape: [columns.length, ...first.shape] };
 }
 
-/** The types of tensors, float32 and int32; smaller types keep their size until they become a tensor. */
+/** Returns an empty array of a type that becomes a float32 or int32 tensor. Smaller types keep their size until then. */
 function emptyLike(values: Numbers, length: number): Column['values'] {
   if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) {
     return new Uint8Array(length);
@@ -171,7 +171,7 @@ function emptyLike(values: Numbers, length: number): Column['values'] {
   return new Int32Array(length);
 }
 
-/** Converts numbers nested to any depth. */
+/** Converts nested arrays of numbers of any depth to a column. */
 function columnOfArray(array: readonly unknown[], field: string): Column {
   const shape: number[] = [];
   for (let level: unknown = array; Array.isArray(level); level = level[0]) {
@@ -179,7 +179,7 @@ function columnOfArray(array: readonly unknown[], field: string): Column {
   }
   const flat = array.flat(shape.length) as unknown[];
   if (flat.length !== shape.reduce((product, size) => product * size, 1) || flat.some((value) => typeof value !== 'number')) {
-    throw misfit(field, 'is an array of other things than equally long rows of numbers');
+    throw misfit(field, 'is an array whose elements are not equally long rows of numbers');
   }
   return { values: Float32Array.from(flat as number[]), shape };
 }

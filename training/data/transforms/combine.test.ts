@@ -11,7 +11,7 @@ const storage = new FileStorage();
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 describe('zip', () => {
-  test('pairs elements by position, for any number of ranks, up to the end of the shortest dataset', async () => {
+  test('pairs elements by position up to the end of the shortest dataset, for any number of ranks', async () => {
     const [many, few] = [fromArray(numbers(1000)), fromArray(numbers(700)).map((value) => `t${value}`)];
     for (const count of [1, 3]) {
       const shares = await Promise.all(numbers(count).map((index) => zip({ many, few }).toArray({ storage, share: { index, count } })));
@@ -30,8 +30,8 @@ describe('zip', () => {
 
   test('combines batches only with batches', async () => {
     const dataset = fromArray(numbers(10));
-    expect(() => zip([dataset, dataset.batch(2)])).toThrow('batches');
-    expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batches');
+    expect(() => zip([dataset, dataset.batch(2)])).toThrow('batched and unbatched');
+    expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batched and unbatched');
     expect(() => zip([])).toThrow('at least one dataset');
     expect(zip([dataset.batch(2), dataset.batch(2)]).isBatched).toBe(true);
   });
@@ -46,7 +46,7 @@ describe('concatenate', () => {
 });
 
 describe('interleave', () => {
-  // The example in the documentation of tf.data.Dataset.interleave.
+  // The example in TensorFlow's documentation of tf.data.Dataset.interleave.
   test('alternates between datasets as tf.data does', async () => {
     const dataset = fromArray([1, 2, 3, 4, 5]).interleave((value) => fromArray(new Array<number>(6).fill(value)), {
       cycleLength: 2,
@@ -66,7 +66,7 @@ describe('interleave', () => {
     ]);
   });
 
-  test('yields every element of every dataset once, each dataset in its order', async () => {
+  test('yields every element once, and keeps the order of each dataset', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(12), { maxLength: 8 }),
@@ -122,7 +122,7 @@ describe('interleave', () => {
     expect(open).toBe(0);
   });
 
-  test('passes on the error of an inner dataset', async () => {
+  test('passes on an error of an inner dataset', async () => {
     const dataset = fromArray(['none']).interleave((name) => tfrecords(`/nowhere/${name}`));
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
@@ -134,7 +134,7 @@ describe('sampleFrom', () => {
     fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
   ];
 
-  test('draws by weight, yields each element once, and changes the order with the epoch', async () => {
+  test('draws by weight, yields each element once, and changes the order in each epoch', async () => {
     const mixed = sampleFrom(parts(), { weights: [3, 1] });
     const all = await mixed.toArray({ storage });
     const early = all.slice(0, 2000).filter(({ of }) => of === 'a').length;
@@ -151,7 +151,7 @@ describe('sampleFrom', () => {
     expect(await sampleFrom(parts(), { weights: [1, 0] }).toArray({ storage })).toHaveLength(3000);
   });
 
-  test('resumes at any position with exactly the remaining elements, and is divided among ranks', async () => {
+  test('divides its elements among ranks, and resumes at any position with exactly the remaining elements', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(3000), fc.integer({ min: 1, max: 3 }), fc.nat(2000), async (many, count, stop) => {
         const mixed = sampleFrom(parts(many), { weights: [2, 1] }).shuffle(20);

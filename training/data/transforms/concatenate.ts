@@ -2,7 +2,7 @@ import type { Json } from '../../../platform/json-value.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Concatenates datasets, each of which the readers share. State: the index of the dataset, and its position. */
+/** Concatenates datasets; the readers share each of them. State: the index of the current dataset, and the position in it. */
 export class ConcatenateNode<T> implements DatasetNode<T> {
   readonly #inner: readonly DatasetNode<T>[];
 
@@ -11,13 +11,13 @@ export class ConcatenateNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'concatenate', 'its parts lie in several sources');
+    refuseSplits(context, 'concatenate', 'it combines several datasets');
     return new ConcatenatedStream((which, at) => this.#inner[which]?.open(context, at) ?? null, from);
   }
 }
 
 class ConcatenatedStream<T> implements ChunkStream<T> {
-  /** Returns null after the last dataset. */
+  /** Opens dataset number `which` at a position; returns null after the last dataset. */
   readonly #open: (which: number, at: Json) => ChunkStream<T> | null;
   #which: number;
   #at: Json;

@@ -9,21 +9,21 @@ import { PrefetchStream } from './prefetch.ts';
 export interface InterleaveOptions {
   /** The number of datasets that are read concurrently; 4 by default. */
   readonly cycleLength?: number;
-  /** The number of consecutive elements from each dataset; 1 by default. */
+  /** The number of consecutive elements to take from each dataset; 1 by default. */
   readonly blockLength?: number;
 }
 
 const CHUNK_ELEMENTS = 256;
 
-/** The read-ahead of each dataset during the turns of the others, so that opens and waits overlap. */
+/** How much each dataset is read ahead during the turns of the others, so that opening and waiting overlap. */
 const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
 
 /**
- * Converts each element to a dataset, and reads several of these in turns. The readers share the elements; all elements of one converted
- * dataset go to one reader.
+ * Converts each element to a dataset and reads several of these inner datasets in turns. The readers share the elements, so all elements of
+ * an inner dataset go to one reader.
  *
- * State: the position of the elements; for each open dataset, the position of its element and its own position; the dataset whose turn it
- * is, and how many elements it has yielded in this turn.
+ * State: the position in the elements; for each open inner dataset, the position of its element and the position in the dataset; the number
+ * of the inner dataset whose turn it is, and how many elements it has yielded in this turn.
  */
 export class InterleaveNode<T, U> implements DatasetNode<U> {
   readonly #inner: DatasetNode<T>;
@@ -41,7 +41,7 @@ export class InterleaveNode<T, U> implements DatasetNode<U> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<U> {
-    refuseSplits(context, 'interleave', 'its elements are mixed');
+    refuseSplits(context, 'interleave', 'it mixes elements of several datasets');
     const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
     const openDataset = async (element: T, at: Json) => {
       const node = await this.#convert(element);
@@ -58,7 +58,7 @@ export class InterleaveNode<T, U> implements DatasetNode<U> {
 }
 
 interface Open<U> {
-  /** The position of its element. */
+  /** The position of the element from which the dataset was made. */
   readonly element: Json;
   readonly cursor: Cursor<U>;
 }
@@ -70,10 +70,10 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
   readonly #block: number;
   readonly #elements: Cursor<T>;
-  /** The datasets that were open when the state was stored; the first call reopens them. */
+  /** The datasets that were open when the state was stored; the first call of `next` reopens them. */
   readonly #stored: InterleaveState[1] | null;
   #hasBegun = false;
-  /** null for a place whose dataset has ended; the next element's dataset takes the place at its turn. */
+  /** The open datasets, in the order of their turns; null where a dataset has ended, until the place's next turn opens another one. */
   readonly #open: (Open<U> | null)[];
   #hasMore = true;
   #turn: number;
@@ -102,7 +102,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     const from = this.#state();
     const items: U[] = [];
     let bytes = 0;
-    // The number of consecutive places without a dataset.
+    // The number of consecutive places found without a dataset.
     let empty = 0;
     while (items.length < CHUNK_ELEMENTS && empty <= this.#open.length && !this.#isClosed) {
       const current: Open<U> | null = this.#open[this.#turn] ?? (await this.#openNext());
@@ -143,7 +143,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
   }
 
-  /** Fills all places at once, so that each dataset is read ahead during the turns of the others. */
+  /** Fills all places at the beginning, so that each dataset is read ahead during the turns of the others. */
   async #begin(): Promise<void> {
     if (this.#hasBegun) {
       return;

@@ -4,7 +4,7 @@ import { disposeElement } from '../reading/dispose.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Converts the elements of each chunk in order; the resulting chunk keeps the position of the original. */
+/** Converts the elements of each chunk in order. The resulting chunk has the position of the original. */
 export class ChunkMapNode<T, U> implements DatasetNode<U> {
   readonly #inner: DatasetNode<T>;
   readonly #convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>;
@@ -32,7 +32,7 @@ export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U 
     try {
       for (const item of items) {
         const result = convert(item);
-        // Awaits only promises: a promise for each of many thousand records would cost more than parsing them.
+        // Awaits only promises, because awaiting each record would cost more than parsing it.
         results.push(isPromise(result) ? await result : result);
       }
     } catch (error) {
@@ -115,7 +115,7 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // An error during an earlier conversion's wait surfaces at its own turn.
+      // Results are awaited in order. Until a result is awaited, its rejection must not be reported as unhandled.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

@@ -7,7 +7,7 @@ import { fromArray } from '../sources/sources.ts';
 const storage = new FileStorage();
 
 describe('paddedBatch', () => {
-  test('pads arrays to the longest of their batch, on either side', async () => {
+  test('pads arrays to the longest in their batch, on either side', async () => {
     const dataset = fromArray([[1], [2, 3], [4, 5, 6]].map((xs, ys) => ({ xs, ys, text: `t${ys}` })));
     const batches = await dataset.paddedBatch(2).toArray({ storage });
     expect(batches.map(({ xs }) => [[...xs.values], xs.shape])).toEqual([
@@ -62,13 +62,13 @@ describe('paddedBatch', () => {
     );
   });
 
-  test('names the field that does not fit', async () => {
+  test('rejects a field that does not fit with an error that names it', async () => {
     const batch = (elements: readonly unknown[], shapes: Record<string, number[]> = {}) =>
       fromArray(elements).paddedBatch(10, { shapes }).toArray({ storage });
     await expect(batch([{ xs: [1, 2, 3] }], { xs: [2] })).rejects.toThrow(
       'field xs of the dataset has the shape [3], which does not fit into [2]',
     );
     await expect(batch([{ xs: [1] }, { xs: [[1]] }])).rejects.toThrow('field xs of the dataset has 1 axes in one element and 2 in another');
-    await expect(batch([{ xs: [1] }], { xs: [2, 2] })).rejects.toThrow('has 1 axes; its shape [2,2] has not');
+    await expect(batch([{ xs: [1] }], { xs: [2, 2] })).rejects.toThrow('has 1 axes; its shape [2,2] has 2');
   });
 });

@@ -5,9 +5,9 @@ import { columnOf } from './collate.ts';
 export interface PaddedBatchOptions {
   /** The padding value; 0 by default. */
   readonly value?: number;
-  /** The position of the padding: after the values, or before them (usual for recurrent networks); after them by default. */
+  /** Where to pad: `end`, the default, after the values, or `start`, before them (usual for recurrent networks). */
   readonly side?: 'end' | 'start';
-  /** By field name: the length of each axis, or null for the longest in the batch, which is the default for all axes. */
+  /** By field name: the length of each axis, or null for the longest in the batch. Null is the default for all axes. */
   readonly shapes?: Readonly<Record<string, readonly (number | null)[]>>;
   readonly dropRemainder?: boolean;
 }
@@ -56,7 +56,7 @@ function padColumns(columns: readonly Column[], field: string, { value = 0, side
   }
   const asked = shapes?.[field];
   if (asked !== undefined && asked.length !== axes) {
-    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${asked}] has not`);
+    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${asked}] has ${asked.length}`);
   }
   const shape = Array.from(
     { length: axes },

@@ -24,7 +24,7 @@ export class PrefetchNode<T> implements DatasetNode<T> {
   }
 }
 
-/** Reads ahead of its consumer until one of the limits is reached; at least one chunk. */
+/** Reads ahead of its consumer until one of the limits is reached, but at least one chunk. */
 export class PrefetchStream<T> implements ChunkStream<T> {
   readonly #open: (signal: AbortSignal, from: Json) => ChunkStream<T>;
   readonly #from: Json;
@@ -51,7 +51,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#signal = anySignal([signal, this.#abort.signal]);
   }
 
-  /** Starts to read ahead; otherwise the first `next` does. */
+  /** Starts reading ahead before the first call of `next`, which otherwise starts it. */
   begin(): void {
     this.#work ??= this.#readAhead();
   }
@@ -107,7 +107,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
           await this.#consumed();
         }
       }
-      // A waiting consumer must not mistake the abort for the end.
+      // Throws, because a waiting consumer must not mistake the abort for the end of the data.
       if (this.#signal.aborted && !this.#abort.signal.aborted) {
         throw this.#signal.reason;
       }

@@ -2,7 +2,7 @@ import type { Json } from '../../../platform/json-value.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Repeats the dataset, in a new order each time if it is shuffled. State: the pass, and the position of the dataset in it. */
+/** Repeats the dataset, each time in a new order if it is shuffled. State: the number of the pass, and the position in it. */
 export class RepeatNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #count: number;
@@ -14,7 +14,7 @@ export class RepeatNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'repeat', 'each split is read once');
+    refuseSplits(context, 'repeat', 'each split is read only once');
     const open = (pass: number, at: Json, onPassedOver: () => void) =>
       this.#inner.open({ ...context, passes: [...context.passes, pass], onPassedOver }, at);
     return new RepeatedStream(open, this.#count, from);
@@ -28,7 +28,7 @@ class RepeatedStream<T> implements ChunkStream<T> {
   #at: Json;
   #stream: ChunkStream<T> | null = null;
   #isEmpty: boolean;
-  /** True if other readers received all of this pass. */
+  /** True if other readers have received all splits of this pass. */
   #isPassedOver = false;
 
   constructor(open: (pass: number, at: Json, onPassedOver: () => void) => ChunkStream<T>, count: number, state: Json) {
@@ -37,7 +37,7 @@ class RepeatedStream<T> implements ChunkStream<T> {
     this.#count = count;
     this.#pass = pass;
     this.#at = at;
-    // A stored position implies that there were elements.
+    // A stored position implies that the dataset has elements.
     this.#isEmpty = state === null;
   }
 

@@ -14,8 +14,9 @@ export interface SampleOptions {
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Mixes the elements of several datasets: each comes from a dataset drawn by weight, until all have ended. The readers share each dataset.
- * State: the number of the chunk (each has its own random numbers), and the position of each dataset; null at its end.
+ * Mixes the elements of several datasets: each element comes from a dataset that is drawn by weight, until all datasets have ended. The
+ * readers share each dataset. State: the number of the chunk (each chunk has its own random numbers), and the position in each dataset,
+ * null at its end.
  */
 export class SampleNode<T> implements DatasetNode<T> {
   readonly #inner: readonly DatasetNode<T>[];
@@ -29,8 +30,8 @@ export class SampleNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'sampleFrom', 'its elements are mixed');
-    // Each share draws in its own order, so passes over the parts would differ between readers.
+    refuseSplits(context, 'sampleFrom', 'it mixes elements of several datasets');
+    // Each share draws in its own order, so the readers would begin the passes over the inner datasets in different orders.
     const own = undispatched(context);
     const [chunk, places] = (from ?? [0, this.#inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
     const parts = this.#inner.map((node, index): Part<T> => {
@@ -82,7 +83,7 @@ class SampledStream<T> implements ChunkStream<T> {
     return items.length === 0 ? null : { items, from, bytes };
   }
 
-  /** Draws one of the datasets that have not ended; null if all have. */
+  /** Draws one of the datasets that have not ended; returns null if all have ended. */
   #draw(number: number): Part<T> | null {
     const open = this.#parts.filter(({ cursor, weight }) => cursor !== null && weight > 0);
     let rest = number * open.reduce((sum, { weight }) => sum + weight, 0);

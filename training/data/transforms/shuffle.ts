@@ -8,16 +8,16 @@ import { PrefetchStream } from './prefetch.ts';
 export interface ShuffleOptions {
   /** The number of elements per shuffled block. */
   readonly bufferSize: number;
-  /** null: the seed of the reader. */
+  /** null for the seed of the reader. */
   readonly seed: number | null;
   readonly reshuffleEachIteration: boolean;
 }
 
 /**
- * Shuffles the order of files, and the elements in blocks of `bufferSize`. Blocks replace the usual sliding window: the position of a
- * reader is then the position of a block and an index in it, so training resumes exactly without the content of a window in the checkpoint.
- * The length of the first block is random, so that blocks differ between epochs; a dataset that fits into one block is shuffled perfectly.
- * The next block is read while one is used: up to two blocks are in memory.
+ * Shuffles the order of files, and the elements in blocks of `bufferSize`. Blocks replace the usual sliding window because a reader's
+ * position is then the position of a block and an index in it: training resumes exactly, although checkpoints do not contain the buffered
+ * elements. The length of the first block is random, so that blocks differ between epochs; a dataset that fits into one block is shuffled
+ * perfectly. The next block is read while the current one is used, so up to two blocks are in memory.
  */
 export class ShuffleNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
@@ -29,7 +29,7 @@ export class ShuffleNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'shuffle', 'its records come in the order of the files');
+    refuseSplits(context, 'shuffle', 'a split keeps the order of its records');
     const { bufferSize, reshuffleEachIteration } = this.#options;
     const seed = this.#options.seed ?? context.seed;
     const passes = reshuffleEachIteration ? context.passes : [];
@@ -51,7 +51,7 @@ class BlockStream<T> implements ChunkStream<T> {
   readonly #size: number;
   readonly #random: (block: number) => () => number;
   #block: number;
-  /** Elements that were read with the first block and belong to the second. */
+  /** Elements that were read together with the current block but belong to the next one. */
   #carried: { items: T[]; from: Json; bytes: number } | null = null;
 
   constructor(open: (at: Json) => ChunkStream<T>, size: number, random: (block: number) => () => number, state: Json) {

@@ -8,8 +8,8 @@ import type { ChunkStream } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Elements `from` to `to` of the whole dataset. They do not depend on the number of readers, so each reader reads all of them and takes its
- * share. State: the number of elements before the position, and the position of the dataset.
+ * Elements `from` to `to` of the whole dataset. Because they must not depend on the number of readers, each reader reads all of them and
+ * takes its share. State: the number of elements before the position, and the position in the dataset.
  */
 export class SliceNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
@@ -23,7 +23,7 @@ export class SliceNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'take or skip', 'they count elements of the whole');
+    refuseSplits(context, 'take or skip', 'they count elements of the whole dataset');
     const whole = { ...undispatched(context), share: WHOLE };
     return deal((at) => this.#openWhole(whole, at), context.share, from);
   }
@@ -44,7 +44,7 @@ export class SliceNode<T> implements DatasetNode<T> {
   }
 }
 
-/** One of several shares of a dataset, selected element by element; for example to set aside validation data. */
+/** Every n-th element of the whole dataset, for example to set aside validation data. */
 export class ShardNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #shard: Share;
@@ -55,7 +55,7 @@ export class ShardNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'shard', 'it counts elements of the whole');
+    refuseSplits(context, 'shard', 'it counts elements of the whole dataset');
     const whole = { ...undispatched(context), share: WHOLE };
     return deal((outer) => deal((inner) => this.#inner.open(whole, inner), this.#shard, outer), context.share, from);
   }

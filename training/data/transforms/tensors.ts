@@ -2,7 +2,9 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { Column } from '../../encoding/idx.ts';
 import { isColumn } from './collate.ts';
 
-/** Converts columns and arrays of numbers to tensors at any depth of an element, and lists of strings or bytes to string tensors. */
+/**
+ * Converts an element to tensors, at any depth: columns and arrays of numbers, and lists of strings or bytes, which become string tensors.
+ */
 export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContainer {
   if (isColumn(element)) {
     return tensorOfColumn(tf, element);

@@ -9,8 +9,8 @@ import type { ChunkStream } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Combines the n-th elements of several datasets, up to the end of the shortest. They do not depend on the number of readers, so each
- * reader reads all of them and takes its share. State: the position of each dataset.
+ * Combines the n-th elements of several datasets, up to the end of the shortest. Because the pairs must not depend on the number of
+ * readers, each reader reads all datasets and takes its share. State: the position in each dataset.
  */
 export class ZipNode<T> implements DatasetNode<T> {
   readonly #inner: readonly DatasetNode<unknown>[];
@@ -22,7 +22,7 @@ export class ZipNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'zip', 'its parts lie in several files');
+    refuseSplits(context, 'zip', 'it combines several datasets');
     const whole = { ...undispatched(context), share: WHOLE };
     return deal((at) => this.#openWhole(whole, at), context.share, from);
   }

@@ -35,7 +35,7 @@ function reader(): { reader: FrameReader; frames: Sent[]; broken: string[] } {
   };
 }
 
-test('frames are read unchanged from chunks of any size', () => {
+test('the reader returns frames unchanged from chunks of any size', () => {
   fc.assert(
     fc.property(
       fc.array(sent, { maxLength: 12 }),
@@ -70,9 +70,9 @@ test('frames are read unchanged from chunks of any size', () => {
   );
 });
 
-test('invalid bytes stop the reader, and later bytes are ignored', () => {
+test('invalid bytes stop the reader, which then ignores later bytes', () => {
   for (const [bytes, reason] of [
-    [Buffer.from('GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n'), 'sent something that is no frame'],
+    [Buffer.from('GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n'), 'sent data that is not a frame'],
     [encodeFrame('ask', 1, Buffer.from('{"a":'), 0), /JSON/],
   ] as const) {
     const { reader: under, frames, broken } = reader();
@@ -89,7 +89,7 @@ test('the reader allocates no memory for the length that a header claims', () =>
   claims.writeUInt32LE(MAX_HEAD_BYTES + 1, 12);
   const { reader: under, broken } = reader();
   under.push(claims);
-  expect(broken).toEqual([expect.stringContaining('sent a head of')]);
+  expect(broken).toEqual([expect.stringContaining('sent a frame with a head of')]);
 
   const refused: string[] = [];
   const strict = new FrameReader({
@@ -103,7 +103,7 @@ test('the reader allocates no memory for the length that a header claims', () =>
   expect(refused).toEqual(['not expected']);
 });
 
-test('the layout matches the comment', () => {
+test('the header layout matches the comment in frame.ts', () => {
   expect(encodeFrame('answer', 0x01020304, Buffer.from('{}'), 8).toString('hex')).toBe(
     '544e595001000000' + '04030201' + '02000000' + '08000000' + '7b7d',
   );

@@ -3,12 +3,12 @@ import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
   /**
-   * Returns the memory for the body of a frame after its head has arrived, exactly `frame.bodyBytes` long; not called for an empty body.
+   * Returns memory for the body of a frame, `frame.bodyBytes` long. Called after the head has arrived, unless the body is empty.
    * @throws when such a body is not expected.
    */
   place(frame: Frame, head: unknown): Uint8Array;
   complete(frame: Frame, head: unknown, body: Uint8Array): void;
-  /** Called for invalid input; the reader then stops. */
+  /** Called once, when the input is invalid. The reader then stops. */
   broken(reason: string): void;
 }
 
@@ -24,19 +24,19 @@ export class FrameReader {
   #frame: Frame | null = null;
   #head: unknown = null;
   #over = false;
-  /** Receives data that arrives after the reader has stopped. */
+  /** The buffer for data that arrives after the reader has stopped. The data is discarded. */
   readonly #nowhere = new Uint8Array(64 * 1024);
 
   constructor(events: FrameEvents) {
     this.#events = events;
   }
 
-  /** The destination of the next bytes; never empty. */
+  /** The buffer for the next bytes, which is never empty. */
   destination(): Uint8Array {
     return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
   }
 
-  /** Records that `count` bytes have been written to the destination. */
+  /** Processes `count` bytes that have been written to `destination()`. */
   received(count: number): void {
     if (this.#over) {
       return;
@@ -52,7 +52,7 @@ export class FrameReader {
     }
   }
 
-  /** Copies a chunk to its destination, for a connection that allocates its own chunks. */
+  /** Processes a chunk by copying it, for a connection that allocates its own chunks. */
   push(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length && !this.#over; ) {
       const place = this.destination();
@@ -63,7 +63,7 @@ export class FrameReader {
     }
   }
 
-  /** Stops reading; further data is discarded. */
+  /** Stops parsing. Further data is discarded. */
   stop(): void {
     this.#over = true;
   }

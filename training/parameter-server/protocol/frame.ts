@@ -11,8 +11,8 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  *   | body: float32 numbers, or the bytes of tensors one after the other      |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * A worker sends requests, and the server answers under the same id, in any order; `held` means that an answer is delayed. The receiver
- * decides from the head where a body belongs and how long it may be, before it allocates memory.
+ * A worker sends requests, and the server answers each with the same id, in any order. `held` means that an answer is delayed. Before the
+ * receiver allocates memory for a body, it decides from the head where the body belongs and how long it may be.
  */
 export interface Frame {
   readonly kind: FrameKind;
@@ -24,7 +24,7 @@ export interface Frame {
 
 const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 
-/** `refusal`: an error as answer. `bye`: the worker has ended and sends no more requests. */
+/** `refusal`: an error in place of an answer. `bye`: the worker has ended and sends no more requests. */
 export type FrameKind = (typeof KINDS)[number];
 
 const HEADER = new FrameHeader('TNYP', KINDS, 3);
@@ -40,11 +40,11 @@ export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyB
 export function decodeFrame(bytes: Uint8Array): Frame | { readonly refusal: string } {
   const header = HEADER.decode(bytes);
   if (header === null) {
-    return { refusal: 'sent something that is no frame' };
+    return { refusal: 'sent data that is not a frame' };
   }
   const [id = 0, headBytes = 0, bodyBytes = 0] = header.fields;
   if (headBytes > MAX_HEAD_BYTES) {
-    return { refusal: `sent a head of ${headBytes} bytes` };
+    return { refusal: `sent a frame with a head of ${headBytes} bytes, more than the maximum of ${MAX_HEAD_BYTES}` };
   }
   return { kind: header.kind, id, headBytes, bodyBytes };
 }

@@ -4,7 +4,7 @@ import { layOut, numbersOf } from './layout.ts';
 
 const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 3_000_000 })), { minLength: 1, maxLength: 30 });
 
-test('exactly one server holds each number of each variable', () => {
+test('each number of each variable is on exactly one server', () => {
   fc.assert(
     fc.property(sizes, fc.integer({ min: 1, max: 9 }), fc.infiniteStream(fc.option(fc.nat())), (each, servers, wishes) => {
       const placed = each.map(() => {
@@ -32,7 +32,7 @@ test('exactly one server holds each number of each variable', () => {
   );
 });
 
-test('no server holds much more than its share', () => {
+test('no server holds much more than its fair share', () => {
   fc.assert(
     fc.property(sizes, fc.integer({ min: 1, max: 9 }), (each, servers) => {
       const layout = layOut(each, servers, []);
@@ -44,7 +44,7 @@ test('no server holds much more than its share', () => {
   );
 });
 
-test('the layout splits a large layer and leaves a small model whole', () => {
+test('a large layer is split over the servers, and a small model is not', () => {
   expect(layOut([400, 16, 12_800, 32, 5120, 10], 2, [])).toEqual([
     [{ variable: 2, from: 0, count: 12_800 }],
     [

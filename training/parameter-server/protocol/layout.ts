@@ -1,17 +1,17 @@
-/** A range of the flat numbers of one variable. */
+/** A range of the numbers of one flattened variable. */
 export interface Piece {
-  /** Its index among the trained variables. */
+  /** The variable's number among the trained variables. */
   readonly variable: number;
   /** The index of the first number. */
   readonly from: number;
-  /** The number of numbers. */
+  /** The length of the range. */
   readonly count: number;
 }
 
 /** The pieces of each parameter server, in the order of the variables. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** Variables with fewer numbers are never split: the saving would not justify another operation. */
+/** Variables with fewer numbers are never split, because the saving would not justify another operation per step. */
 const LEAST_CUT = 16_384;
 /**
  * Unless LEAST_CUT is larger, a part has at most 1/4 of a server's fair share, so the fullest server exceeds its fair share by at most that
@@ -20,10 +20,10 @@ const LEAST_CUT = 16_384;
 const PARTS_OF_FAIR_SHARE = 4;
 
 /**
- * Distributes variables so that all servers hold about the same number of numbers: large variables are split into parts, and each part, in
+ * Distributes variables so that all servers hold about equally many numbers: large variables are split into parts, and each part, in
  * descending size, goes to the server with the lowest load. A placed variable stays whole on its server.
  *
- * @param sizes the number of numbers of each variable.
+ * @param sizes the length of each variable, in numbers.
  * @param placed the server of each variable; null to balance it.
  * @param held how many numbers each server already holds.
  */
@@ -63,14 +63,14 @@ function cut(size: number, most: number): number[] {
   return Array.from({ length: parts }, (_, part) => Math.floor(((part + 1) * size) / parts) - Math.floor((part * size) / parts));
 }
 
-/** Servers that share a variable hold its numbers in the order of the servers, one piece each. */
+/** Each server that holds a part of a variable holds one piece. The pieces follow in the order of the servers. */
 function pieceOf(share: readonly (number | undefined)[], variable: number, server: number): Piece[] {
   const count = share[server];
   const from = share.slice(0, server).reduce<number>((sum, each) => sum + (each ?? 0), 0);
   return count === undefined ? [] : [{ variable, from, count }];
 }
 
-/** The total number of numbers in the pieces. */
+/** The total length of the pieces, in numbers. */
 export function numbersOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { count }) => sum + count, 0);
 }

@@ -3,20 +3,20 @@ import { type TrainingPosition, trainingPosition } from '../../checkpoint/checkp
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*
- * The heads of frames: requests of a worker to a parameter server, each with one answer. In the order of a run:
+ * The heads of frames: requests of a worker to a parameter server, each with one answer. In the order in which a run sends them:
  *
  *   hello                  every worker: selects the run; a program may have several, one after the other or side by side
- *   prepare, open          the chief: the initial content of this server and how it steps; open once all servers are prepared
+ *   prepare, open          the chief: the initial content of this server and the staleness; `open` follows once all servers are prepared
  *   join                   every worker: answered once the server is open
  *   enter                  every worker: variables and an optimizer that the worker uses for the first time
  *   add                    the chief: entered variables and optimizers that are new to the server
- *   pull, push             every worker: current weights; gradients, answered with the weights for the worker's next step
+ *   pull, push             every worker: requests the weights; sends gradients, answered with the weights for the worker's next step
  *   assign                 the chief: values that its program has assigned to variables
  *   signal, put, get       every worker, server 0: see below
  *   meet, part             server 0: with staleness 0, workers pause while the chief takes a checkpoint
  *   positions              the chief: the positions of the workers
- *   capture, write         the chief: keep a copy of the current state; write it into this checkpoint
- *   finish, seal, sealed   every worker has no more steps; the chief: the last checkpoint is stored; the others wait for that
+ *   capture, write         the chief: makes the server copy its current state, and write the copy into a checkpoint
+ *   finish, seal, sealed   every worker: has no more steps; the chief: has stored the last checkpoint; the others: wait for that
  *   state                  every worker: the state of an optimizer
  *
  * Variables are numbered in the order in which the chief adds them, optimizers in the order of their first steps.
@@ -25,8 +25,8 @@ import { optimizerDescription } from './optimizer-description.ts';
 const count = z.number().int().nonnegative();
 const piece = z.object({ variable: count, from: count, count });
 const shape = z.array(count);
-/** The same schema with the program's own type for JSON values. */
-const standing = trainingPosition as unknown as z.ZodType<TrainingPosition>;
+/** The schema of positions, with this program's own type for JSON values. */
+const positionSchema = trainingPosition as unknown as z.ZodType<TrainingPosition>;
 const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
 const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
@@ -38,18 +38,18 @@ const optimizerState = z.object({
   slots: z.array(z.object({ property: z.string(), suffix: z.string(), variable: count })),
 });
 
-/** A new optimizer, or a known one that receives more variables: those of `variables`. */
+/** A new optimizer, or a known one to which `variables` are added. */
 const optimizerHead = z.object({
   index: count,
   description: optimizerDescription,
   variables: z.array(count),
-  /** The state of the chief's optimizer for these variables before this run; a known optimizer uses only the slots. */
+  /** The state of the chief's optimizer for these variables before this run. If the optimizer is known, only its slots are used. */
   state: optimizerState,
 });
 /** Body: the weights of the pieces, then the slots of the optimizers' states. */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
-/** Server 0 counts the workers that have sent a signal above 0 in any step. */
+/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a signal above 0 in any step. */
 const signal = z.number();
 /** The maximum length of a signal's reason, in characters. */
 export const MAX_REASON = 1000;
@@ -57,18 +57,18 @@ export const MAX_REASON = 1000;
 export const ask = z.discriminatedUnion('ask', [
   /** `run`: the number of the run in the program, the same in each worker. */
   z.object({ ask: z.literal('hello'), run: count }),
-  /** Body: that of the addition, without weights if `restore` names a checkpoint that contains them. */
+  /** Body: as for `add`, but without weights if `restore` names a checkpoint that contains them. */
   z.object({
     ask: z.literal('prepare'),
     addition,
     staleness: count.nullable(),
-    position: standing.nullable(),
+    position: positionSchema.nullable(),
     /** The checkpoint with the weights and the state of optimizer 0. */
     restore: z.object({ dir: z.string(), step: count, iterations: count }).nullable(),
   }),
   z.object({ ask: z.literal('open') }),
   z.object({ ask: z.literal('join') }),
-  /** Answered immediately for the chief; for other workers, once the chief has added all of it. */
+  /** The chief receives the answer immediately, other workers once the chief has added all of these variables and the optimizer. */
   z.object({
     ask: z.literal('enter'),
     chief: z.boolean(),
@@ -79,46 +79,46 @@ export const ask = z.discriminatedUnion('ask', [
     optimizer: z.object({ index: count, className: z.string(), variables: z.array(count) }),
   }),
   z.object({ ask: z.literal('add'), addition }),
-  /** `now`: without waiting for slower workers. `all`: all variables, not only those that changed since this worker last received them. */
+  /** `now`: answer without waiting for slower workers. `all`: send all variables, not only those that changed since the last answer. */
   z.object({ ask: z.literal('pull'), now: z.boolean(), all: z.boolean() }),
   /** Body: the gradients of the pieces of `present`. */
   z.object({
     ask: z.literal('push'),
     optimizer: count,
-    /** False if the worker had no examples: no server takes a step. */
+    /** False if the worker had no examples. The servers then take no step. */
     hasExamples: z.boolean(),
     /** The variables that have a gradient. */
     present: z.array(count),
-    /** The learning rate of this worker's program for this update. */
+    /** The learning rate of the worker's program for this update. */
     learningRate: z.number(),
-    /** Variables and optimizers that this worker's program has disposed. */
+    /** The variables and optimizers that the worker's program has disposed. */
     dropped: z.object({ variables: z.array(count), optimizers: z.array(count) }).optional(),
-    position: standing.optional(),
+    position: positionSchema.optional(),
     signal: signal.optional(),
   }),
   /** Body: the values of the pieces. */
   z.object({ ask: z.literal('assign'), variables: z.array(count) }),
-  /** `reason`: why this worker signals. The first reason of the run is kept. */
+  /** `reason`: why the worker sends the signal. The server keeps the first reason of the run. */
   z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
   /**
-   * A worker has completed iteration `step` and reports its position. The chief is answered when no other worker can push; other workers
-   * are answered when the chief has parted at this step or later, or cannot take the checkpoint.
+   * A worker has completed iteration `step` and reports its position. The chief receives the answer when no other worker can push. Other
+   * workers receive it when the chief has sent `part` for this step or a later one, or can no longer take the checkpoint.
    */
-  z.object({ ask: z.literal('meet'), step: count, position: standing }),
+  z.object({ ask: z.literal('meet'), step: count, position: positionSchema }),
   z.object({ ask: z.literal('part'), step: count }),
-  /** Stores tensors for all workers under a name. Body: their bytes. */
+  /** Stores tensors under a name, for all workers. Body: their bytes. */
   z.object({ ask: z.literal('put'), name: z.string().max(200), tensors: z.array(storedShape) }),
   /** Answered once the tensors are stored. */
   z.object({ ask: z.literal('get'), name: z.string().max(200) }),
   z.object({ ask: z.literal('state'), optimizer: count }),
   z.object({ ask: z.literal('positions') }),
-  /** Keeps a copy of the current state. Of the earlier copies, only that of step `writing` is kept. */
+  /** Makes the server copy its current state. Of the earlier copies, the server keeps only that of step `writing`. */
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
-  /** Writes the copy of this step into a checkpoint; may be repeated. */
+  /** Makes the server write the copy of this step into a checkpoint. May be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** Answered once all workers have finished. */
-  z.object({ ask: z.literal('finish'), position: standing.nullable() }),
-  z.object({ ask: z.literal('seal'), failed: z.boolean(), position: standing.nullable() }),
+  z.object({ ask: z.literal('finish'), position: positionSchema.nullable() }),
+  z.object({ ask: z.literal('seal'), failed: z.boolean(), position: positionSchema.nullable() }),
   z.object({ ask: z.literal('sealed') }),
 ]);
 
@@ -127,8 +127,8 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this worker last reported, or else the start of the run. */
-  position: standing.nullable(),
+  /** The position that this rank last reported; if there is none, the position at the start of the run. */
+  position: positionSchema.nullable(),
   /** True if the run has ended. */
   sealed: z.boolean(),
   /** The number of pushes of this rank in this run, including earlier processes. */
@@ -140,8 +140,8 @@ export const joinAnswer = z.object({
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
- * Body: the weights of the pieces of `variables`. `iterations`: how many steps the pushed optimizer has taken on this server. `signalled`:
- * see `signal`.
+ * Body: the weights of the pieces of `variables`. `iterations`: the number of steps that the pushed optimizer has taken on this server.
+ * `signalled`: the number of workers that have signalled, see `signal`.
  */
 export const weightsAnswer = z.object({ variables: z.array(count), iterations: count, signalled: count });
 /** Body: the numbers of the slots. */
@@ -149,7 +149,7 @@ export const stateAnswer = z.object({ state: optimizerState });
 export const signalAnswer = z.object({ signalled: count, reason: z.string().nullable() });
 export const getAnswer = z.object({ tensors: z.array(storedShape) });
 /** The positions by rank. */
-export const positionsAnswer = z.object({ positions: z.array(standing.nullable()) });
+export const positionsAnswer = z.object({ positions: z.array(positionSchema.nullable()) });
 export const captureAnswer = z.object({ iterations: count });
 export const writeAnswer = z.object({ shard: z.unknown() });
 export const sealedAnswer = z.object({ failed: z.boolean() });

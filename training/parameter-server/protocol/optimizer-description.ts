@@ -5,7 +5,7 @@ import { TonyError } from '../../../platform/errors.ts';
 const number = z.number();
 const rate = { learningRate: number };
 
-/** The optimizers of TensorFlow.js, by class name, with the output of getConfig(): sufficient to recreate one in another process. */
+/** The class name of a TensorFlow.js optimizer and the output of its getConfig(): enough to recreate it in another process. */
 export const optimizerDescription = z.discriminatedUnion('className', [
   z.object({ className: z.literal('SGD'), config: z.object(rate) }),
   z.object({ className: z.literal('Momentum'), config: z.object({ ...rate, momentum: number, useNesterov: z.boolean() }) }),
@@ -21,7 +21,7 @@ export const optimizerDescription = z.discriminatedUnion('className', [
 
 export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>>;
 
-/** @throws TonyError MODEL_INVALID for an optimizer that TensorFlow.js does not provide: servers execute no code from workers. */
+/** @throws TonyError MODEL_INVALID for an optimizer that is not part of TensorFlow.js, because servers do not execute code from workers. */
 export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
   const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
   const own: readonly unknown[] = [
@@ -72,7 +72,7 @@ export function setLearningRate(optimizer: tfjs.Optimizer, learningRate: number)
   if (settable.setLearningRate === undefined) {
     settable.learningRate = learningRate;
   } else {
-    // Sgd and optimizers derived from it use a tensor that this method replaces.
+    // SGD and optimizers derived from it hold the learning rate in a tensor, which this method replaces.
     settable.setLearningRate(learningRate);
   }
 }

@@ -4,15 +4,15 @@ interface Delayed {
   readonly request: WorkerRequest;
   readonly isDue: () => boolean;
   readonly answer: () => void;
-  /** True if the worker cannot push before the answer, and steps of other workers decide when it comes. */
+  /** True if the worker cannot push before it receives the answer, and the answer depends on steps of other workers. */
   readonly inStep: boolean;
 }
 
-/** The requests of one run that the server answers later. An error while answering refuses the request. */
+/** The requests of one run that the server answers later. If `answer` throws, the request is refused with that error. */
 export class DelayedRequests {
   #delayed: Delayed[] = [];
 
-  /** Answers immediately, or in the first `release` for which `isDue` is true. */
+  /** Answers immediately if the answer is due, otherwise in the first call of `release` in which it is due. */
   when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
     const delayed = { request, isDue, answer, inStep };
     if (isDue()) {
@@ -31,7 +31,7 @@ export class DelayedRequests {
     }
   }
 
-  /** Counts the request as delayed until `work` is done. */
+  /** Counts the request as delayed until `work` settles. */
   async during<T>(request: WorkerRequest, work: Promise<T>): Promise<T> {
     const delayed: Delayed = { request, isDue: () => false, answer: () => {}, inStep: false };
     this.#delayed.push(delayed);
@@ -42,14 +42,14 @@ export class DelayedRequests {
     }
   }
 
-  /** Tells the workers that their answers are delayed, so that they do not take the server for lost. */
+  /** Tells the workers that their answers are delayed, so that they do not consider the server lost. */
   hold(): void {
     for (const { request } of this.#delayed) {
       request.hold();
     }
   }
 
-  /** Whether this rank waits for steps of other workers. */
+  /** Whether this rank is waiting for steps of other workers. */
   isInStep(rank: number): boolean {
     return this.#delayed.some(({ request, inStep }) => inStep && request.rank === rank);
   }

@@ -2,34 +2,34 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { AskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
-/** @throws TonyError RING_MISMATCH when the worker's variables or its optimizer differ from those of the chief. */
+/** @throws TonyError RING_MISMATCH when the variables or the optimizer of the worker differ from those of the chief. */
 export function checkEntered(shard: ServedShard, rank: number, { first, variables, optimizer }: AskOf<'enter'>): void {
   for (const [index, { name, shape }] of variables.entries()) {
     const { described } = shard.variable(first + index);
     if (String(described.shape) !== String(shape) || withoutNumbers(described.name) !== withoutNumbers(name)) {
       const [there, here] = [`${described.name} [${described.shape}]`, `${name} [${shape}]`];
-      throw new TonyError('RING_MISMATCH', `variable ${first + index} is ${there} on rank 0 and ${here} on rank ${rank}`, {
+      throw new TonyError('RING_MISMATCH', `variable ${first + index} is ${there} on rank 0, but ${here} on rank ${rank}`, {
         hint: 'Every rank must train the same variables in the same order.',
       });
     }
   }
   const { className } = shard.optimizer(optimizer.index).description;
   if (className !== optimizer.className) {
-    const both = `${className} on rank 0 and ${optimizer.className} on rank ${rank}`;
+    const both = `${className} on rank 0, but ${optimizer.className} on rank ${rank}`;
     throw new TonyError('RING_MISMATCH', `optimizer ${optimizer.index} is ${both}`);
   }
 }
 
-/** The error for a worker that enters a variable or an optimizer that the chief did not use in the same step. */
+/** Creates the error for a worker that uses a variable or an optimizer that the chief did not use in the same step. */
 export function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: AskOf<'enter'>): TonyError {
   const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
   const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
-  return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in its step ${step}; rank 0 took that step without it`, {
-    hint: 'Pass the variables of all steps to every step: variables on which the loss does not depend keep their values.',
+  return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in step ${step}, but rank 0 took that step without it`, {
+    hint: 'Pass the same variables to every step. Variables on which the loss does not depend keep their values.',
   });
 }
 
-/** TensorFlow.js appends numbers that depend on what the process created before: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
+/** Removes the numbers that TensorFlow.js counts up within a process: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
 function withoutNumbers(name: string): string {
   return name.replaceAll(/_?\d+/g, '');
 }

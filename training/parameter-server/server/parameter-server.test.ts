@@ -23,7 +23,7 @@ import { listening } from '../../testing/listening.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
 import { ParameterServer } from './parameter-server.ts';
 
-/** Generous, for a busy machine. */
+/** The timeout is long enough for a busy machine. */
 vi.setConfig({ testTimeout: 30_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -54,7 +54,7 @@ interface World {
 
 interface RunningWorld {
   readonly servers: readonly ParameterServer[];
-  /** Creates the environment of one worker, once per start. */
+  /** Creates the environment of a worker process. Called once for each start of the worker. */
   worker(rank: number): FitEnvironment & { readonly reports: Report[]; readonly lost: string[] };
 }
 
@@ -144,7 +144,7 @@ const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
   rmsprop: () => tf.train.rmsprop(0.01, 0.9, 0.5),
 };
 
-describe('one worker with parameter servers trains like one without', () => {
+describe('one worker with parameter servers trains like a worker without servers', () => {
   test.each(Object.keys(OPTIMIZERS))('%s', async (name) => {
     const make = OPTIMIZERS[name] as () => tf.Optimizer;
     const alone = model(make());
@@ -185,10 +185,10 @@ describe('one worker with parameter servers trains like one without', () => {
       expect.stringMatching(/ of second/),
       expect.stringMatching(/ of second/),
     ]);
-    await expect(fitModel(world.worker(0), model(), data, { placement: () => 3 })).rejects.toThrow('the job has 3, numbered from 0');
+    await expect(fitModel(world.worker(0), model(), data, { placement: () => 3 })).rejects.toThrow('the job has only the servers 0 to 2');
   });
 
-  test('with a learning rate that changes', async () => {
+  test('with a learning rate that changes during training', async () => {
     for (const make of [OPTIMIZERS.sgd, OPTIMIZERS.adam] as (() => tf.Optimizer)[]) {
       const change = (trained: tf.LayersModel): FitOptions => ({
         epochs: 2,
@@ -211,7 +211,7 @@ describe('one worker with parameter servers trains like one without', () => {
   });
 });
 
-/** The complete state of the optimizer. */
+/** Reads the complete state of the optimizer. */
 const slotsOf = (trained: tf.LayersModel) =>
   optimizerVariables(
     tf,
@@ -241,7 +241,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
       expectClose(weightsOf(remote), weightsOf(alone));
       expectClose(slotsOf(remote), slotsOf(alone));
     }
-    // A step without servers shows no difference either.
+    // A further step without servers shows no difference either.
     await trainPlainly(alone, 1);
     await trainPlainly(remote, 1);
     expectClose(weightsOf(remote), weightsOf(alone));
@@ -290,8 +290,8 @@ describe('several fits of one compiled model keep the state of its optimizer, as
   });
 });
 
-describe('a server applies each update at the learning rate of fit', () => {
-  /** A weight that each update of sgd increases by the learning rate. */
+describe('a server applies each update with the learning rate of fit', () => {
+  /** A model with one weight, which each update of sgd increases by the learning rate. */
   const mover = (rate = 1) => {
     const made = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'zeros' })] });
     made.compile({ optimizer: tf.train.sgd(rate), loss: (_, predicted) => tf.neg(tf.mean(predicted, -1)) });
@@ -302,7 +302,7 @@ describe('a server applies each update at the learning rate of fit', () => {
     y: { values: new Float32Array(40), shape: [40, 1] },
   };
 
-  test.each([null, 0, 2])('also when a worker is ahead of the chief (staleness %s)', async (staleness) => {
+  test.each([null, 0, 2])('even if a worker is ahead of the chief (staleness %s)', async (staleness) => {
     const world = await start({ workers: 2, servers: 2, staleness });
     const models = [mover(), mover()];
     const steps = [0, 0];
@@ -312,7 +312,7 @@ describe('a server applies each update at the learning rate of fit', () => {
           ...{ batchSize: 2, learningRate: 0.001 },
           callbacks: {
             onBatchBegin: async (batch) => {
-              // The other worker's first updates arrive before the chief's.
+              // The chief waits until the other worker's first updates have arrived.
               if (rank === 0 && batch === 0) {
                 await expect.poll(() => steps[1]).toBeGreaterThanOrEqual(staleness === null ? 5 : staleness);
               }
@@ -329,7 +329,7 @@ describe('a server applies each update at the learning rate of fit', () => {
     }
   });
 
-  test('by the schedule and step of the worker that pushes it', async () => {
+  test('according to the schedule and the step of the worker that pushes the update', async () => {
     const world = await start({ workers: 2, servers: 2 });
     const models = [mover(), mover()];
     const learningRate: FitOptions['learningRate'] = ({ step, initial }) => (step < 5 ? 0.001 : initial / 100);
@@ -337,7 +337,7 @@ describe('a server applies each update at the learning rate of fit', () => {
     expect(flat(models[0] as tf.LayersModel)[0]).toBeCloseTo(2 * (5 * 0.001 + 5 * 0.01), 6);
   });
 
-  test('when training resumes from a checkpoint', async () => {
+  test('after training has resumed from a checkpoint', async () => {
     const checkpoints = await folder();
     const options: FitOptions = { batchSize: 2, learningRate: ({ step }) => (step < 10 ? 0.001 : 0.0001) };
     const first = await start({ workers: 2, servers: 2, checkpoints });
@@ -355,7 +355,7 @@ test('a custom optimizer is rejected', async () => {
   await expect(fitModel(world.worker(0), model(new Own(0.1)), data)).rejects.toThrow('parameter servers do not support the optimizer Own');
 });
 
-test('with staleness 0 workers step on equal weights, and sgd sums their gradients', async () => {
+test('with staleness 0, workers compute each step on equal weights, and sgd sums their gradients', async () => {
   const alone = model(tf.train.sgd(0.1));
   await trainAlone(alone, { epochs: 2, batchSize: 24, seed: 3 });
   const world = await start({ workers: 3, servers: 2, staleness: 0 });
@@ -393,7 +393,7 @@ test.each([null, 2])('workers at different speeds end with equal weights (stalen
           onBatchEnd: async () => {
             steps[rank] = (steps[rank] as number) + 1;
             ahead = Math.max(ahead, (steps[rank] as number) - Math.min(...steps));
-            // The others advance as far as the staleness allows. During a step, they have begun one more than they have finished.
+            // The others advance as far as the staleness allows. During a step, they have begun one step more than they have finished.
             if (rank === 2 && steps[2] === 1) {
               await expect.poll(() => steps[0]).toBeGreaterThanOrEqual(staleness === null ? 5 : 1 + staleness);
             }
@@ -414,7 +414,7 @@ test.each([null, 2])('workers at different speeds end with equal weights (stalen
   }
 });
 
-test('a last batch that is too small for all workers leaves some without examples', async () => {
+test('if the last batch is too small for all workers, some take part without examples', async () => {
   const world = await start({ workers: 2, servers: 2, staleness: 1 });
   const part: TrainingData = {
     x: { values: values.subarray(0, 84), shape: [21, 4] },
@@ -423,7 +423,7 @@ test('a last batch that is too small for all workers leaves some without example
   const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
   const histories = await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, part, { epochs: 2, batchSize: 10 })));
   expect(histories.map(({ steps }) => steps)).toEqual([4, 4]);
-  // One worker pushes no gradients in the second step of each epoch.
+  // In the second step of each epoch, one worker pushes no gradients.
   expect(models.map(({ optimizer }) => optimizer.iterations)).toEqual([6, 6]);
   for (const { history } of histories) {
     expect(history.loss?.every((loss) => loss > 0.05)).toBe(true);
@@ -431,7 +431,7 @@ test('a last batch that is too small for all workers leaves some without example
   expect(flat(models[1] as tf.LayersModel)).toEqual(flat(models[0] as tf.LayersModel));
 });
 
-test('a worker that stops ends the training of all within a few steps', async () => {
+test('if one worker stops, all workers end training within a few steps', async () => {
   const checkpoints = await folder();
   const world = await start({ workers: 2, servers: 2, staleness: 1, checkpoints });
   const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
@@ -484,12 +484,12 @@ describe('checkpoints', () => {
     const worker = second.worker(0);
     const history = await fitModel(worker, trained, data, { epochs: 3, batchSize: 16 });
     expect(history.steps).toBe(24);
-    expect(worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/training goes on from .*step-10, step 10/) });
+    expect(worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/training resumes from .*step-10, step 10/) });
     expect(worker.reports).toContainEqual({ type: 'checkpoint', step: 24 });
     expect(distance(flat(trained), flat(undisturbed))).toBe(0);
   });
 
-  test('all-reduce resumes from a checkpoint of parameter servers, and parameter servers from one of all-reduce', async () => {
+  test('all-reduce and parameter servers can resume from checkpoints of the other strategy', async () => {
     const undisturbed = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(undisturbed, { epochs: 3, batchSize: 16 });
 
@@ -509,7 +509,7 @@ describe('checkpoints', () => {
     expect(distance(flat(last), flat(undisturbed))).toBe(0);
   });
 
-  test('all workers end with the untrained weights of the chief', async () => {
+  test('all workers adopt the untrained weights of the chief at the end', async () => {
     const make = (seed: number) => {
       const made = tf.sequential();
       made.add(
@@ -533,12 +533,12 @@ describe('checkpoints', () => {
     const restored = make(3);
     await fitModel(again.worker(0), restored, data, { epochs: 2, batchSize: 10 });
     expect(weightsOf(restored)).toEqual(first);
-    // Training had finished, so its last checkpoint is not rewritten.
+    // Training had already finished, so its last checkpoint is not rewritten.
     const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
     expect(await store.manifest((await store.steps())[0] ?? 0)).toMatchObject({ generation: 1, position: { final: true } });
   });
 
-  test('workers skip a damaged checkpoint and reject one of another model', async () => {
+  test('workers skip a damaged checkpoint and reject a checkpoint of another model', async () => {
     const checkpoints = await folder();
     const world = await start({ workers: 1, servers: 2, checkpoints, everySteps: 4 });
     await fitModel(world.worker(0), model(), data, { epochs: 2, batchSize: 20 });
@@ -565,7 +565,7 @@ describe('when a process fails', () => {
     },
   });
 
-  test.each([null, 1])('a worker is replaced alone, and resumes at its position (staleness %s)', async (staleness) => {
+  test.each([null, 1])('a worker is replaced alone and resumes at its last reported position (staleness %s)', async (staleness) => {
     const world = await start({ workers: 2, servers: 2, staleness });
     const options = { epochs: 3, batchSize: 10 };
     const models = [model('sgd'), model('sgd')];
@@ -575,7 +575,7 @@ describe('when a process fails', () => {
         ...options,
         callbacks: {
           onBatchEnd: async (batch, logs) => {
-            // Gives the worker time to report its position.
+            // The pause gives the worker time to report its position.
             await new Promise((resolve) => setTimeout(resolve, 60));
             await (dieAt(9) as { onBatchEnd(batch: number, logs?: tf.Logs): Promise<void> }).onBatchEnd(batch, logs);
           },
@@ -596,7 +596,7 @@ describe('when a process fails', () => {
     expect(flat(replacement)).toEqual(flat(models[0] as tf.LayersModel));
   });
 
-  test('the others continue without a worker that is not replaced', async () => {
+  test('the other workers continue if a lost worker is not replaced', async () => {
     const world = await start({ workers: 2, servers: 2, staleness: 1, replaceMs: 200 });
     const options = { epochs: 3, batchSize: 10 };
     const [survivor, dying] = [
@@ -607,7 +607,7 @@ describe('when a process fails', () => {
     expect((await survivor).steps).toBe(18);
   });
 
-  test('the chief is replaced alone too', async () => {
+  test('the chief can be replaced alone as well', async () => {
     const checkpoints = await folder();
     const world = await start({ workers: 2, servers: 2, checkpoints, everySteps: 3 });
     const options = { epochs: 3, batchSize: 10 };
@@ -634,12 +634,12 @@ describe('when a process fails', () => {
     const begins: number[][][] = [];
     await fitModel(chief, trained, data, { ...options, callbacks: { onTrainBegin: () => void begins.push(averages(trained)) } });
     await survivor;
-    // The values of the last checkpoint's step, or of a later one.
+    // The replacement begins with the values of the last checkpoint's step or of a later one.
     expect(seen.slice(5)).toContainEqual(begins[0]);
     expect(chief.reports).toContainEqual({ type: 'checkpoint', step: 18 });
   });
 
-  test('a worker that is replaced after the end of the run ends with the same weights', async () => {
+  test('a worker that is replaced after the end of the run gets the same weights', async () => {
     const world = await start({ workers: 2, servers: 2 });
     const options = { epochs: 2, batchSize: 20 };
     const models = [model('adam'), model('adam')];
@@ -649,7 +649,7 @@ describe('when a process fails', () => {
     for (const each of models) {
       each.optimizer.dispose();
     }
-    // Freed once all workers have ended: the workers' powers of beta, and the servers' powers and slots, two for each of four weights.
+    // Once all workers have ended, the workers' powers of beta and the servers' powers and slots (two for each of four weights) are freed.
     await expect.poll(() => tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 4 - 4 - 8);
     for (const rank of [1, 0]) {
       const replacement = model('adam', 55);
@@ -659,7 +659,7 @@ describe('when a process fails', () => {
     }
   });
 
-  test('a worker cannot be replaced in a run that ended several runs ago', async () => {
+  test('a worker cannot be replaced in a run that ended more than four runs ago', async () => {
     const world = await start({ workers: 1, servers: 1 });
     const worker = world.worker(0);
     for (let run = 1; run <= 8; run++) {
@@ -671,7 +671,7 @@ describe('when a process fails', () => {
     });
   });
 
-  test('a worker reports a lost server immediately; its requests wait and fail after the grace period', async () => {
+  test('a worker reports a lost server immediately, and its requests fail after the grace period', async () => {
     const world = await start({ workers: 1, servers: 2 });
     const worker = world.worker(0);
     const training = fitModel(worker, model('sgd'), data, {
@@ -688,14 +688,14 @@ describe('when a process fails', () => {
     await expect(training).rejects.toMatchObject({ code: 'PEER_LOST', message: expect.stringMatching(/^parameter server 1/) });
   });
 
-  test('the checkpoint of a failed run is not retried', async () => {
+  test('a failed last checkpoint is not retried', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     cleanups.push(() => vi.useRealTimers());
     let tries: number | null = null;
     const storage = counted(new FileStorage(), async () => {
       if (tries !== null) {
         tries++;
-        throw new TonyError('HDFS_UNREACHABLE', 'the NameNode is away');
+        throw new TonyError('HDFS_UNREACHABLE', 'the NameNode is unavailable');
       }
     });
     const world = await start({ workers: 1, servers: 2 });
@@ -706,7 +706,7 @@ describe('when a process fails', () => {
         tries = 0;
       },
       onBatchEnd: async () => {
-        const notice = expect.objectContaining({ type: 'notice', message: expect.stringMatching(/checkpoints are tried again/) });
+        const notice = expect.objectContaining({ type: 'notice', message: expect.stringMatching(/checkpoints are retried/) });
         await expect.poll(() => worker.reports).toContainEqual(notice);
         throw new Error('dies here');
       },
@@ -717,7 +717,7 @@ describe('when a process fails', () => {
     expect(tries).toBe(2);
   });
 
-  test('all workers end with equal weights although workers fail at any step and are replaced', { timeout: 60_000 }, async () => {
+  test('all workers end with equal weights if workers fail at any step and are replaced', { timeout: 60_000 }, async () => {
     const schedule = fc.record({
       workers: fc.integer({ min: 1, max: 3 }),
       servers: fc.integer({ min: 1, max: 3 }),
@@ -755,7 +755,7 @@ describe('when a process fails', () => {
     );
   });
 
-  test('a new generation ends like an uninterrupted run after a server fails at any step', { timeout: 60_000 }, async () => {
+  test('after a server fails at any step, a new generation ends like an uninterrupted run', { timeout: 60_000 }, async () => {
     const options = { epochs: 3, batchSize: 20 };
     const undisturbed = model(tf.train.adam(0.01));
     await trainAlone(undisturbed, options);
@@ -778,7 +778,7 @@ describe('when a process fails', () => {
         const second = await start({ workers: 1, servers: 3, generation: 2, checkpoints, everySteps });
         const trained = model(tf.train.adam(0.01), 99);
         await fitModel(second.worker(0), trained, data, options);
-        // Without a checkpoint, training starts from the chief's own weights.
+        // Without a checkpoint, training starts from the chief's weights.
         const fresh = model(tf.train.adam(0.01), 99);
         await trainAlone(fresh, options);
         const expected = [flat(undisturbed), flat(fresh)];

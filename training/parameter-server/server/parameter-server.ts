@@ -12,7 +12,7 @@ import { WorkerConnection } from './worker-connection.ts';
 export interface ParameterServerOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** URI of the job's checkpoint folder, the only folder that a worker can have this server read or write; null for none. */
+  /** The URI of the job's checkpoint folder, the only folder that workers can make this server read or write; null without one. */
   readonly checkpointDir: string | null;
   readonly index: number;
   /** The number of workers. */
@@ -20,14 +20,14 @@ export interface ParameterServerOptions {
   readonly generation: number;
   /** The key of the ring. */
   readonly key: Secret;
-  /** The address or descriptor to listen on, or a listening server. */
+  /** The address or descriptor to listen on, or a server that already listens. */
   readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;
 }
 
 export interface ServerTimeouts {
-  /** How long to wait for workers that have not joined yet. */
+  /** How long to wait for workers that have not joined yet, in ms. */
   readonly joinMs: number;
   /** How long to wait for the replacement of a lost worker before the others continue without it. */
   readonly replaceMs: number;
@@ -35,25 +35,25 @@ export interface ServerTimeouts {
 
 export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
 
-/** The interval at which waiting workers are told that the server is alive. */
+/** The interval at which the server tells waiting workers that it is alive. */
 export const HOLD_MS = 5000;
-/** The maximum number of connections in their handshake. */
-const MAX_STRANGERS = 64;
-/** The maximum number of unfinished runs of one program: calls of `fit`, loops, and the custom steps between them. */
+/** The maximum number of concurrent unauthenticated connections. */
+const MAX_UNAUTHENTICATED = 64;
+/** The maximum number of runs that a server holds. A run is a call of `fit`, a loop, or the custom steps between them. */
 const MAX_RUNS = 64;
-/** The number of ended runs to keep: a worker that is replaced later passes through them again. */
+/** The number of ended runs to keep, because the replacement of a worker passes through earlier runs again. */
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. It serves until it is closed. The
- * weights exist in memory only; checkpoints are the only persistent copy.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. It serves until it is closed. It
+ * keeps the weights in memory only; the only persistent copies are checkpoints.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
   readonly #server: Server;
   readonly #sessions = new Map<number, Session>();
-  /** Runs that have been removed. */
-  readonly #dropped = new Set<number>();
+  /** The numbers of the runs that have been removed. */
+  readonly #removed = new Set<number>();
   readonly #handshakes: IncomingHandshakes;
   readonly #connections = new Set<Socket>();
   readonly #holding: NodeJS.Timeout;
@@ -65,11 +65,11 @@ export class ParameterServer {
     this.#handshakes = new IncomingHandshakes({
       key: serverKey(key).reveal(),
       expected: { generation, worldSize, from: null, to: index },
-      most: MAX_STRANGERS,
+      most: MAX_UNAUTHENTICATED,
       onAccepted: (socket, rank) => this.#serve(socket, rank),
-      onRefused: (address, reason) => process.stderr.write(`tony-ts: ${address} was turned away: ${reason}\n`),
+      onRefused: (address, reason) => process.stderr.write(`tony-ts: rejected a connection: ${address} ${reason}\n`),
     });
-    server.on('connection', this.#handshakes.greet);
+    server.on('connection', this.#handshakes.accept);
     this.#holding = setInterval(() => {
       for (const session of this.#sessions.values()) {
         session.holdWaiting();
@@ -99,7 +99,7 @@ export class ParameterServer {
     this.#connections.add(socket);
     const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
     connection.start();
-    // Registered after the connection's own listener, so the session has already detached the worker.
+    // This listener is registered after the connection's own listener, so the session has already detached the worker.
     socket.once('close', () => {
       this.#connections.delete(socket);
       this.#forget();
@@ -107,15 +107,15 @@ export class ParameterServer {
   }
 
   #sessionOf(run: number): Session {
-    const there = this.#sessions.get(run);
-    if (there !== undefined) {
-      return there;
+    const existing = this.#sessions.get(run);
+    if (existing !== undefined) {
+      return existing;
     }
-    if (this.#dropped.has(run)) {
+    if (this.#removed.has(run)) {
       throw new TonyError('RING_MISMATCH', `run ${run} of the program ended too long ago to be repeated`);
     }
     if (this.#sessions.size >= MAX_RUNS) {
-      throw new TonyError('RING_MISMATCH', `a parameter server serves at most ${MAX_RUNS} runs at once`);
+      throw new TonyError('RING_MISMATCH', `the program has more than ${MAX_RUNS} runs, the maximum that a parameter server holds`);
     }
     const { tf, storage, checkpointDir, index, worldSize, onNotice } = this.#options;
     const timeouts = { ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts };
@@ -124,20 +124,20 @@ export class ParameterServer {
     return session;
   }
 
-  /** Keeps only the newest of the ended runs, and of these only their results. */
+  /** Keeps only the newest ended runs, and only their results. */
   #forget(): void {
     const ended = [...this.#sessions].filter(([, session]) => session.over);
     for (const [, session] of ended) {
       session.retire();
     }
-    // The next run starts with the optimizer of the newest run.
+    // The newest ended run keeps its optimizer state, with which the next run starts.
     for (const [, session] of ended.slice(0, -1)) {
       session.forgetStates();
     }
     for (const [run, session] of ended.slice(0, -MAX_ENDED_RUNS)) {
       session.dispose();
       this.#sessions.delete(run);
-      this.#dropped.add(run);
+      this.#removed.add(run);
     }
   }
 }

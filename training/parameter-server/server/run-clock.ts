@@ -3,7 +3,7 @@ import { StalenessClock } from './staleness-clock.ts';
 export interface RunClockOptions {
   readonly worldSize: number;
   readonly onNotice: (message: string) => void;
-  /** Called after the clock has given up a worker: others may be able to continue. */
+  /** Called after the clock has given up a worker, because other workers may now be able to continue. */
   readonly onGivenUp: () => void;
 }
 
@@ -30,7 +30,7 @@ export class RunClock extends StalenessClock {
       this.#timers.delete(rank);
       const state = this.stateOf(rank);
       if (state === 'lost' || state === 'awaited') {
-        this.#options.onNotice(`rank ${rank} has been away for ${ms / 1000} s: the others continue without it`);
+        this.#options.onNotice(`rank ${rank} has not been connected for ${ms / 1000} s; the other workers continue without it`);
         this.giveUp(rank);
         this.#options.onGivenUp();
       }

@@ -2,7 +2,7 @@ import type { DelayedRequests } from './delayed-requests.ts';
 import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** The end of a run: all workers finish, the chief stores the last checkpoint and seals the run, and the other workers wait for that. */
+/** The end of a run: all workers finish, then the chief stores the last checkpoint and seals the run, for which the others wait. */
 export class RunEnd {
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
@@ -14,7 +14,7 @@ export class RunEnd {
     this.#delayed = delayed;
   }
 
-  /** True once all workers have finished: the state no longer changes, because the last checkpoint is being taken. */
+  /** True once all workers have finished. The state must then no longer change, because the chief takes the last checkpoint. */
   get closing(): boolean {
     return this.#closing;
   }
@@ -23,7 +23,7 @@ export class RunEnd {
     return this.#sealed !== null;
   }
 
-  /** Answers once all workers have finished. */
+  /** Marks the worker as finished. Answers once all workers have finished. */
   finish(request: WorkerRequest): void {
     this.#clock.finish(request.rank);
     this.#delayed.release();
@@ -37,7 +37,7 @@ export class RunEnd {
     );
   }
 
-  /** @param failed whether the chief could not store the last checkpoint. */
+  /** Ends the run for all workers. @param failed true if the chief could not store the last checkpoint. */
   seal(request: WorkerRequest, failed: boolean): void {
     this.#sealed = { failed };
     request.answer({});

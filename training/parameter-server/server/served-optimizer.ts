@@ -11,7 +11,7 @@ import type { ServedVariable } from './served-variable.ts';
 /** The part of an optimizer's state that one server holds. */
 export interface ServedState {
   readonly head: StateHead;
-  /** The numbers of the slots, in the order of `head.slots`. */
+  /** The values of the slots, in the order of `head.slots`. */
   readonly numbers: readonly Float32Array[];
 }
 
@@ -19,7 +19,7 @@ export interface ServedState {
 export interface HeldTensor {
   readonly property: string;
   readonly tensor: tfjs.Variable;
-  /** null for a counter. */
+  /** The variable and the piece that the slot belongs to; null for a counter. */
   readonly slot: { readonly variable: number; readonly piece: Piece; readonly suffix: string } | null;
 }
 
@@ -36,15 +36,15 @@ interface Stepped {
  */
 export class ServedOptimizer {
   readonly description: OptimizerDescription;
-  /** Ranks that have disposed the optimizer. */
+  /** The ranks whose programs have disposed the optimizer. */
   readonly droppedBy = new Set<number>();
   readonly #tf: typeof tfjs;
   readonly #optimizer: tfjs.Optimizer;
   readonly #fused: FusedOptimizer;
   readonly #slots: OptimizerSlots;
-  /** The variables with a piece on this server. */
+  /** The optimizer's variables that have a piece on this server. */
   readonly #stepped: Stepped[] = [];
-  /** The variables on all servers. */
+  /** The numbers of all of the optimizer's variables, on any server. */
   readonly #ids = new Set<number>();
   #retired: ServedState | null = null;
 
@@ -56,7 +56,7 @@ export class ServedOptimizer {
     this.#slots = OptimizerSlots.of(tf, this.#optimizer);
   }
 
-  /** Steps that the optimizer has taken since the start of training. */
+  /** The number of steps that the optimizer has taken since the start of training. */
   get steps(): number {
     return this.#retired?.head.iterations ?? this.#optimizer.iterations;
   }
@@ -79,7 +79,7 @@ export class ServedOptimizer {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);
     if (index >= 0) {
-      // Native kernels hold duplicates of the variable.
+      // Native kernels hold resource variables that mirror the variable.
       this.#fused.dispose();
       this.#stepped.splice(index, 1);
     }
@@ -109,7 +109,7 @@ export class ServedOptimizer {
     }
   }
 
-  /** Sets iterations and counters to their values before this run. */
+  /** Sets the step count and the counters to their values before this run. */
   begin({ iterations, scalars }: StateHead): void {
     for (const [property, value] of Object.entries(scalars)) {
       this.setCounter(property, value);
@@ -184,10 +184,10 @@ export class ServedOptimizer {
     return [...counters, ...slots];
   }
 
-  /** Frees the backend's memory; the state remains readable. */
+  /** Frees the backend's memory. The state remains readable. */
   retire(): void {
     const { head, numbers } = this.state();
-    // Copies, because backends may return views of the memory that is disposed here.
+    // The numbers are copied, because backends may return views of memory that is freed below.
     const state = { head, numbers: numbers.map((each) => each.slice()) };
     this.dispose();
     this.#retired = state;
@@ -221,7 +221,7 @@ export class ServedOptimizer {
 
   #property(property: string): unknown {
     if (!this.keeps(property)) {
-      throw new TonyError('RING_MISMATCH', `the optimizer ${this.description.className} has no ${property}`);
+      throw new TonyError('RING_MISMATCH', `the optimizer ${this.description.className} has no property ${property}`);
     }
     return (this.#optimizer as unknown as Record<string, unknown>)[property];
   }

@@ -23,14 +23,14 @@ export interface Addition {
 export class ServedShard {
   readonly #tf: typeof tfjs;
   readonly #inStep: boolean;
-  /** By number; variables that all workers have disposed are removed. */
+  /** The variables by number, without those that all workers have disposed. */
   readonly #variables = new Map<number, ServedVariable>();
   readonly #optimizers = new Map<number, ServedOptimizer>();
   /** The number of variables ever added. Variables are numbered in that order, and numbers are not reused. */
   #count = 0;
   #retired = false;
 
-  /** @param inStep true for staleness 0: a worker that enters a variable late starts with its initial values, like all others. */
+  /** @param inStep true for staleness 0. A worker that enters a variable late then also starts with the variable's initial values. */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
     this.#inStep = inStep;
@@ -40,7 +40,7 @@ export class ServedShard {
     return this.#retired;
   }
 
-  /** The number of numbers that the server holds. */
+  /** The total length of the pieces on this server, in numbers. */
   get size(): number {
     return numbersOf([...this.#variables.values()].flatMap(({ piece }) => piece ?? []));
   }
@@ -55,7 +55,7 @@ export class ServedShard {
     const served = this.#variables.get(id);
     if (served === undefined) {
       throw new TonyError('RING_MISMATCH', `the servers no longer hold variable ${id}: all workers that trained it have disposed it`, {
-        hint: 'A worker that is replaced cannot repeat steps whose variables are disposed: start the program after these steps.',
+        hint: 'A replaced worker cannot repeat steps whose variables have been disposed. Make the program resume after these steps.',
       });
     }
     return served;
@@ -79,7 +79,7 @@ export class ServedShard {
     };
   }
 
-  /** Steps taken by an optimizer; 0 for an unknown one. */
+  /** The number of steps that an optimizer has taken; 0 if it is unknown. */
   stepsOf(index: number): number {
     return this.#optimizers.get(index)?.steps ?? 0;
   }
@@ -90,7 +90,7 @@ export class ServedShard {
     return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
   }
 
-  /** The number of numbers in the body of an addition. */
+  /** The length of the body of an addition, in numbers. */
   numbersOf({ pieces, optimizers }: Addition, withWeights: boolean): number {
     const own = new Map(pieces.map((piece) => [piece.variable, piece.count]));
     const slots = optimizers.flatMap(({ state }) => state.slots).map(({ variable }) => own.get(variable) ?? this.#countOf(variable));
@@ -102,9 +102,9 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. Replaces variables with the same numbers: in that case the previous chief died during its addition, and
-   * no worker has seen them.
-   * @param numbers weights of the pieces, unless they come from a checkpoint; then the numbers of the slots.
+   * Adds variables and optimizers. Replaces existing variables with the same numbers: they exist only if the previous chief died during its
+   * addition, and no worker has received them.
+   * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the values of the slots.
    */
   add({ first, variables, pieces, optimizers }: Addition, numbers: Float32Array, withWeights: boolean): void {
     let at = 0;
@@ -112,7 +112,7 @@ export class ServedShard {
     for (const [index, described] of variables.entries()) {
       const piece = byVariable.get(first + index) ?? null;
       if (piece !== null && piece.from + piece.count > sizeOf(described.shape)) {
-        throw new TonyError('RING_MISMATCH', `this piece of the variable ${described.name} does not exist`);
+        throw new TonyError('RING_MISMATCH', `a piece lies outside of the variable ${described.name}`);
       }
       this.#forgetVariable(first + index);
       const weights = withWeights ? numbers.subarray(at, at + (piece?.count ?? 0)) : null;
@@ -177,7 +177,7 @@ export class ServedShard {
     return ids.reduce((sum, id) => sum + (this.variable(id).piece?.count ?? 0), 0) * 4;
   }
 
-  /** The weights to send to a rank: all that it holds, or those that changed since they were last sent to it. */
+  /** Returns the weights to send to a rank: all that the rank holds, or only those that changed since they were last sent to it. */
   take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
     const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));
     for (const [, served] of due) {
@@ -186,7 +186,7 @@ export class ServedShard {
     return { variables: due.map(([id]) => id), numbers: due.map(([, served]) => served.numbers) };
   }
 
-  /** Records that a rank has disposed these variables and optimizers. A retired shard keeps them for workers that repeat the run. */
+  /** Records that a rank has disposed these variables and optimizers. A retired shard keeps them for replacements that repeat the run. */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
     if (this.#retired) {
       return;
@@ -228,8 +228,8 @@ export class ServedShard {
   }
 
   /**
-   * Copies weights and the slots of optimizer 0 in the form of a checkpoint, as of the moment of the call. A piece that is not a whole
-   * variable carries its offset.
+   * Copies the weights and the slots of optimizer 0, with their values at the time of the call, in the format of checkpoints. A piece that
+   * is not a whole variable includes its offset.
    * @param withScalars includes the optimizer's counters, which only one server must write.
    */
   async capture(withScalars: boolean): Promise<StoredTensor[]> {
@@ -284,7 +284,7 @@ export class ServedShard {
       const stored = weights.get(weightKey(described.tensor));
       if (piece !== null) {
         if (stored?.dtype !== 'float32' || stored.bytes.length !== sizeOf(described.shape) * 4) {
-          throw misfit(where, `${described.tensor} is not there as float32 [${described.shape}]`);
+          throw misfit(where, `it does not contain ${described.tensor} as float32 [${described.shape}]`);
         }
         served.assign(partOf(stored, piece));
       }
@@ -296,7 +296,7 @@ export class ServedShard {
       } else {
         const { described, piece } = this.variable(Number(variable));
         const slot = name.join(':');
-        // Variable names may differ from those of the program that wrote the checkpoint; the suffix comes from the optimizer.
+        // The program that wrote the checkpoint may have used another variable name; the suffix is that of the optimizer.
         const suffix = slot.startsWith(described.name) ? slot.slice(described.name.length) : slot.slice(slot.lastIndexOf('/'));
         optimizer.setSlot(property, suffix, Number(variable), partOf(tensor, piece as Piece));
       }
@@ -304,7 +304,7 @@ export class ServedShard {
     optimizer.setIterations(steps);
   }
 
-  /** Frees the optimizers' states of a retired shard. */
+  /** Frees the states of the optimizers, if the shard is retired. */
   forgetStates(): void {
     if (this.#retired) {
       for (const optimizer of this.#optimizers.values()) {
@@ -313,7 +313,7 @@ export class ServedShard {
     }
   }
 
-  /** Frees the backend's memory. Weights and the optimizers' states remain readable. */
+  /** Frees the backend's memory. The weights and the states of the optimizers remain readable. */
   retire(): void {
     if (!this.#retired) {
       this.#retired = true;
@@ -339,7 +339,7 @@ export class ServedShard {
   }
 }
 
-/** A copy, so that the numbers have their own, aligned memory. */
+/** Copies the bytes, so that the numbers have their own, aligned memory. */
 function numbersIn(bytes: Uint8Array): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer);
 }

@@ -1,35 +1,35 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Piece } from '../protocol/layout.ts';
 
-/** The name and shape of a trained variable, as used by checkpoints and workers. */
+/** The names and the shape of a trained variable. */
 export interface TrainedVariable {
-  /** Its name, which is also the prefix of its slots' names. */
+  /** The name of the variable in the program, which is also the prefix of the names of its slots. */
   readonly name: string;
-  /** Its name in checkpoints: `model:<index>:<name>`. */
+  /** The name of the variable in checkpoints: `model:<index>:<name>`. */
   readonly tensor: string;
   readonly shape: readonly number[];
 }
 
 let created = 0;
 
-/** One variable of a run on one parameter server: a flat piece of it, or only its description. */
+/** One variable of a run on one parameter server: a flat piece of the variable, or only its description. */
 export class ServedVariable {
   readonly described: TrainedVariable;
-  /** null if other servers hold all of it. */
+  /** null if other servers hold the whole variable. */
   readonly piece: Piece | null;
   /** The piece as a variable; null without a piece. */
   readonly variable: tfjs.Variable | null;
-  /** Ranks that have disposed it. */
+  /** The ranks whose programs have disposed the variable. */
   readonly droppedBy = new Set<number>();
   readonly #tf: typeof tfjs;
-  /** The version that each rank holds. */
+  /** The version of the value that each rank holds. */
   readonly #versions = new Map<number, number>();
   #version = 0;
   #numbers: Float32Array | null = null;
-  /** The initial value, for ranks that enter it later. */
+  /** The initial value, for ranks that enter the variable later; null once it is no longer needed. */
   #initial: Float32Array | null;
 
-  /** @param numbers the values of the piece; copied. null: zeros, until a value is assigned. */
+  /** @param numbers the values of the piece, which are copied; null for zeros until a value is assigned. */
   constructor(tf: typeof tfjs, described: TrainedVariable, piece: Piece | null, numbers: Float32Array | null) {
     this.#tf = tf;
     this.described = described;
@@ -43,7 +43,7 @@ export class ServedVariable {
         : tf.tidy(() => tf.variable(numbers === null ? tf.zeros([piece.count]) : tf.tensor1d(numbers.slice()), true, name));
   }
 
-  /** The current values of the piece; the returned array does not change later. */
+  /** The current values of the piece. The returned array does not change later. */
   get numbers(): Float32Array {
     this.#numbers ??= (this.variable?.dataSync() as Float32Array | undefined) ?? new Float32Array(0);
     return this.#numbers;
@@ -62,7 +62,7 @@ export class ServedVariable {
 
   /**
    * Records that a rank holds the variable.
-   * @returns on the first call of a rank, the initial value, so that workers in step start equally; afterwards the current value.
+   * @returns in the first call for a rank, the initial value, so that workers in step start with equal values; otherwise the current value.
    */
   enter(rank: number): Float32Array {
     const isFirst = !this.#versions.has(rank);
@@ -71,7 +71,7 @@ export class ServedVariable {
     return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
   }
 
-  /** Frees the initial value, once no further rank needs it. */
+  /** Frees the initial value, when no other rank will enter the variable. */
   forgetInitial(): void {
     this.#initial = null;
   }
@@ -84,7 +84,7 @@ export class ServedVariable {
     return this.#versions.has(rank) && !this.droppedBy.has(rank);
   }
 
-  /** Whether it has changed since it was last sent to this rank. */
+  /** Whether the value has changed since it was last sent to this rank. */
   isNewFor(rank: number): boolean {
     return this.holds(rank) && this.#versions.get(rank) !== this.#version;
   }
@@ -93,9 +93,9 @@ export class ServedVariable {
     this.#versions.set(rank, this.#version);
   }
 
-  /** Frees the backend's memory; `numbers` remains readable. */
+  /** Frees the backend's memory. `numbers` remains readable. */
   retire(): void {
-    // A copy, because backends may return views of the memory that is disposed here.
+    // The numbers are copied, because backends may return views of memory that is freed below.
     this.#numbers = this.numbers.slice();
     this.#initial = null;
     this.variable?.dispose();

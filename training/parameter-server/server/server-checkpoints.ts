@@ -5,14 +5,14 @@ import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import type { AskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
-/** This server's part of a run's checkpoints: copies of its state in memory, and the files in the job's checkpoint folder. */
+/** This server's part of a run's checkpoints: copies of its state in memory, and the files that it reads and writes. */
 export class ServerCheckpoints {
   readonly #storage: Storage;
   readonly #dir: string | null;
-  /** By step: the copy that is being written and the next one. */
+  /** The copies by step: the one that is being written, and the next one. */
   readonly #copies = new Map<number, Promise<StoredTensor[]>>();
 
-  /** @param dir URI of the job's checkpoint folder; null for none. */
+  /** @param dir the URI of the job's checkpoint folder; null without one. */
   constructor(storage: Storage, dir: string | null) {
     this.#storage = storage;
     this.#dir = dir;
@@ -26,7 +26,7 @@ export class ServerCheckpoints {
     shard.restore(await store.readTensors(checkpoint, names), iterations, checkpoint.uri);
   }
 
-  /** Copies the shard as of the moment of the call. @param withScalars see ServedShard.capture. */
+  /** Copies the shard with its values at the time of the call. @param withScalars see ServedShard.capture. */
   async capture(shard: ServedShard, { step, writing }: AskOf<'capture'>, withScalars: boolean): Promise<void> {
     for (const older of this.#copies.keys()) {
       if (older === step || older !== writing) {
@@ -50,10 +50,10 @@ export class ServerCheckpoints {
     this.#copies.clear();
   }
 
-  /** Individual messages are not authenticated, so a message must not choose where this process reads and writes. */
+  /** Opens the job's checkpoint folder. Messages are not authenticated, so they must not choose another folder to read or write. */
   #storeIn(dir: string): CheckpointStore {
     if (dir !== this.#dir) {
-      throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${this.#dir ?? 'it has none'})`);
+      throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${this.#dir ?? 'the job has none'})`);
     }
     return new CheckpointStore(this.#storage, dir);
   }

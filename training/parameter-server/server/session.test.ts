@@ -21,7 +21,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Records the messages that a worker receives. */
+/** A client that records the messages for its worker. */
 class Listening implements Client {
   readonly rank: number;
   readonly held: number[] = [];
@@ -83,7 +83,7 @@ const PREPARE: Extract<Ask, { ask: 'prepare' }> = {
 const WEIGHTS = new Uint8Array(new Float32Array([1, 2]).buffer);
 const NOTHING = new Uint8Array(0);
 
-test('a server holds its worker while it reads and writes checkpoints', async () => {
+test('a server tells its worker that it is alive while it reads or writes a checkpoint', async () => {
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
@@ -113,7 +113,7 @@ test('a server holds its worker while it reads and writes checkpoints', async ()
   await handled;
 });
 
-test('a server keeps the captured copy that it writes while further captures arrive', async () => {
+test('a server keeps the copy that it is writing while further captures arrive', async () => {
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
@@ -150,7 +150,7 @@ test('a server reads and writes only the checkpoint folder of its job', async ()
   await expect(start(own).session.handle(client, 1, { ...PREPARE, restore }, NOTHING)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
 });
 
-describe('workers that meet for a checkpoint', () => {
+describe('workers that pause for a checkpoint', () => {
   const PUSH = { ask: 'push' as const, optimizer: 0, hasExamples: false, present: [] as number[], learningRate: 0.1 };
   const position = { step: 3, phase: { name: 'loop-1', start: 0 }, epoch: 0, examples: 0, iterations: 0, seed: 1, final: false };
   const meet = { ask: 'meet', step: 3, position } as const;
@@ -171,7 +171,7 @@ describe('workers that meet for a checkpoint', () => {
     return { session, chief, other };
   }
 
-  test('wait for each other, and then for the chief to end the meeting', async () => {
+  test('wait for each other, and then for the chief to end the pause', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     expect(chief.answers.has(5)).toBe(false);
@@ -184,7 +184,7 @@ describe('workers that meet for a checkpoint', () => {
     expect(chief.answers.get(7)).toEqual({ positions: [position, position] });
   });
 
-  test('do not wait for a worker whose next push depends on them: a replaced worker counts steps differently', async () => {
+  test('do not wait for a worker whose next push depends on them, as after a replacement', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     await session.handle(other, 5, PUSH, NOTHING);
@@ -197,14 +197,14 @@ describe('workers that meet for a checkpoint', () => {
     expect(again.other.answers.has(5)).toBe(true);
   });
 
-  test.each([false, true])('do not wait for a disconnected worker (well: %j)', async (well) => {
+  test.each([false, true])('do not wait for a disconnected worker (announced: %j)', async (announced) => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
-    session.detach(other, well);
+    session.detach(other, announced);
     expect(chief.answers.has(5)).toBe(true);
     const again = await inStep();
     await again.session.handle(again.other, 5, meet, NOTHING);
-    again.session.detach(again.chief, well);
+    again.session.detach(again.chief, announced);
     expect(again.other.answers.has(5)).toBe(true);
   });
 });

@@ -3,31 +3,31 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { Ask, AskOf } from '../protocol/messages.ts';
+import { CheckpointPause } from './checkpoint-pause.ts';
 import { DelayedRequests } from './delayed-requests.ts';
 import { checkEntered, unusedByChief } from './entered-variables.ts';
-import { Mail } from './mail.ts';
-import { Meeting } from './meeting.ts';
 import { RunClock } from './run-clock.ts';
 import { RunEnd } from './run-end.ts';
 import { ServedShard } from './served-shard.ts';
 import { ServerCheckpoints } from './server-checkpoints.ts';
+import { SharedTensors } from './shared-tensors.ts';
 import { type Client, WorkerRequest } from './worker-request.ts';
 
 export interface SessionOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** URI of the job's checkpoint folder, the only folder that a worker can have this server read or write; null for none. */
+  /** The URI of the job's checkpoint folder, the only folder that workers can make this server read or write; null without one. */
   readonly checkpointDir: string | null;
-  /** The index of this server. Server 0 holds the state of the run as a whole. */
+  /** The index of this server. Server 0 also holds the state that is not split over the servers. */
   readonly index: number;
   readonly worldSize: number;
-  /** How long to wait for the replacement of a lost worker, or for a worker that has not joined yet (`joinMs`). */
+  /** How long to wait for the replacement of a lost worker (`replaceMs`), and for a worker that has not joined yet (`joinMs`). */
   readonly replaceMs: number;
   readonly joinMs: number;
   readonly onNotice: (message: string) => void;
 }
 
-/** The complete state of one run of the program on one parameter server. It is independent of sockets and works in one thread. */
+/** The complete state of one run of the program on one parameter server. It does not depend on sockets. */
 export class Session {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
@@ -35,14 +35,14 @@ export class Session {
   readonly #delayed = new DelayedRequests();
   readonly #clock: RunClock;
   readonly #end: RunEnd;
-  readonly #meeting: Meeting;
-  readonly #mail = new Mail(this.#delayed);
+  readonly #pause: CheckpointPause;
+  readonly #tensors = new SharedTensors(this.#delayed);
   readonly #checkpoints: ServerCheckpoints;
   #state: 'empty' | 'prepared' | 'open' = 'empty';
   #shard: ServedShard | null = null;
-  /** The number of `prepare` requests; the last one applies. */
+  /** The number of `prepare` requests. Only the last one takes effect. */
   #prepares = 0;
-  /** Steps that the chief's process has taken in this run. */
+  /** The number of steps that the chief has taken in this run. */
   #chiefSteps = 0;
   #start: TrainingPosition | null = null;
   readonly #positions: (TrainingPosition | null)[];
@@ -54,7 +54,7 @@ export class Session {
     this.#options = options;
     this.#clock = new RunClock({ worldSize, onNotice, onGivenUp: () => this.#delayed.release() });
     this.#end = new RunEnd(this.#clock, this.#delayed);
-    this.#meeting = new Meeting(worldSize, this.#clock, this.#delayed);
+    this.#pause = new CheckpointPause(worldSize, this.#clock, this.#delayed);
     this.#checkpoints = new ServerCheckpoints(storage, checkpointDir);
     this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
   }
@@ -68,8 +68,8 @@ export class Session {
     return before;
   }
 
-  /** Handles the end of a connection; `well`: the worker announced it. */
-  detach(client: Client, well: boolean): void {
+  /** Handles the end of a connection. @param announced whether the worker sent `bye` before. */
+  detach(client: Client, announced: boolean): void {
     const { rank } = client;
     if (this.#clients.get(rank) !== client) {
       return;
@@ -77,11 +77,11 @@ export class Session {
     this.#clients.delete(rank);
     this.#delayed.drop(client);
     const isLive = this.#clock.stateOf(rank) === 'live';
-    if (well) {
+    if (announced) {
       this.#ended.add(rank);
     }
-    if (isLive && well) {
-      // The worker left the run early on purpose.
+    if (isLive && announced) {
+      // The worker has left the run early on purpose, so the others do not wait for it.
       this.#clock.finish(rank);
     } else if (isLive) {
       this.#clock.lose(rank);
@@ -96,8 +96,8 @@ export class Session {
   }
 
   /**
-   * After all workers have ended, keeps only what a returning worker needs: a process may fail after its run, and its replacement passes
-   * through the run again. A run that is not closed may continue and keeps its state.
+   * Called after all workers have ended. Keeps only the state that a replacement needs, which passes through the run again if a process
+   * fails later. A run whose workers have not all finished may continue, so it keeps its whole state.
    */
   retire(): void {
     this.#checkpoints.clear();
@@ -106,7 +106,7 @@ export class Session {
     }
   }
 
-  /** Frees the state that only a worker before the start of the next run needs. */
+  /** Frees the state that is needed only until the next run has started. */
   forgetStates(): void {
     this.#shard?.forgetStates();
   }
@@ -119,7 +119,7 @@ export class Session {
   dispose(): void {
     this.#clock.dispose();
     this.#delayed.clear();
-    this.#mail.clear();
+    this.#tensors.clear();
     this.#checkpoints.clear();
     this.#shard?.dispose();
     this.#shard = null;
@@ -153,7 +153,7 @@ export class Session {
       case 'hello':
         return request.answer({ state: this.#state });
       case 'prepare':
-        // Reading the share from a checkpoint may take longer than a worker tolerates silence.
+        // Reading a checkpoint may take longer than a worker waits for a silent server.
         await this.#delayed.during(request, this.#prepare(message, body));
         return request.answer({});
       case 'open':
@@ -174,13 +174,13 @@ export class Session {
         return this.#signal(request, message);
       case 'meet':
         this.#positions[client.rank] = message.position;
-        return this.#meeting.meet(request, message.step);
+        return this.#pause.meet(request, message.step);
       case 'part':
-        return this.#meeting.part(request, message.step);
+        return this.#pause.part(request, message.step);
       case 'put':
-        return this.#mail.put(request, message, body);
+        return this.#tensors.put(request, message, body);
       case 'get':
-        return this.#mail.get(request, message);
+        return this.#tensors.get(request, message);
       case 'state': {
         const { head, numbers } = this.#open().stateFor(client.rank, message.optimizer);
         return request.answer({ state: head }, numbers);
@@ -204,18 +204,18 @@ export class Session {
 
   async #prepare(message: AskOf<'prepare'>, body: Uint8Array): Promise<void> {
     if (this.#state === 'open') {
-      throw new TonyError('RING_MISMATCH', 'this parameter server already holds the weights');
+      throw new TonyError('RING_MISMATCH', 'this parameter server already holds the weights of the run');
     }
     this.#prepares++;
-    const turn = this.#prepares;
+    const attempt = this.#prepares;
     const shard = this.#newShard(message.staleness);
     try {
       shard.add(message.addition, numbersIn(body), message.restore === null);
       if (message.restore !== null) {
         await this.#checkpoints.restore(shard, message.restore);
       }
-      if (turn !== this.#prepares) {
-        throw new TonyError('RING_MISMATCH', 'another chief has taken over');
+      if (attempt !== this.#prepares) {
+        throw new TonyError('RING_MISMATCH', 'another process of rank 0 has prepared this parameter server meanwhile');
       }
     } catch (error) {
       shard.dispose();
@@ -299,7 +299,7 @@ export class Session {
     this.#delayed.release();
   }
 
-  /** Counts a worker from its first pull for a step; workers that waited for it begin with the same weights. */
+  /** From its first pull for a step, a worker counts as live. Workers that have waited for it begin with the same weights. */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
     const { rank } = request;
     this.#open();
@@ -337,7 +337,7 @@ export class Session {
       shard.drop(rank, dropped.variables, dropped.optimizers);
       shard.forget(this.#clock.counted());
     }
-    // Answered together with the workers that waited for this push, so that all begin with the same weights.
+    // The worker is answered together with the workers that waited for its push, so that all begin with the same weights.
     const isDue = () => this.#clock.mayBegin(rank);
     this.#delayed.when(request, isDue, () => this.#answerWeights(request, optimizer, false), true);
     this.#delayed.release();
@@ -368,7 +368,7 @@ export class Session {
   async #capture(request: WorkerRequest, message: AskOf<'capture'>): Promise<void> {
     const shard = this.#open();
     if (shard.retired) {
-      throw new TonyError('RING_MISMATCH', 'this run has ended: its state is no longer available for checkpoints');
+      throw new TonyError('RING_MISMATCH', 'the run has ended, so its state is no longer available for checkpoints');
     }
     const iterations = shard.stepsOf(0);
     await this.#delayed.during(request, this.#checkpoints.capture(shard, message, this.#options.index === 0));

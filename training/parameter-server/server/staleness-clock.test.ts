@@ -16,12 +16,12 @@ const happenings = (workers: number) =>
     { maxLength: 300 },
   );
 
-test('no worker is further ahead of a live one than the staleness allows', () => {
+test('no worker is further ahead of a live worker than the staleness allows', () => {
   const world = fc.integer({ min: 1, max: 6 }).chain((workers) => fc.tuple(fc.constant(workers), fc.nat(4), happenings(workers)));
   fc.assert(
     fc.property(world, ([workers, staleness, each]) => {
       const clock = new StalenessClock(workers, staleness);
-      /** Steps that have begun and not finished. */
+      /** The workers that have begun a step and not finished it. */
       const busy = new Set<number>();
       const began = new Array<number>(workers).fill(0);
       const ranks = began.map((_, rank) => rank);
@@ -36,7 +36,7 @@ test('no worker is further ahead of a live one than the staleness allows', () =>
           } else if (clock.mayBegin(rank)) {
             const step = clock.stepsOf(rank);
             for (const other of ranks.filter((one) => clock.stateOf(one) === 'live' || clock.stateOf(one) === 'lost')) {
-              // The other worker has finished step - staleness - 1.
+              // The other worker must have finished step `step - staleness - 1`.
               expect(clock.stepsOf(other)).toBeGreaterThanOrEqual(step - staleness);
             }
             busy.add(rank);
@@ -95,7 +95,7 @@ test('asynchronous workers never wait', () => {
   expect(clock.over).toBe(false);
 });
 
-test('a worker that was given up does not delay the others when it returns', () => {
+test('a worker that returns after it was given up does not delay the others', () => {
   const clock = new StalenessClock(2, 1);
   clock.join(0);
   clock.join(1);

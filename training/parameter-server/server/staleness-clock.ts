@@ -4,7 +4,7 @@
  * finished step t - s - 1, so it computes on weights that include all updates up to that step. With s = 0, all workers compute each step on
  * equal weights.
  *
- *   awaited    has not joined yet; no worker begins while one is awaited, so that all begin with the same weights
+ *   awaited    has not joined yet; no worker begins a step while another worker is awaited, so that all begin with the same weights
  *   live       has joined; counted
  *   lost       its connection has ended; still counted until `giveUp`
  *   given-up   not counted until it joins again
@@ -13,7 +13,7 @@
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
-  /** null: no bound, any worker may always begin (asynchronous). */
+  /** The maximum number of steps ahead of the slowest worker; null if every worker may always begin (asynchronous training). */
   staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 
@@ -31,11 +31,11 @@ export class StalenessClock {
     return this.#worker(rank).steps;
   }
 
-  /** Marks the worker as live when it joins for the first time or again. */
+  /** Marks the worker as live, when it joins for the first time or returns. */
   join(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'given-up') {
-      // The other workers continued without it and must not wait until it has caught up.
+      // The other workers have continued without this worker and must not wait until it has caught up.
       worker.steps = Math.max(worker.steps, this.#slowest() ?? worker.steps);
     }
     worker.state = 'live';
@@ -73,12 +73,12 @@ export class StalenessClock {
     return this.#worker(rank).steps <= slowest + this.staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
-  /** True if no worker has steps left: each has finished or has been given up. */
+  /** True if no worker has steps left, because each has finished or has been given up. */
   get over(): boolean {
     return !this.#workers.some(isCounted);
   }
 
-  /** The ranks that are counted: those that may still pull or push. */
+  /** The ranks that are counted because they may still pull or push. */
   counted(): number[] {
     return [...this.#workers.keys()].filter((rank) => isCounted(this.#worker(rank)));
   }
@@ -91,7 +91,7 @@ export class StalenessClock {
   #worker(rank: number): { state: WorkerState; steps: number } {
     const worker = this.#workers[rank];
     if (worker === undefined) {
-      throw new RangeError(`there is no worker of rank ${rank}`);
+      throw new RangeError(`the run has no worker with rank ${rank}`);
     }
     return worker;
   }

@@ -8,16 +8,16 @@ import type { Client } from './worker-request.ts';
 
 const EMPTY_HEAD = Buffer.alloc(0);
 
-/** The connection of one worker in one run. */
+/** The server's end of the connection to one worker in one run. */
 export class WorkerConnection implements Client {
   readonly rank: number;
   readonly #socket: Socket;
   readonly #sessionOf: (run: number) => Session;
   readonly #reader: FrameReader;
   #session: Session | null = null;
-  /** The request of the incoming frame. */
+  /** The request in the head of the incoming frame, while its body arrives. */
   #message: Ask | null = null;
-  /** Memory for gradients, reused because `handle` consumes them before it returns. */
+  /** The memory for gradients. It is reused, because `handle` consumes gradients before it returns. */
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
@@ -76,7 +76,7 @@ export class WorkerConnection implements Client {
     const message = this.#understand(frame, head);
     const bytes = message === null ? 0 : (this.#session?.bodyBytes(message) ?? 0);
     if (bytes !== frame.bodyBytes) {
-      throw new Error(`sent ${frame.bodyBytes} bytes with ${message?.ask ?? frame.kind} instead of ${bytes}`);
+      throw new Error(`sent ${message?.ask ?? frame.kind} with ${frame.bodyBytes} bytes instead of ${bytes}`);
     }
     if (message?.ask !== 'push') {
       return new Uint8Array(bytes);
@@ -104,7 +104,7 @@ export class WorkerConnection implements Client {
     const message = this.#understand(frame, head);
     this.#message = null;
     if (message === null) {
-      throw new Error(`sent a frame of kind ${frame.kind}`);
+      throw new Error(`sent an unexpected frame of kind ${frame.kind}`);
     }
     if (message.ask === 'hello' && this.#session === null) {
       try {
@@ -120,12 +120,12 @@ export class WorkerConnection implements Client {
       throw new Error(`sent ${message.ask} before hello`);
     }
     if (session.bodyBytes(message) !== frame.bodyBytes) {
-      throw new Error(`sent ${frame.bodyBytes} bytes with ${message.ask} instead of ${session.bodyBytes(message)}`);
+      throw new Error(`sent ${message.ask} with ${frame.bodyBytes} bytes instead of ${session.bodyBytes(message)}`);
     }
     session.handle(this, frame.id, message, body).catch((error) => this.refuse(frame.id, error));
   }
 
-  /** Closes this connection after another process has taken over its rank. */
+  /** Closes this connection, after another process has taken over its rank. */
   replaced(): void {
     this.#reader.stop();
     this.#socket.destroy();

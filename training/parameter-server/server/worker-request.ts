@@ -7,7 +7,7 @@ export interface Client {
   hold(id: number): void;
 }
 
-/** A request of a worker, which the session answers or refuses once. */
+/** A request of a worker. The session answers or refuses it exactly once. */
 export class WorkerRequest {
   readonly client: Client;
   readonly rank: number;
@@ -19,7 +19,7 @@ export class WorkerRequest {
     this.#id = id;
   }
 
-  /** @param body sent as the bytes of the arrays, concatenated. */
+  /** Answers the request. @param body arrays whose bytes are concatenated. */
   answer(head: object, body: readonly (Float32Array | Uint8Array)[] = []): void {
     this.client.answer(
       this.#id,

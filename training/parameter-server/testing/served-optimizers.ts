@@ -47,7 +47,7 @@ function makeModel(optimizer: tfjs.Optimizer) {
     tf.layers.conv2d({ filters: 8, kernelSize: 3, activation: 'relu', inputShape: [12, 12, 1], kernelInitializer: kernelInitializer() }),
   );
   model.add(tf.layers.flatten());
-  // 80,000 numbers exceed a share, so the variable is split.
+  // With 80,000 numbers, the variable exceeds a server's fair share and is split.
   model.add(tf.layers.dense({ units: 100, activation: 'relu', kernelInitializer: kernelInitializer() }));
   model.add(tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: kernelInitializer() }));
   model.compile({ optimizer, loss: 'categoricalCrossentropy' });
@@ -84,10 +84,10 @@ for (const [name, make] of Object.entries(optimizers)) {
   const far = Math.max(
     ...alone.map((weight, at) => weight.reduce((most, value, i) => Math.max(most, Math.abs(value - (remote[at]?.[i] ?? NaN))), 0)),
   );
-  console.log(`${name}: ${far} ${far <= 1e-6 ? 'ok' : 'is too far'}`);
+  console.log(`${name}: difference ${far} ${far <= 1e-6 ? 'ok' : 'is too large'}`);
 }
 
-/** The lowest tensor count within a period: servers free a run only after its worker has disconnected. */
+/** The lowest number of tensors during 0.8 s. Servers free a run only after its worker has disconnected. */
 async function fewestTensors(): Promise<number> {
   let fewest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 40; look++) {
@@ -100,7 +100,7 @@ await train(served, tf.train.adam(0.01), 1);
 const before = await fewestTensors();
 await train(served, tf.train.adam(0.01), 9);
 const left = (await fewestTensors()) - before;
-console.log(`${left} tensors left ${left === 0 ? 'ok' : 'are too many'}`);
+console.log(`${left} leaked tensors ${left === 0 ? 'ok' : 'are too many'}`);
 for (const server of servers) {
   server.close();
 }

@@ -12,14 +12,14 @@ export interface FixedContent {
 }
 
 /**
- * The weights that are not trained, including those that layers update themselves (moving averages). The chief stores its own on server 0:
- * the current ones, with which a replacement process of any rank continues, and those at the end, which all workers adopt.
+ * The weights that are not trained, including those that layers update themselves (moving averages). The chief stores its values on server
+ * 0: during the run, the current values, with which a replacement of any worker continues; at the end, the values that all workers adopt.
  */
 export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
   /**
-   * The data of the weights that server 0 last received. Each assignment gives a variable a new data ID, which reveals changes.
+   * The data IDs of the weights that server 0 last received. Each assignment gives a variable a new data ID, which reveals changes.
    */
   #sent: readonly object[] = [];
 
@@ -31,7 +31,7 @@ export class FixedWeights {
     return await this.#content.capture();
   }
 
-  /** Called on the chief. */
+  /** Called on the chief: stores the weights on server 0. */
   async put(servers: ServerGroup, when: 'current' | 'last', tensors?: readonly StoredTensor[]): Promise<void> {
     await servers.put(0, nameOf(when), tensors ?? (await this.capture()));
   }

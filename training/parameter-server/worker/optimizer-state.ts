@@ -4,18 +4,18 @@ import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 /** The state of an optimizer, independent of TensorFlow.js. */
 export interface OptimizerState {
   readonly iterations: number;
-  /** Counters of the optimizer as a whole, by property: Adam's `accBeta1`. */
+  /** The counters of the optimizer as a whole, by property, for example Adam's `accBeta1`. */
   readonly scalars: Readonly<Record<string, number>>;
   readonly slots: readonly SlotState[];
 }
 
 /** Identifies a slot. */
 export interface SlotPlace {
-  /** The optimizer's property that holds all slots of this kind: `accumulatedFirstMoment`. */
+  /** The optimizer's property that holds all slots of this kind, for example `accumulatedFirstMoment`. */
   readonly property: string;
-  /** What the optimizer appends to the variable's name: `/m`. */
+  /** The suffix that the optimizer appends to the variable's name, for example `/m`. */
   readonly suffix: string;
-  /** Index of the variable in the list for which the state was read. */
+  /** The index of the variable in the list for which the state was read. */
   readonly variable: number;
 }
 
@@ -27,7 +27,7 @@ export const NO_STATE: OptimizerState = { iterations: 0, scalars: {}, slots: [] 
 
 type Properties = Record<string, unknown>;
 
-/** Reads the state of an optimizer for these variables. Slots of other variables are omitted. */
+/** Reads the state of an optimizer for these variables, without the slots of other variables. */
 export function readOptimizerState(tf: typeof tfjs, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): OptimizerState {
   const own = Object.entries(optimizer as unknown as Properties);
   const scalars = own.flatMap(([property, value]) => (value instanceof tf.Variable ? [[property, value.dataSync()[0] as number]] : []));

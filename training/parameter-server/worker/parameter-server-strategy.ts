@@ -26,9 +26,9 @@ import type { Entry } from './variable-registry.ts';
 export interface ParameterServers extends ServerGroupOptions {
   /** The number of steps that a worker may be ahead of the slowest one; null for no bound. */
   readonly staleness: number | null;
-  /** Returns the number of the next run. Every worker numbers the runs in the same order. */
+  /** Returns the number of the next run. All workers number their runs in the same order. */
   readonly nextRun: () => number;
-  /** Ends the custom steps that the program took before this run. All workers call it. */
+  /** Ends the custom steps that the program took before this run. All workers must call it. */
   readonly settle?: () => Promise<void>;
 }
 
@@ -46,9 +46,9 @@ interface Captured {
 
 /**
  * Each worker takes its own steps on weights that the parameter servers hold: it pushes its gradients, the mean over its own batch, and
- * pulls the current weights. Rank 0, the chief, initialises the servers and coordinates the checkpoints; each server writes its part as of
- * the moment of the request. Every worker has its own moving averages for batch normalisation; checkpoints contain the chief's, and at the
- * end all workers adopt them.
+ * pulls the current weights. Rank 0, the chief, initialises the servers and coordinates the checkpoints; each server writes its part with
+ * the values at the time of the request. Each worker has its own moving averages of batch normalisation. Checkpoints contain those of the
+ * chief, and all workers adopt them at the end.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
@@ -60,7 +60,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
   readonly #writer: CheckpointWriter | null;
-  /** By their names in checkpoints. */
+  /** The trained variables, with their names in checkpoints. */
   readonly #trained: readonly NamedVariable[];
   readonly #fixed: FixedWeights;
   readonly #isFixed: (tensor: string) => boolean;
@@ -69,9 +69,9 @@ class ParameterServerStrategy implements TrainingStrategy {
   #remote: RemoteVariables | null = null;
   #position: TrainingPosition | null = null;
   #positionAt = 0;
-  /** The step of the checkpoint that is being written. */
+  /** The step of the checkpoint that is being written; null between checkpoints. */
   #writing: number | null = null;
-  /** The step of this job's final checkpoint, if training had finished before this run began; set on the chief only. */
+  /** On the chief, the step of this job's final checkpoint if training had finished before this run began; otherwise null. */
   #ended: number | null = null;
   #sealed = false;
   #finished = false;
@@ -166,17 +166,20 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   /** @throws TonyError CHECKPOINT_MISFIT. */
   #checkFits({ uri, manifest }: OpenedCheckpoint): void {
-    const there = manifest.tensors.filter(({ name }) => name.startsWith('model:'));
-    const names = new Set(there.map(({ name }) => name));
+    const storedWeights = manifest.tensors.filter(({ name }) => name.startsWith('model:'));
+    const names = new Set(storedWeights.map(({ name }) => name));
     const { weights } = this.#context.model;
     if (names.size !== weights.length) {
       throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not fit this model: it has ${names.size} weights instead of ${weights.length}`);
     }
-    const shapes = new Map(there.map(({ name, dtype, shape }) => [name.split(':')[1], `${dtype} [${shape}]`]));
+    const shapes = new Map(storedWeights.map(({ name, dtype, shape }) => [name.split(':')[1], `${dtype} [${shape}]`]));
     for (const [index, { name, variable }] of weights.entries()) {
       const [stored, own] = [shapes.get(String(index)), `${variable.dtype} [${variable.shape}]`];
       if (stored !== own) {
-        throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not fit this model: weight ${name} is ${stored} there and ${own} here`);
+        throw new TonyError(
+          'CHECKPOINT_MISFIT',
+          `${uri} does not fit this model: weight ${name} is ${stored} in the checkpoint, but ${own} in the model`,
+        );
       }
     }
   }
@@ -186,7 +189,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const remote = this.#begun();
     clock.enter('compute');
     const own = parts.reduce((sum, { weight }) => sum + weight, 0);
-    // The mean over this worker's own examples, independent of the other workers.
+    // The gradient is the mean over this worker's own examples only.
     const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
     const { gradients, values } = localGradients(
       tf,
@@ -235,8 +238,8 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * Takes a checkpoint with the chief's position and the positions in the data that the other workers reported last. Each server copies its
-   * part when the chief's request arrives, between two of the chief's own steps.
+   * Takes a checkpoint with the chief's position and the positions in the data that the other workers last reported. Each server copies its
+   * part when the chief's request arrives, between two steps of the chief.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     if (this.#writer === null) {
@@ -256,13 +259,13 @@ class ParameterServerStrategy implements TrainingStrategy {
       );
       return { position: { ...position, iterations, data }, fixed };
     });
-    // The write handles the error.
+    // `#write` handles the error.
     captured.catch(() => {});
     this.#writer.offerSave({ step, isBad: position.diverged === true, write: async () => await this.#write(step, captured) });
     await this.#fixed.update(servers);
   }
 
-  /** While `#writing` is set, servers keep this capture even when newer ones arrive, however long the write takes. */
+  /** Writes a captured checkpoint. While `#writing` is set, servers keep this capture even if the chief requests newer ones. */
   async #write(step: number, captured: Promise<Captured>): Promise<void> {
     this.#writing = step;
     try {
@@ -294,7 +297,7 @@ class ParameterServerStrategy implements TrainingStrategy {
       if (this.rank === 0) {
         await Promise.all([this.#fixed.update(servers), remote.assign()]);
       }
-      // Server 0 answers when no worker has steps left to take.
+      // The servers answer when no worker has steps left to take.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
     if (this.rank === 0 && !this.#sealed) {
@@ -317,7 +320,7 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   #begun(): RemoteVariables {
     if (this.#remote === null) {
-      throw new TonyError('USAGE', 'begin() comes first');
+      throw new TonyError('USAGE', 'begin() must be called first');
     }
     return this.#remote;
   }
@@ -328,7 +331,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 }
 
-/** Disposes the given gradients where clipping replaces them. */
+/** Clips the gradients. Disposes those that clipping replaces. */
 function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
   const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
     tensor === null ? [] : [{ name, tensor }],
@@ -336,13 +339,13 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
   return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor as tfjs.Tensor]));
 }
 
-/** @param stored the chief's weights; another process may name its variables differently. */
+/** Assigns the chief's untrained weights to this worker's variables, whose names may differ. */
 function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
   const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
-  // restoreWeights expects the names of a model that consists of these weights only.
+  // `restoreWeights` expects the names of a model that consists of these weights only.
   const inOrder = fixed.flatMap(({ name }, index) => {
     const found = byKey.get(weightKey(name));
     return found === undefined ? [] : [{ ...found, name: `model:${index}:${name}` }];
   });
-  restoreWeights(tf, fixed, inOrder, 'what the chief trains');
+  restoreWeights(tf, fixed, inOrder, 'the state of rank 0');
 }

@@ -10,14 +10,14 @@ import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
 import { ServerLoop } from './server-loop.ts';
 
 export interface WorkerOptions extends ServerGroupOptions {
-  /** See ParameterServers. */
+  /** The number of steps that a worker may be ahead of the slowest worker; null for no bound. */
   readonly staleness: number | null;
 }
 
-/** The run of mail that belongs to no run of the program. */
-const MAIL_RUN = 0;
+/** The number of the run that the servers use for broadcasts. The program's own runs are numbered from 1. */
+const BROADCAST_RUN = 0;
 
-/** A worker of a job with parameter servers: implements the cluster's training operations for it. */
+/** Implements the cluster's training operations for a worker in a job with parameter servers. */
 export class ParameterServerWorker implements StrategyFactory {
   readonly rank: number;
   readonly worldSize: number;
@@ -25,8 +25,8 @@ export class ParameterServerWorker implements StrategyFactory {
   readonly #strategy: StrategyFactory;
   #loop: RemoteLoop | null = null;
   readonly #checkpointed = new Set<ServerLoop>();
-  #runs = MAIL_RUN;
-  #mail: ServerGroup | null = null;
+  #runs = BROADCAST_RUN;
+  #broadcastServers: ServerGroup | null = null;
   #broadcasts = 0;
 
   constructor(options: WorkerOptions) {
@@ -36,12 +36,12 @@ export class ParameterServerWorker implements StrategyFactory {
     this.#strategy = parameterServerStrategy({ ...options, nextRun: () => this.#nextRun(), settle: () => this.settle() });
   }
 
-  /** Opens the strategy of `fit`. It begins once all workers have ended the custom steps before it. */
+  /** Opens the strategy of `fit`. Training begins once all workers have ended their earlier custom steps. */
   open(context: StrategyContext): TrainingStrategy {
     return this.#strategy.open(context);
   }
 
-  /** Opens a loop that is checkpointed and resumed. It begins once all workers have ended the custom steps before it. */
+  /** Opens a loop with checkpoints. The loop begins once all workers have ended their earlier custom steps. */
   openLoop(context: LoopContext): LoopStrategy {
     const loop = new ServerLoop(
       { ...this.#options, nextRun: () => this.#nextRun(), settle: () => this.settle(), onDispose: () => this.#checkpointed.delete(loop) },
@@ -66,14 +66,14 @@ export class ParameterServerWorker implements StrategyFactory {
     return await this.#loop.step(loss, optimizer, variables(), examples);
   }
 
-  /** Updates this worker's variables and optimizers with the servers' current values for all that its loop has stepped so far. */
+  /** Copies the servers' current values into this worker's variables and optimizers that its custom steps have used so far. */
   async pull(): Promise<void> {
     await this.#loop?.pull();
   }
 
   /**
-   * Waits until all workers have called it. Afterwards all workers hold equal weights and optimizers, and the next step starts with those
-   * of rank 0.
+   * Ends the custom steps. Waits until all workers have called this method. Afterwards, all workers hold equal weights and optimizers, and
+   * the next step starts with the values of rank 0.
    */
   async settle(): Promise<void> {
     const loop = this.#loop;
@@ -83,25 +83,25 @@ export class ParameterServerWorker implements StrategyFactory {
 
   /** Copies the values of rank 0 into the variables of every worker. */
   async broadcast(tf: typeof tfjs, variables: readonly tfjs.Variable[]): Promise<void> {
-    this.#mail ??= await ServerGroup.open(this.#options, MAIL_RUN);
-    const servers = this.#mail;
+    this.#broadcastServers ??= await ServerGroup.open(this.#options, BROADCAST_RUN);
+    const servers = this.#broadcastServers;
     const named = variables.map((variable, index) => ({ name: `model:${index}:`, variable }));
     const name = `broadcast ${this.#broadcasts}`;
     this.#broadcasts++;
     if (this.rank === 0) {
       await servers.put(0, name, await Promise.all(named.map(async (each) => await storedOf(tf, each.name, each.variable))));
     } else {
-      restoreWeights(tf, named, await servers.get(0, name), 'what rank 0 has sent');
+      restoreWeights(tf, named, await servers.get(0, name), 'the broadcast of rank 0');
     }
   }
 
-  /** Ends the connections to the servers. Synchronous, so that it works in an exit handler. */
+  /** Ends the connections to the servers. It is synchronous, for use in exit handlers. */
   close(): void {
     this.#loop?.close();
     for (const loop of this.#checkpointed) {
       loop.close();
     }
-    this.#mail?.close(true);
+    this.#broadcastServers?.close(true);
   }
 
   #nextRun(): number {
@@ -114,8 +114,8 @@ async function storedOf(tf: typeof tfjs, name: string, variable: tfjs.Variable):
   return { name, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes: await copyOf(tf, variable) };
 }
 
-/** The error for an operation that requires all workers to step together. */
-export function noSuchThing(what: string): TonyError {
+/** Creates the error for an operation that requires all workers to step together. */
+export function unsupportedWithServers(what: string): TonyError {
   return new TonyError('USAGE', `${what} requires workers that step together, but with parameter servers each worker steps independently`, {
     hint: 'Set strategy: all-reduce in job.yaml, or remove the call.',
   });

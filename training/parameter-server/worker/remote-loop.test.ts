@@ -11,7 +11,7 @@ import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
-/** Generous, for a busy machine. */
+/** The timeout is long enough for a busy machine. */
 vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -24,7 +24,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Starts servers. @returns a function that creates a worker process with each call. */
+/** Starts servers. @returns a function that creates a worker, as in a new process, with each call. */
 async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank?: number) => ParameterServerWorker> {
   const key = new Secret(randomBytes(32));
   const places = await Promise.all(Array.from({ length: servers }, listening));
@@ -48,7 +48,7 @@ async function start(workers: number, servers: number, staleness: number | null 
   };
 }
 
-/** A trainer, with parameter servers or with TensorFlow.js alone. */
+/** Takes steps with parameter servers, or with TensorFlow.js alone. */
 interface Trainer {
   step(loss: () => tf.Scalar, optimizer: tf.Optimizer, variables: readonly tf.Variable[]): Promise<unknown>;
 }
@@ -96,7 +96,7 @@ const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
   rmsprop: () => tf.train.rmsprop(0.01, 0.9, 0.5),
 };
 
-describe('a loop of one worker with servers equals plain TensorFlow.js', () => {
+describe('a loop of one worker with servers gives the same results as plain TensorFlow.js', () => {
   test.each(Object.keys(OPTIMIZERS))('%s, with two alternating heads and a variable that is temporarily frozen', async (name) => {
     await compare(async (trainer, settle) => {
       const optimizer = (OPTIMIZERS[name] as () => tf.Optimizer)();
@@ -169,7 +169,7 @@ describe('a loop of one worker with servers equals plain TensorFlow.js', () => {
     });
   });
 
-  test('after each step, when the worker settles slots between steps', async () => {
+  test('after each step, even if the worker calls settle between steps', async () => {
     await compare(async (trainer, settle) => {
       const optimizer = tf.train.adam(0.1);
       const one = variable(1, 2);
@@ -274,7 +274,7 @@ describe('several workers', () => {
     expect(valuesOf(...second)).toEqual(valuesOf(...first));
   });
 
-  test('in step start with the values of rank 0, also for variables created later', async () => {
+  test('in step start with the values of rank 0, even for variables that are created later', async () => {
     const make = await start(2, 2, 0);
     const seen: number[][][] = [[], []];
     await Promise.all(
@@ -300,7 +300,7 @@ describe('several workers', () => {
     expect(seen[0]?.[4]?.slice(3)).toEqual([10, 20, 30]);
   });
 
-  test('end with equal weights and slots, for any difference in their number of steps', async () => {
+  test('end with equal weights and slots, even if they take different numbers of steps', async () => {
     const make = await start(3, 2);
     const ends = await Promise.all(
       [0, 1, 2].map(async (rank) => {
@@ -332,7 +332,7 @@ describe('several workers', () => {
     void chief.step(tf, to(1, kernel), sgd, () => [kernel]).catch(() => {});
     await expect(other.step(tf, to(1, wrong), same, () => [wrong])).rejects.toMatchObject({
       code: 'RING_MISMATCH',
-      message: 'variable 0 is kernel-1 [3] on rank 0 and kernel-2 [4] on rank 1',
+      message: 'variable 0 is kernel-1 [3] on rank 0, but kernel-2 [4] on rank 1',
     });
   });
 
@@ -345,13 +345,13 @@ describe('several workers', () => {
     const [sgd, its] = [tf.train.sgd(0.1), tf.train.sgd(0.1)];
     await Promise.all([chief.step(tf, to(2, one), sgd, () => [one]), other.step(tf, to(2, same), its, () => [same])]);
     const refused = expect(other.step(tf, to(2, same, extra), its, () => [same, extra])).rejects.toThrow(
-      'rank 1 trains the variable extra in its step 1; rank 0 took that step without it',
+      'rank 1 trains the variable extra in step 1, but rank 0 took that step without it',
     );
     await chief.step(tf, to(2, one), sgd, () => [one]);
     await refused;
   });
 
-  test('can be replaced: the replacement continues with the values on the servers', async () => {
+  test('can be replaced, and the replacement continues with the values on the servers', async () => {
     const make = await start(1, 2);
     const [first, optimizer] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
     const dying = make();
@@ -367,7 +367,7 @@ describe('several workers', () => {
     };
     await replacement.step(tf, loss, fresh, () => [second]);
     expect(seen[0]).toEqual(valuesOf(first)[0]);
-    // The existing slots contribute as well.
+    // The slots that exist on the servers affect the result as well.
     const [alone, its] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
     for (let step = 0; step < 4; step++) {
       await plain.step(to(5, alone), its, [alone]);
@@ -376,13 +376,13 @@ describe('several workers', () => {
   });
 });
 
-test('a worker without examples takes part without computing, and changes nothing', async () => {
+test('a worker without examples takes part in a step, computes no loss and changes no weights', async () => {
   const worker = (await start(1, 1))();
   const [weight, optimizer] = [variable(1, 2), tf.train.adam(0.1)];
   await worker.step(tf, to(3, weight), optimizer, () => [weight]);
   const before = valuesOf(weight);
   const loss = () => {
-    throw new Error('it has no examples');
+    throw new Error('the loss must not be computed without examples');
   };
   await worker.step(tf, loss, optimizer, () => [weight], 0);
   await worker.settle();
@@ -400,7 +400,7 @@ test('servers free the variables and optimizers that a program disposes', async 
     }
     passing.dispose();
     optimizer.dispose();
-    // Reports the disposal to the servers.
+    // This step reports the disposal to the servers.
     await worker.step(tf, to(3, stays), forever, () => [stays]);
   };
   await trial();

@@ -5,7 +5,7 @@ import { RemoteVariables } from './remote-variables.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
 
 export interface RemoteLoopOptions extends ServerGroupOptions {
-  /** See ParameterServers. */
+  /** The number of steps that a worker may be ahead of the slowest worker; null for no bound. */
   readonly staleness: number | null;
 }
 
@@ -14,7 +14,7 @@ interface Open {
   readonly remote: RemoteVariables;
 }
 
-/** The part of a step that this worker computes. Its gradients are not weighted against those of other workers. */
+/** The part of a step that this worker computes. Its gradients are not weighted relative to those of other workers. */
 export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
   return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
 }
@@ -76,7 +76,7 @@ export class RemoteLoop {
     }
   }
 
-  /** Waits until all workers have ended the loop, then pulls the final values. */
+  /** Waits until all workers have ended their custom steps, then pulls the final values. */
   async finish(): Promise<void> {
     if (this.#open === null) {
       return;

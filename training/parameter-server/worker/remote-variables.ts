@@ -21,7 +21,7 @@ export interface RemoteVariablesOptions {
   readonly staleness: number | null;
 }
 
-/** What a push contains in addition to gradients. */
+/** The contents of a push in addition to the gradients. */
 export interface PushNews {
   readonly position?: TrainingPosition | undefined;
   readonly signal?: number | undefined;
@@ -43,14 +43,14 @@ export class RemoteVariables {
     this.#registry = new VariableRegistry(options.tf);
   }
 
-  /** The number of workers that have signalled a value above 0 in any step known to server 0. */
+  /** The number of workers from which server 0 has received a signal above 0 in any step. */
   get signalled(): number {
     return this.#signalled;
   }
 
   /**
-   * Called on the chief: whether it must prepare the servers. If another process of its rank has already done so, this call completes that
-   * work instead.
+   * Called on the chief: whether it must prepare the servers. If an earlier process of its rank has prepared all servers, this call opens
+   * the remaining ones and returns false.
    */
   async needsPreparing(): Promise<boolean> {
     const states = await this.#options.servers.states();
@@ -89,8 +89,8 @@ export class RemoteVariables {
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: this process does not repeat the steps of an earlier process of its rank.
-   * @returns the position of this rank; `sealed`: the run has ended; `steps`: pushes of this rank so far.
+   * @param how `goesOn`: true if this process does not repeat the steps of an earlier process of its rank.
+   * @returns the position of this rank; `sealed`, true if the run has ended; `steps`, the number of pushes of this rank so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
     const answers = await this.#options.servers.askAll(() => ({ head: { ask: 'join' } }));
@@ -107,7 +107,7 @@ export class RemoteVariables {
     const { tf, rank, servers } = this.#options;
     const other = entry.variables.find(({ dtype }) => dtype !== 'float32');
     if (other !== undefined) {
-      throw new TonyError('MODEL_INVALID', `parameter servers train variables of type float32; ${other.name} is ${other.dtype}`);
+      throw new TonyError('MODEL_INVALID', `parameter servers train only variables of type float32, but ${other.name} is ${other.dtype}`);
     }
     const added = this.#registry.newIn(entry);
     if (added === null) {
@@ -155,7 +155,7 @@ export class RemoteVariables {
     takeWeights(this.#options.tf, this.#registry, parts);
   }
 
-  /** @param how `now`: without waiting for slower workers; `all`: also variables that are unchanged since the last pull. */
+  /** Pulls the weights. @param how `now`: do not wait for slower workers; `all`: also pull variables that have not changed. */
   async pull(how: { readonly now: boolean; readonly all?: boolean }): Promise<void> {
     const answers = await this.#options.servers.askAll((server) => ({
       head: { ask: 'pull', now: how.now, all: how.all ?? false },
@@ -166,7 +166,8 @@ export class RemoteVariables {
 
   /**
    * Pushes the gradients of one step, and receives the weights for the next step.
-   * @param gradients by variable name, for the variables on which the loss depends; null without examples. Not disposed.
+   * @param gradients the gradients of the variables on which the loss depends, by variable name; null if this worker has no examples. The
+   *   caller disposes them.
    */
   async push(optimizer: tfjs.Optimizer, gradients: tfjs.NamedTensorMap | null, news: PushNews = {}): Promise<void> {
     const { servers } = this.#options;
@@ -183,7 +184,7 @@ export class RemoteVariables {
       throw new TonyError('USAGE', `the optimizer ${optimizer.getClassName()} has the learning rate ${learningRate}; it must be a number`);
     }
     const dropped = this.#registry.forgetDisposed();
-    // Sent before the push, on the same connections.
+    // The assignments are sent before the push, on the same connections.
     const assigned = this.assign();
     this.#pushes++;
     const pushed = servers.askAll((server) => {
@@ -209,8 +210,8 @@ export class RemoteVariables {
   }
 
   /**
-   * Called on all workers; on the chief, sends the servers the values that its program has assigned to variables. Assignments on other
-   * workers are ignored.
+   * Called on all workers. On the chief, sends the servers the values that its program has assigned to variables. Assignments on other
+   * workers have no effect.
    */
   async assign(): Promise<void> {
     const { rank, servers } = this.#options;
@@ -228,7 +229,7 @@ export class RemoteVariables {
     }));
   }
 
-  /** Sends a signal. @returns the first reason that a worker has given with its signal; null for none. */
+  /** Sends a signal. @returns the first reason that any worker has sent with its signal; null if there is none. */
   async signal(signal: number, reason = ''): Promise<string | null> {
     const given = reason === '' ? {} : { reason: reason.slice(0, MAX_REASON) };
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal, ...given });
@@ -248,7 +249,7 @@ export class RemoteVariables {
     const { tf, servers } = this.#options;
     const { index, ids } = this.#registry.optimizer(optimizer);
     const answers = await servers.askAll(() => ({ head: { ask: 'state', optimizer: index } }));
-    // Another process of this rank may have assigned more variables to it.
+    // Another process of this rank may have assigned more variables to the optimizer.
     const held = answers.flatMap(({ head }) => stateAnswer.parse(head).state.slots.map(({ variable }) => variable));
     const live = [...new Set([...ids, ...held])].filter((id) => this.#registry.variables.get(id)?.variable.isDisposed === false);
     const slots = new Map<string, SlotState>();

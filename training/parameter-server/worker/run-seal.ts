@@ -3,7 +3,7 @@ import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { sealedAnswer } from '../protocol/messages.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** Called on the chief: seals the run once `finish` has stored the last checkpoint. If it fails, all workers fail. */
+/** Called on the chief: seals the run once `finish` has stored the last checkpoint. If `finish` fails, all workers fail. */
 export async function sealRun(servers: ServerGroup, position: TrainingPosition, finish: () => Promise<void>): Promise<void> {
   try {
     await finish();
@@ -18,6 +18,6 @@ export async function sealRun(servers: ServerGroup, position: TrainingPosition, 
 export async function awaitSeal(servers: ServerGroup): Promise<void> {
   const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
   if (failed) {
-    throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
+    throw new TonyError('CHECKPOINT_FAILED', 'rank 0 could not write the final checkpoint; its log shows the cause');
   }
 }

@@ -16,23 +16,23 @@ export interface ConnectionOptions {
   readonly address: { readonly host: string; readonly port: number };
   readonly key: Uint8Array;
   readonly identity: Identity;
-  /** The server counts as lost if no byte arrives for this long while an answer is pending. */
+  /** How long the server may send nothing while an answer is pending, before it counts as lost. */
   readonly silenceMs: number;
   readonly onLost: (cause: string) => void;
 }
 
 interface Pending {
-  /** The maximum length; null for MOST_UNKNOWN_BYTES. */
+  /** The maximum length of the answer's body; null for MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: TonyError) => void;
 }
 
-/** The maximum length of a body of unknown length; large bodies have known lengths. */
+/** The maximum length of a body whose length the request does not determine. Only small bodies are of this kind. */
 const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 
-/** A worker's connection to one parameter server. After it is lost, pending requests remain unanswered; ServerGroup ends them. */
+/** A worker's connection to one parameter server. When it is lost, pending requests stay unsettled, and ServerGroup fails them. */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
   readonly #reader: FrameReader;
@@ -52,7 +52,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Dials until the server answers and authenticates itself, or until `signal` aborts. */
+  /** Dials until the server has authenticated itself or `signal` aborts. */
   static async dial(options: ConnectionOptions, signal: AbortSignal, onRefused: (reason: string) => void): Promise<ServerConnection> {
     const connection = new ServerConnection(options);
     const { address, key, identity } = options;
@@ -70,7 +70,7 @@ export class ServerConnection implements Reader {
       const id = this.#nextId;
       this.#nextId = (id + 1) >>> 0;
       this.#pending.set(id, { bodyBytes, resolve, reject });
-      this.#hold();
+      this.#watchServer();
       const socket = this.#socket;
       if (this.#over || socket === null) {
         return;
@@ -85,13 +85,13 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Closes the connection; with `well`, announces it to the server first. Synchronous, so that it works in an exit handler. */
-  close(well: boolean): void {
+  /** Closes the connection. If `announced` is true, sends `bye` first. It is synchronous, for use in exit handlers. */
+  close(announced: boolean): void {
     this.#over = true;
     this.#reader.stop();
     this.#stopWatch();
     this.#socket?.unref();
-    if (well) {
+    if (announced) {
       this.#socket?.end(encodeFrame('bye', 0, new Uint8Array(0), 0));
     } else {
       this.#socket?.destroy();
@@ -121,7 +121,7 @@ export class ServerConnection implements Reader {
     if (frame.kind !== 'answer' || pending === undefined || frame.bodyBytes > (pending.bodyBytes ?? MOST_UNKNOWN_BYTES)) {
       throw new Error(`sent ${frame.bodyBytes} bytes that no request expects`);
     }
-    // New memory for each answer: backends keep a reference until they need the data, and some keep it permanently.
+    // Each answer gets new memory, because backends keep a reference until they need the data, and some keep it permanently.
     return Buffer.allocUnsafeSlow(frame.bodyBytes);
   }
 
@@ -143,7 +143,7 @@ export class ServerConnection implements Reader {
         break;
       case 'ask':
       case 'bye':
-        throw new Error(`sent a frame of kind ${frame.kind}`);
+        throw new Error(`sent an unexpected frame of kind ${frame.kind}`);
     }
     if (this.#pending.size === 0) {
       this.#release();
@@ -151,13 +151,13 @@ export class ServerConnection implements Reader {
   }
 
   /** While a request is pending, the connection keeps the process alive and monitors the server for silence. */
-  #hold(): void {
+  #watchServer(): void {
     if (this.#pending.size !== 1 || this.#over) {
       return;
     }
     this.#socket?.ref();
     this.#silentTicks = 0;
-    // Counts ticks instead of time: after this process was blocked for long, it reads the received data before the next tick.
+    // Counts ticks instead of time, because a process that was blocked for a long time reads the received data before the next tick.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {
@@ -191,6 +191,8 @@ export class ServerConnection implements Reader {
 
 function errorOf(head: unknown): TonyError {
   const parsed = refusal.safeParse(head);
-  const { code, message } = parsed.success ? parsed.data : { code: '', message: 'the parameter server has refused it' };
+  const { code, message } = parsed.success
+    ? parsed.data
+    : { code: '', message: 'the parameter server refused the request without a valid reason' };
   return new TonyError(code in ERROR_CODES ? (code as ErrorCode) : 'RING_MISMATCH', message);
 }

@@ -67,7 +67,7 @@ export class ServerGroup {
   async #connect({ rank, worldSize, generation, key, addresses }: ServerGroupOptions): Promise<void> {
     const { joinMs, silenceMs } = this.#timeouts;
     if (key.reveal().length < 16) {
-      throw new TonyError('RING_JOIN_FAILED', "the job's key is missing or too short");
+      throw new TonyError('RING_JOIN_FAILED', "the job's key is missing or shorter than 16 bytes");
     }
     const peers = addresses.map((address, server) => ({
       name: `parameter server ${server}`,
@@ -82,17 +82,17 @@ export class ServerGroup {
     }));
     await connectAll(peers, joinMs, undefined, (missing) => {
       const who = missing.map(({ name, reason }) => (reason === '' ? name : `${name} (${reason})`));
-      return `not reached within ${joinMs / 1000} s: ${who.join(', ')}`;
+      return `this worker could not connect within ${joinMs / 1000} s to ${who.join(', ')}`;
     });
   }
 
-  /** The state of this run on each server. This must be the first request, because it selects the run. */
+  /** Selects the run on each server and returns the state of the run there. This must be the first request. */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
     return answers.map(({ head }) => helloAnswer.parse(head).state);
   }
 
-  /** @throws TonyError PEER_LOST, or the error with which the server refuses the request. */
+  /** Sends a request to one server. @throws TonyError PEER_LOST, or the error with which the server refuses the request. */
   async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     this.#asks++;
     this.#graceTimer?.ref();
@@ -138,16 +138,16 @@ export class ServerGroup {
     });
   }
 
-  /** Closes the connections; `well`: this worker has ended and needs no replacement. */
-  close(well: boolean): void {
+  /** Closes the connections. @param announced true if this worker has ended and needs no replacement. */
+  close(announced: boolean): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
       if (this.#graceTimer !== null) {
         clearTimeout(this.#graceTimer);
       }
-      this.#break(new TonyError('RING_MISMATCH', 'the connections to the parameter servers are closed'));
+      this.#break(new TonyError('RING_MISMATCH', 'this worker has closed its connections to the parameter servers'));
       for (const connection of this.#connections) {
-        connection?.close(well);
+        connection?.close(announced);
       }
     }
   }

@@ -21,7 +21,7 @@ import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
-/** Generous, for a busy machine. */
+/** The timeout is long enough for a busy machine. */
 vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -80,7 +80,7 @@ interface Job {
 
 type Program<R> = (world: World) => Promise<R>;
 
-/** Starts the servers of a generation. @returns a function that starts a worker process with each call. */
+/** Starts the servers of a generation. @returns a function that creates a worker, as in a new process, with each call. */
 async function start(job: Job): Promise<(rank: number) => World & { readonly worker: ParameterServerWorker }> {
   const { workers = 1, servers = 2, staleness = null, dir = null, generation = 1 } = job;
   const key = new Secret(randomBytes(32));
@@ -105,7 +105,7 @@ async function start(job: Job): Promise<(rank: number) => World & { readonly wor
   };
 }
 
-/** Runs a program on each worker of a new generation. */
+/** Runs a program on all workers of a new generation. */
 async function byServers<R>(job: Job, program: Program<R>): Promise<R[]> {
   const process = await start(job);
   const outcomes = await Promise.allSettled(Array.from({ length: job.workers ?? 1 }, (_, rank) => program(process(rank))));
@@ -142,7 +142,7 @@ class Killed extends Error {}
 const isSaved = (reports: readonly Report[], step: number) =>
   reports.some((report) => report.type === 'checkpoint' && report.step === step);
 
-/** A GAN with two optimizers. @param killedIn the iteration in which the process dies, after the previous checkpoint is stored. */
+/** Trains a GAN with two optimizers. @param killedIn the iteration in which the process dies, after the previous checkpoint is stored. */
 const gan =
   (killedIn = -1) =>
   async ({ open, reports }: World) => {
@@ -201,7 +201,7 @@ describe('a GAN of one worker', () => {
     expect(served?.steps).toBe(20);
   });
 
-  test('resumes after a kill as if uninterrupted', async () => {
+  test('gets the same weights after a kill as without an interruption', async () => {
     const [undisturbed] = await byServers({ dir: await folder() }, gan());
     const dir = await folder();
     await expect(byServers({ dir }, gan(7))).rejects.toThrow(Killed);
@@ -212,7 +212,7 @@ describe('a GAN of one worker', () => {
     expect(again).toEqual({ ...undisturbed, taken: [] });
   });
 
-  test('resumes from a checkpoint of all-reduce, and all-reduce from one of servers', async () => {
+  test('resumes from a checkpoint of all-reduce, and all-reduce resumes from a checkpoint of servers', async () => {
     const [undisturbed] = await byRing({ dir: await folder() }, gan());
     const [one, other] = [await folder(), await folder()];
     await expect(byRing({ dir: one }, gan(7))).rejects.toThrow(Killed);
@@ -250,7 +250,7 @@ test('one worker computes the same as plain TensorFlow.js', async () => {
   expectClose(served ?? [], weightsOf(model));
 });
 
-/** A program in which each worker has its own loss and its own share of the data. */
+/** A program in which each worker has its own loss and its own part of the data. */
 const inStep =
   (killedIn = -1) =>
   async ({ rank, open, reports }: World) => {
@@ -272,7 +272,7 @@ const inStep =
     return { weights: [...variable.dataSync(), ...fixed.dataSync()], steps: loop.steps, taken };
   };
 
-test('two workers in step resume after a kill as if uninterrupted, and end with equal weights', async () => {
+test('two workers in step get the same weights after a kill as without an interruption', async () => {
   const job = { workers: 2, staleness: 0 };
   const undisturbed = await byServers({ ...job, dir: await folder() }, inStep());
   const dir = await folder();
@@ -361,7 +361,7 @@ describe('a worker that is replaced alone', () => {
     [1, null],
     [0, 0],
     [1, 0],
-  ])('rank %i, staleness %j, resumes at its last reported position', async (dying, staleness) => {
+  ])('resumes at its last reported position: rank %i, staleness %j', async (dying, staleness) => {
     const process = await start({ workers: 2, staleness, dir: await folder() });
     const [before, after, others]: [number[], number[], number[]] = [[], [], []];
     const other = program(-1, others)(process(1 - dying));
@@ -375,7 +375,7 @@ describe('a worker that is replaced alone', () => {
     expect(value).toEqual(otherValue);
   });
 
-  test('after the end of the loop takes no step', async () => {
+  test('after the end of the loop takes no further step', async () => {
     const process = await start({ workers: 2, dir: await folder() });
     const taken: number[] = [];
     const ends = await Promise.all([0, 1].map((rank) => program(-1, [])(process(rank))));
@@ -385,7 +385,7 @@ describe('a worker that is replaced alone', () => {
   });
 });
 
-test('steps before the loop are settled, and two loops run in sequence', async () => {
+test('a loop settles the custom steps before it, and two loops can run in sequence', async () => {
   const process = await start({ workers: 2, dir: await folder() });
   const ends = await Promise.all(
     [0, 1].map(async (rank) => {

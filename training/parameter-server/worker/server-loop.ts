@@ -21,9 +21,9 @@ import { awaitSeal, sealRun } from './run-seal.ts';
 import { ServerGroup } from './server-group.ts';
 
 export interface ServerLoopOptions extends RemoteLoopOptions {
-  /** Returns the number of the next run. Every worker numbers the runs in the same order. */
+  /** Returns the number of the next run. All workers number their runs in the same order. */
   readonly nextRun: () => number;
-  /** Ends the custom steps that the program took before this run. All workers call it. */
+  /** Ends the custom steps that the program took before this run. All workers must call it. */
   readonly settle: () => Promise<void>;
   readonly onDispose: () => void;
 }
@@ -45,16 +45,16 @@ export class ServerLoop implements LoopStrategy {
   readonly #writer: CheckpointWriter | null;
   /** True for staleness 0: workers pause while the chief takes a checkpoint, so that it contains whole steps. */
   readonly #meets: boolean;
-  /** The position of the checkpoint from which the chief's process resumed. */
+  /** On the chief, the position of the checkpoint from which this process has resumed; otherwise null. */
   #restored: TrainingPosition | null = null;
   #servers: ServerGroup | null = null;
   #remote: RemoteVariables | null = null;
-  /** The position to send with the next push. */
+  /** The position to send with the next push; null if none is due. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
-  /** Whether this worker has pushed since the last `agree`; the answer to a push shows whether a worker wants to end. */
+  /** Whether this worker has pushed since the last `agree`. The answer to a push also shows whether any worker wants to end. */
   #hasPushed = false;
-  /** The step of this job's final checkpoint, if the loop had finished before this run began; set on the chief only. */
+  /** On the chief, the step of this job's final checkpoint if the loop had finished before this run began; otherwise null. */
   #ended: number | null = null;
   #finished = false;
 
@@ -70,7 +70,7 @@ export class ServerLoop implements LoopStrategy {
     const fixed = variables.filter((variable) => !isTrained(variable));
     this.#fixed = new FixedWeights({
       variables: fixed,
-      // The names are local to this process; the position in the list identifies a variable.
+      // A variable is identified by its position in the list, because its name is local to this process.
       capture: () =>
         capture(
           context.tf,
@@ -121,7 +121,7 @@ export class ServerLoop implements LoopStrategy {
   /**
    * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step it
    * starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
-   * @param isFirst whether no process of this rank has taken a step in this run.
+   * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
     const { tf, state } = this.#context;
@@ -152,7 +152,7 @@ export class ServerLoop implements LoopStrategy {
     return value;
   }
 
-  /** A worker that wants to end signals the servers, and the other workers learn of it from their next push. */
+  /** A worker that wants to end sends a signal to server 0. The other workers learn of it from the answer to their next push. */
   async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const remote = this.#begun();
     const isKnown = this.#hasPushed && remote.signalled === 0;
@@ -191,8 +191,8 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Called on the chief: records variables and slots as the servers hold them now, with the positions in the data that the other workers
-   * reported last.
+   * On the chief, records the variables and slots that the servers hold now, with the positions in the data that the other workers last
+   * reported. Does nothing on other workers.
    */
   async #record(position: () => Promise<TrainingPosition>): Promise<void> {
     const remote = this.#begun();
@@ -214,14 +214,14 @@ export class ServerLoop implements LoopStrategy {
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const remote = this.#begun();
     const servers = this.#servers as ServerGroup;
-    // The position becomes final only when the run is sealed: until then, a process that replaces this one must reach this point as well.
-    const told = { ...(await position()), final: false };
+    // The reported position is not final until the run is sealed, so that a replacement of this process also reaches this point.
+    const reported = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
       await this.#fixed.update(servers);
     }
     await remote.assign();
-    // Server 0 answers when no worker has steps left to take.
-    await servers.askAll(() => ({ head: { ask: 'finish', position: told } }));
+    // The servers answer when no worker has steps left to take.
+    await servers.askAll(() => ({ head: { ask: 'finish', position: reported } }));
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
     if (this.#options.rank === 0) {
@@ -243,7 +243,7 @@ export class ServerLoop implements LoopStrategy {
 
   #begun(): RemoteVariables {
     if (this.#remote === null) {
-      throw new TonyError('USAGE', 'begin() comes first');
+      throw new TonyError('USAGE', 'begin() must be called first');
     }
     return this.#remote;
   }
@@ -254,7 +254,7 @@ export class ServerLoop implements LoopStrategy {
     this.#options.onDispose();
   }
 
-  /** Ends the connections when the program ends on purpose, so that the other workers do not wait for this one. */
+  /** Ends the connections when the program ends on purpose. The other workers then do not wait for this one. */
   close(): void {
     this.#writer?.giveUp();
     this.#servers?.close(true);
@@ -264,7 +264,7 @@ export class ServerLoop implements LoopStrategy {
 function restoreFixed(tf: typeof tfjs, fixed: readonly tfjs.Variable[], tensors: readonly StoredTensor[]): void {
   const [here, there] = [fixed.map(describe).join(', '), tensors.map(describe).join(', ')];
   if (here !== there) {
-    throw misfit('what the chief trains', `its variables that are not trained are ${there || 'none'}; here they are ${here || 'none'}`);
+    throw misfit('the state of rank 0', `its untrained variables are ${there || 'none'}, but those of this worker are ${here || 'none'}`);
   }
   tf.tidy(() => {
     for (const [index, variable] of fixed.entries()) {

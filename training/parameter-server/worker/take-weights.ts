@@ -3,7 +3,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 import type { VariableRegistry } from './variable-registry.ts';
 
-/** A server's answer with weights: the pieces of these variables, concatenated. */
+/** The weights in a server's answer: the pieces of these variables, concatenated. */
 export interface WeightsPart {
   readonly ids: readonly number[];
   readonly body: Uint8Array;
@@ -28,7 +28,7 @@ export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: 
   });
 }
 
-/** Joins the pieces of each variable. */
+/** Returns the new value of each variable, joined from its pieces. */
 function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]): Map<number, Float32Array> {
   const values = new Map<number, Float32Array>();
   const counts = new Map<number, number>();
@@ -47,7 +47,7 @@ function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]):
       if (count === variable.size) {
         values.set(id, numbers);
       } else {
-        // The pieces of other servers may be unchanged and absent.
+        // The answers omit pieces that have not changed.
         const isWhole = counts.get(id) === variable.size;
         const whole = values.get(id) ?? (isWhole ? new Float32Array(variable.size) : Float32Array.from(variable.dataSync()));
         whole.set(numbers, from);
@@ -55,7 +55,7 @@ function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]):
       }
     }
     if (at * 4 !== body.length) {
-      throw new TonyError('RING_MISMATCH', `parameter server ${server} has answered with ${body.length} bytes instead of ${at * 4}`);
+      throw new TonyError('RING_MISMATCH', `parameter server ${server} answered with ${body.length} bytes of weights instead of ${at * 4}`);
     }
   }
   return values;

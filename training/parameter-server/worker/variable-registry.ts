@@ -2,29 +2,29 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 
-/** An optimizer with its variables, to be entered on the servers before a step. */
+/** An optimizer and its variables, which a worker enters on the servers before a step. */
 export interface Entry {
   readonly optimizer: tfjs.Optimizer;
-  /** float32, in the order in which gradients are applied. */
+  /** float32 variables, in the order in which gradients are applied. */
   readonly variables: readonly tfjs.Variable[];
-  /** The variables to assign to the optimizer now; all of them by default. */
+  /** The variables to assign to the optimizer now; all variables by default. */
   readonly given?: readonly tfjs.Variable[];
   /** The name of each variable in checkpoints. */
   readonly tensors?: readonly string[];
-  /** The server of each variable; null to let the layout balance it. */
+  /** The index of each variable's server; null for automatic placement. */
   readonly placed?: readonly (number | null)[];
 }
 
 /** The part of an entry that is not registered yet. */
 export interface NewEntry {
   readonly entry: Entry;
-  /** The number of the first new variable; the others are numbered consecutively. */
+  /** The number of the first new variable. The others are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly tfjs.Variable[];
   /** The index of the optimizer. */
   readonly optimizer: number;
   readonly isNewOptimizer: boolean;
-  /** The variables that are not assigned to the optimizer yet. */
+  /** The variables to assign to the optimizer that are not assigned to it yet. */
   readonly joined: readonly tfjs.Variable[];
   /** The number of a registered or new variable. */
   readonly numberOf: (variable: tfjs.Variable) => number;
@@ -32,9 +32,9 @@ export interface NewEntry {
 
 export interface RemoteVariable {
   readonly variable: tfjs.Variable;
-  /** By server; undefined for a server without a piece. */
+  /** The variable's piece on each server; undefined for a server without a piece. */
   readonly pieces: (Piece | undefined)[];
-  /** The data of the last value from the servers. A different data ID means that the program has assigned a value. */
+  /** The data ID of the last value from the servers. If the variable has a different one, the program has assigned a value. */
   data: object;
 }
 
@@ -44,16 +44,16 @@ export interface RemoteOptimizer {
   readonly ids: number[];
 }
 
-/** The numbers of a worker's variables and optimizers in one run: the same in all workers, because all register them in the same order. */
+/** Numbers a worker's variables and optimizers in one run. All workers register them in the same order, so their numbers are equal. */
 export class VariableRegistry {
   readonly #tf: typeof tfjs;
-  /** By number, in the order of entry; variables that the program has disposed are deleted. */
+  /** The variables by number, in the order of entry, without those that the program has disposed. */
   readonly #variables = new Map<number, RemoteVariable>();
-  /** The numbers by the variables' IDs in TensorFlow.js. */
+  /** The number of each variable, by its ID in TensorFlow.js. */
   readonly #numbers = new Map<number, number>();
   #count = 0;
   readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();
-  /** By index. Weak references, so that only the program keeps its optimizers alive. */
+  /** The optimizers by index. References are weak, so that only the program keeps its optimizers alive. */
   readonly #live = new Map<number, WeakRef<tfjs.Optimizer>>();
   #optimizerCount = 0;
 
@@ -61,7 +61,7 @@ export class VariableRegistry {
     this.#tf = tf;
   }
 
-  /** @returns null if the servers know all of it. */
+  /** @returns the part of the entry that the servers do not know yet; null if they know all of it. */
   newIn(entry: Entry): NewEntry | null {
     const known = this.#optimizers.get(entry.optimizer);
     const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));
@@ -111,12 +111,12 @@ export class VariableRegistry {
     return this.#optimizers.get(optimizer) as RemoteOptimizer;
   }
 
-  /** The registered optimizers that the program still uses. */
+  /** The registered optimizers that the program has not disposed. */
   liveOptimizers(): tfjs.Optimizer[] {
     return [...this.#live.values()].flatMap((ref) => this.#liveOf(ref) ?? []);
   }
 
-  /** Removes and returns what the program has disposed since the last call; null for nothing. */
+  /** Removes and returns the variables and optimizers that the program has disposed since the last call; null if there are none. */
   forgetDisposed(): { variables: number[]; optimizers: number[] } | null {
     const variables = [...this.#variables].filter(([, { variable }]) => variable.isDisposed).map(([number]) => number);
     const optimizers = [...this.#live].filter(([, ref]) => this.#liveOf(ref) === null).map(([index]) => index);
@@ -135,7 +135,10 @@ export class VariableRegistry {
     return variables.length + optimizers.length === 0 ? null : { variables, optimizers };
   }
 
-  /** Detects a disposed optimizer by its tensors; an optimizer without tensors counts as alive until it is collected. */
+  /**
+   * Returns null for a disposed optimizer, which is detected by its tensors. An optimizer without tensors is treated as alive until it is
+   * garbage-collected.
+   */
   #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {
     const optimizer = ref.deref();
     const isDisposed =

@@ -1,14 +1,14 @@
 import type { Answer, Outcome, Program } from './program.ts';
 
-/** A disagreement of the two sides. */
+/** A difference between the results of the two sides. */
 export interface Difference {
   readonly what: string;
   readonly by: number;
 }
 
-/** A program with larger weights amplifies rounding and is skipped. */
+/** Programs with larger weights are skipped, because they amplify rounding errors. */
 const LARGEST_WEIGHT = 50;
-/** The tolerance for a different order of summation over a dozen steps; relative for numbers above 1. */
+/** The tolerance for a different order of summation over a dozen steps. It is relative for numbers above 1. */
 const FLOAT32 = 5e-5;
 /**
  * The tolerance for gradients with 11 bits. Each time a rank forwards a gradient, at most three times, its error grows by half a unit in
@@ -17,7 +17,7 @@ const FLOAT32 = 5e-5;
  */
 const FLOAT16 = 8 * 2 ** -11;
 
-/** Returns null if all sides agree, and the reason to skip a program that TensorFlow.js rejects or that amplifies rounding. */
+/** Returns null if all sides agree, or the reason to skip a program that TensorFlow.js rejects or that amplifies rounding. */
 export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
   if ('error' in plain) {
     return { skipped: plain.error };
@@ -39,10 +39,10 @@ export function differenceOf(program: Program, plain: Answer, ranks: readonly An
   const tolerance = program.strategy === 'float16' ? FLOAT16 * Math.max(1, expected.path) : FLOAT32;
   return (
     largest(first.weights, expected.weights, tolerance, () => 0) ??
-    // Parameter servers hold the slots, so the workers have none.
+    // With parameter servers, the servers hold the slots and the workers have none.
     (isServed ? null : largest(first.slots, expected.slots, tolerance, initialSlot)) ??
     largest(Object.fromEntries(first.losses.map(([what, loss]) => [what, [loss]])), lossesOf(expected, first), tolerance, () => 0) ??
-    // If ranks start with different weights, those that no action has made equal may still differ.
+    // If ranks start with different weights, weights that no action has synchronised may still differ.
     (program.unequalStart ? null : betweenRanks(outcomes))
   );
 }
@@ -52,7 +52,7 @@ function lossesOf(expected: Outcome, { losses }: Outcome): Record<string, readon
   return Object.fromEntries(expected.losses.filter(([what]) => compared.has(what)).map(([what, loss]) => [what, [loss]]));
 }
 
-/** The value of a slot that one side has not created yet. */
+/** The initial value of a slot. It is used for a slot that one side has not created yet. */
 function initialSlot(name: string): number {
   return name.endsWith('/accumulator') ? 0.2 : 0;
 }
@@ -82,7 +82,7 @@ function betweenRanks([first, ...others]: readonly Outcome[]): Difference | null
   for (const [index, other] of others.entries()) {
     const difference = largest(other.weights, first?.weights ?? {}, 0, () => 0);
     if (difference !== null) {
-      return { ...difference, what: `rank ${index + 1} against rank 0: ${difference.what}` };
+      return { ...difference, what: `rank ${index + 1} compared with rank 0: ${difference.what}` };
     }
   }
   return null;

@@ -28,19 +28,19 @@ const alone = { workers: 1, strategy: 'parameter-server', servers: 2 } as const;
 const freeze = { do: 'freeze', layer: 0, trainable: false } as const;
 const thaw = { ...freeze, trainable: true } as const;
 
-/** Minimal programs that reveal past defects or test likely ones. */
+/** Minimal programs that would reveal past defects, or test for likely ones. */
 export const EXAMPLES: Readonly<Record<string, Program>> = {
-  'one optimizer trains the trunk and a head in turn': programOf([
+  'one optimizer trains the trunk and the heads in turn': programOf([
     stepOf({ variables: 'trunk' }),
     stepOf({ variables: 'heads' }),
     stepOf({ variables: 'trunk' }),
   ]),
-  'one optimizer trains the trunk and a head in turn, on parameter servers': programOf(
+  'one optimizer trains the trunk and the heads in turn, on parameter servers': programOf(
     [stepOf({ variables: 'trunk' }), stepOf({ variables: 'heads' }), stepOf({ variables: 'trunk' })],
     alone,
   ),
-  'a variable is made after the first step': programOf([stepOf(), { do: 'late' }, stepOf({ late: true }), stepOf()]),
-  'a variable is made after the first step, on parameter servers': programOf(
+  'a variable is created after the first step': programOf([stepOf(), { do: 'late' }, stepOf({ late: true }), stepOf()]),
+  'a variable is created after the first step, on parameter servers': programOf(
     [stepOf(), { do: 'late' }, stepOf({ late: true }), stepOf()],
     alone,
   ),
@@ -49,27 +49,30 @@ export const EXAMPLES: Readonly<Record<string, Program>> = {
     optimizers: [{ kind: 'adam', rate: 1 }],
   }),
   'a layer is frozen between two loops': programOf([stepOf(), freeze, stepOf(), thaw, stepOf()]),
-  'two heads in turn, with all variables in the list': programOf([stepOf({ heads: [0] }), stepOf({ heads: [1] }), stepOf({ heads: [0] })], {
-    optimizers: [{ kind: 'adam', rate: 1 }],
-  }),
-  'two heads in turn by fit with one optimizer': programOf([fitOf({ head: 0 }), fitOf({ head: 1 }), fitOf({ head: 0 })]),
+  'two heads train in turn, with all variables in the list': programOf(
+    [stepOf({ heads: [0] }), stepOf({ heads: [1] }), stepOf({ heads: [0] })],
+    {
+      optimizers: [{ kind: 'adam', rate: 1 }],
+    },
+  ),
+  'fit trains two heads in turn with one optimizer': programOf([fitOf({ head: 0 }), fitOf({ head: 1 }), fitOf({ head: 0 })]),
   'a second fit of adagrad on parameter servers': programOf([fitOf(), fitOf()], { ...alone, optimizers: [{ kind: 'adagrad', rate: 1 }] }),
   'a second fit of adam on parameter servers': programOf([fitOf(), fitOf({ clip: { norm: 0.1 } })], {
     ...alone,
     optimizers: [{ kind: 'adam', rate: 1 }],
   }),
-  'a loop, then fit, with one adamax on parameter servers': programOf([stepOf(), fitOf(), stepOf()], {
+  'a loop and then fit with the same adamax optimizer, on parameter servers': programOf([stepOf(), fitOf(), stepOf()], {
     ...alone,
     optimizers: [{ kind: 'adamax', rate: 1 }],
   }),
-  'adam and the default variables': programOf([stepOf(), stepOf({ optimizer: 1 }), stepOf()], {
+  'adam with the default list of variables': programOf([stepOf(), stepOf({ optimizer: 1 }), stepOf()], {
     workers: 3,
     optimizers: [
       { kind: 'adam', rate: 1 },
       { kind: 'adamax', rate: 1 },
     ],
   }),
-  'an optimizer is disposed and made anew': programOf([stepOf(), { do: 'renew', optimizer: 0 }, stepOf(), fitOf()]),
+  'an optimizer is disposed and created again': programOf([stepOf(), { do: 'renew', optimizer: 0 }, stepOf(), fitOf()]),
   'two optimizers train the same variables on parameter servers': programOf([stepOf(), stepOf({ optimizer: 1 }), stepOf()], {
     workers: 2,
     ...{ strategy: 'parameter-server', servers: 2 },
@@ -78,7 +81,7 @@ export const EXAMPLES: Readonly<Record<string, Program>> = {
       { kind: 'sgd', rate: 0.5 },
     ],
   }),
-  'ranks start with weights of their own': programOf([stepOf(), fitOf()], { workers: 3, unequalStart: true }),
+  'ranks start with different weights': programOf([stepOf(), fitOf()], { workers: 3, unequalStart: true }),
   'a rank has no examples': programOf([stepOf({ examples: [0, 3, 0] }), fitOf({ examples: 1 })], { workers: 3 }),
   'batch normalisation over the examples of all ranks': programOf([fitOf({ batchSize: 3, epochs: 2 })], {
     workers: 3,

@@ -15,16 +15,16 @@ import type { RankMessage } from './rank-side.ts';
 
 const RANKS = 3;
 const SERVERS = 2;
-/** The time limit for a program, sufficient on a busy machine. */
+/** The time limit for a program, which is sufficient on a busy machine. */
 const PROGRAM_MS = 120_000;
 
 export interface LaneOptions {
-  /** The Node.js executable of the processes, and their environment. */
+  /** The Node.js executable of the processes; this process's own by default. */
   readonly node?: string;
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** The result of a comparison: null if both sides agree. */
+/** The result of a comparison; null if both sides agree. */
 export type Verdict = Difference | { readonly skipped: string } | null;
 
 /** A process that answers each message with one message. */
@@ -63,7 +63,7 @@ class Side {
     });
     child.stdout?.resume();
     const exited = once(child, 'exit').then(() => {
-      throw new Error(`a side does not start: ${this.#errors}`);
+      throw new Error(`a process of the comparison does not start: ${this.#errors}`);
     });
     await Promise.race([once(child, 'message'), exited]);
     exited.catch(() => {});
@@ -83,7 +83,7 @@ class Side {
   }
 }
 
-/** Long-lived processes for the two sides, which run one program after another. A failure replaces processes in an unknown state. */
+/** Long-lived processes for the two sides, which run one program after another. After a failure, the processes involved are replaced. */
 export class Lane {
   readonly #folder: string;
   readonly #ports: readonly BoundPort[];
@@ -121,7 +121,7 @@ export class Lane {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  /** Runs a program on both sides and compares the results. */
+  /** Runs the same program on both sides and compares the results. */
   async run(program: Program): Promise<Verdict> {
     return await this.compare(program, program);
   }
@@ -129,11 +129,11 @@ export class Lane {
   /** Runs `program` with this library and `expected`, which must give the same result, with TensorFlow.js alone. */
   async compare(program: Program, expected: Program): Promise<Verdict> {
     const plain = await this.#plain.ask<Answer>(expected);
-    // Skips programs that TensorFlow.js rejects.
+    // If TensorFlow.js rejects the program, the ranks need not run it.
     return differenceOf(program, plain, 'error' in plain ? [] : await this.#runRanks(program));
   }
 
-  /** The answers of all ranks, or only the failed rank's answer, because the other ranks wait for it. */
+  /** Returns the answers of all ranks. If a rank fails, returns only its answer, because the other ranks wait for it. */
   async #runRanks(program: Program): Promise<Answer[]> {
     this.#generation++;
     const { tasks, dispose } = await this.#writeTasks(program);
@@ -161,7 +161,7 @@ export class Lane {
     }
   }
 
-  /** Writes the task files that an executor would write: those of the ranks first, then those of the parameter servers. */
+  /** Writes the task files that an executor would write, first those of the ranks, then those of the parameter servers. */
   async #writeTasks({ workers, servers, strategy }: Program): Promise<{ tasks: string[]; dispose: () => Promise<void> }> {
     const generation = this.#generation;
     const place = (role: string, index: number, port: number) => ({
@@ -195,7 +195,7 @@ export class Lane {
       members.map(async ({ role, index, rank, host, port }, at) => {
         const file = `${folder}-task-${at}.json`;
         const roleSize = role === 'worker' ? workers : servers;
-        // The processes inherit no socket, so a task listens on the announced port.
+        // The descriptor is invalid, because the processes inherit no socket. Each task listens on the announced port instead.
         const listener = { fd: 999, host, port };
         const task: TaskContext = {
           ...common,
@@ -226,7 +226,7 @@ export class Lane {
   }
 }
 
-/** Bundles the programs as for a job, with TensorFlow.js outside of the bundle. */
+/** Bundles the two sides as for a job, without TensorFlow.js. */
 async function bundleSides(folder: string): Promise<void> {
   const root = path.resolve(process.env.TONY_ROOT ?? process.cwd());
   await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));

@@ -12,7 +12,7 @@ import {
 const INPUTS = 4;
 const OUTPUTS = 2;
 
-/** Rows of the data, computed from their row numbers. */
+/** Rows of the data. Their values are a function of their row numbers. */
 export interface Rows {
   readonly x: tfjs.Tensor2D;
   readonly y: tfjs.Tensor2D;
@@ -30,7 +30,7 @@ interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** A program's models, optimizers, variables, losses and data, built with TensorFlow.js alone. Both sides build the same ones. */
+/** The models, optimizers, variables, losses and data of a program. They use TensorFlow.js alone, and both sides build the same ones. */
 export class Machine {
   readonly #tf: typeof tfjs;
   readonly #program: Program;
@@ -106,12 +106,12 @@ export class Machine {
     }
   }
 
-  /** The optimizer of an action. */
+  /** Returns an optimizer by its index in actions. */
   optimizerAt(index: number): tfjs.Optimizer {
     return this.#optimizers[index % this.#optimizers.length] as tfjs.Optimizer;
   }
 
-  /** Runs an action without training. @returns false for other actions. */
+  /** Runs an action that does not train. @returns false if the action trains. */
   prepare(action: Action): boolean {
     if (action.do === 'freeze') {
       const layer = this.#layers[action.layer % this.#layers.length] as tfjs.layers.Layer;
@@ -134,7 +134,7 @@ export class Machine {
     return false;
   }
 
-  /** The model of an action, compiled. */
+  /** Returns the compiled model of an action. */
   compiled(action: FitAction): tfjs.LayersModel {
     const model = this.models[action.head] as tfjs.LayersModel;
     const optimizer = this.optimizerAt(action.optimizer);
@@ -144,7 +144,7 @@ export class Machine {
     return model;
   }
 
-  /** The number of the first of `count` rows that no earlier action has used. */
+  /** Reserves `count` rows that no earlier action has used. @returns the number of the first row. */
   nextRows(count: number): number {
     const from = this.#rowsUsed;
     this.#rowsUsed += count;
@@ -182,7 +182,7 @@ export class Machine {
     return losses.reduce((sum, loss) => tf.add(sum, loss));
   }
 
-  /** The variables of an action; undefined for the default. */
+  /** The variables of an action; undefined for the default list. */
   variablesOf(action: StepAction): tfjs.Variable[] | undefined {
     if (action.variables === 'default') {
       return undefined;
@@ -203,7 +203,7 @@ export class Machine {
     return [...this.#named()].map(([, variable]) => variable);
   }
 
-  /** The weights, by names that are the same in every process. */
+  /** The values of all weights, by names that are the same in every process. */
   weights(): Record<string, number[]> {
     return Object.fromEntries([...this.#named()].map(([name, variable]) => [name, [...variable.dataSync()]]));
   }
@@ -219,7 +219,7 @@ export class Machine {
     }
   }
 
-  /** The state of all optimizers. */
+  /** The slots of all optimizers, by names that are the same in every process. */
   slots(): Record<string, number[]> {
     const names = [...this.#named()].map(([name, variable]) => [variable.name, name] as const);
     const found: Record<string, number[]> = {};
@@ -246,7 +246,7 @@ function variableOf(weight: unknown): tfjs.Variable {
   return (weight as LayerWeight).read();
 }
 
-/** Large epsilons prevent steps from gradients that are only rounding error. */
+/** Large epsilons keep steps small when a gradient consists only of rounding error. */
 function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice): tfjs.Optimizer {
   const rate = OPTIMIZER_KINDS[kind] * factor;
   switch (kind) {
@@ -267,12 +267,12 @@ function makeOptimizer(tf: typeof tfjs, { kind, rate: factor }: OptimizerChoice)
     case 'rmsprop':
       return tf.train.rmsprop(rate, 0.9, 0.5, 1e-2, false);
     case 'centered':
-      // TensorFlow.js subtracts this epsilon: if a gradient is smaller than its root, the weights become NaN on both sides.
+      // TensorFlow.js subtracts this epsilon: if a gradient is smaller than the root of epsilon, the weights become NaN on both sides.
       return tf.train.rmsprop(rate, 0.9, 0, 1e-8, true);
   }
 }
 
-/** The largest difference between the weights at two points in time. */
+/** The largest difference of a weight between two points in time. */
 export function distance(one: Readonly<Record<string, readonly number[]>>, other: Readonly<Record<string, readonly number[]>>): number {
   let most = 0;
   for (const [name, values] of Object.entries(one)) {

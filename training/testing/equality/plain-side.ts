@@ -1,4 +1,6 @@
-/** Runs programs with TensorFlow.js alone, without this library's computations. Receives programs as messages from the parent process. */
+/**
+ * Runs programs with TensorFlow.js alone, without any computation by this library. Receives programs as messages from the parent process.
+ */
 import type * as tfjs from '@tensorflow/tfjs';
 import { distance, Machine, type Rows } from './machine.ts';
 import type { Answer, FitAction, Outcome, Program, StepAction } from './program.ts';
@@ -58,7 +60,7 @@ function clipped(gradients: Gradients, clip: FitAction['clip']): Gradients {
   return { ...gradients, ...Object.fromEntries(present.map(([name, tensor]) => [name, tf.mul(tensor, factor)])) };
 }
 
-/** One update with the sum of the gradients of several losses, each clipped separately. */
+/** Takes one step with the sum of the gradients of several losses, each clipped separately. */
 function minimizeSum(
   optimizer: tfjs.Optimizer,
   losses: readonly (() => tfjs.Scalar)[],
@@ -85,7 +87,7 @@ function trainableOf(model: tfjs.LayersModel): tfjs.Variable[] {
   return collectedTrainableWeights.map((weight) => weight.read());
 }
 
-/** The loss that model.fit minimises, with example weights, which model.fit does not support. */
+/** The loss that model.fit minimises, extended by example weights, which model.fit does not support. */
 function weightedLoss(model: tfjs.LayersModel, { x, y, weights }: Rows, weighted: boolean): tfjs.Scalar {
   const errors = tf.mean(tf.square(tf.sub(model.apply(x, { training: true }) as tfjs.Tensor, y)), -1);
   const loss = tf.mean(weighted ? tf.mul(errors, weights) : errors) as tfjs.Scalar;

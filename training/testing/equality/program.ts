@@ -9,9 +9,9 @@ export interface Program {
   readonly servers: number;
   /** The seed of the initial weights and of the data. */
   readonly seed: number;
-  /** Ranks above 0 start with different weights from rank 0. */
+  /** Whether ranks above 0 start with different weights from rank 0. */
   readonly unequalStart: boolean;
-  /** Layers that all heads share. */
+  /** The layers that all heads share. */
   readonly trunk: readonly TrunkLayer[];
   /** The number of heads. Each head is a model: the trunk and its own dense layer. */
   readonly heads: number;
@@ -32,11 +32,11 @@ export type TrunkLayer =
 
 export interface OptimizerChoice {
   readonly kind: keyof typeof OPTIMIZER_KINDS;
-  /** Multiplies the default rate of the kind. */
+  /** The factor by which the default learning rate of the kind is multiplied. */
   readonly rate: number;
 }
 
-/** Rates with which a dozen steps move the weights by a few tenths and do not amplify rounding. */
+/** The default learning rates. With them, a dozen steps move weights by a few tenths and do not amplify rounding. */
 export const OPTIMIZER_KINDS = {
   sgd: 0.1,
   momentum: 0.05,
@@ -56,7 +56,7 @@ export interface FitAction {
   readonly do: 'fit';
   readonly head: number;
   readonly optimizer: number;
-  /** Compiles the model even if it already has this optimizer. */
+  /** Whether the model is compiled again if it already has this optimizer. */
   readonly recompile: boolean;
   readonly epochs: number;
   /** The batch size of each rank. */
@@ -76,16 +76,16 @@ export interface StepAction {
   readonly heads: readonly number[];
   readonly optimizer: number;
   readonly variables: 'default' | 'trunk' | 'heads' | 'both' | 'late';
-  /** The form of the option `variables` for this library; `models` only applies if `variables` is `both`. */
+  /** The form in which the step names its variables to this library. `models` applies only if `variables` is `both`. */
   readonly named: 'variables' | 'layer weights' | 'models';
   /** Whether the loss depends on variables that `late` actions have created. */
   readonly late: boolean;
   readonly steps: number;
-  /** The examples of each rank. Only the first `workers` numbers apply, of which at least one is above 0. */
+  /** The number of examples of each rank. Only the first `workers` numbers are used; at least one of them is above 0. */
   readonly examples: readonly number[];
 }
 
-/** Freezes a layer by index, counting the trunk's layers with weights and then the heads. */
+/** Freezes or unfreezes a layer. Its index counts the trunk's layers with weights and then the heads. */
 export interface FreezeAction {
   readonly do: 'freeze';
   readonly layer: number;
@@ -103,13 +103,13 @@ export interface RenewAction {
   readonly optimizer: number;
 }
 
-/** The result of one side. Names are the same on both sides, regardless of TensorFlow.js's variable names. */
+/** The result of one side. The names are the same on both sides and do not depend on TensorFlow.js's variable names. */
 export interface Outcome {
   readonly weights: Readonly<Record<string, readonly number[]>>;
   readonly slots: Readonly<Record<string, readonly number[]>>;
-  /** The loss of each epoch of `fit` and of each step, if both sides compute the same one. */
+  /** The loss of each epoch of `fit` and of each step, where both sides compute the same loss. */
   readonly losses: readonly (readonly [what: string, loss: number])[];
-  /** Plain side only: the sum over the actions of the largest distance that a weight moved. */
+  /** On the plain side only, the sum over the actions of the largest distance by which a weight has moved. */
   readonly path: number;
 }
 
@@ -118,7 +118,7 @@ export type Answer = { readonly outcome: Outcome } | { readonly error: string };
 
 const isBatchNorm = ({ kind }: TrunkLayer) => kind === 'batchNorm';
 
-/** Removes the features of a program for which its strategy does not promise equal results. */
+/** Removes the features of a program for which the documentation of its strategy does not promise equal results. */
 export function promised(program: Program): Program {
   const { workers, strategy } = program;
   const isServed = strategy === 'parameter-server';
@@ -127,7 +127,7 @@ export function promised(program: Program): Program {
   // Custom loops do not synchronise batch normalisation; neither does the parameter-server strategy.
   const normalises = alone || !(hasLoop || isServed);
   const trunk = program.trunk.map((layer): TrunkLayer => (isBatchNorm(layer) && !normalises ? { kind: 'layerNorm' } : layer));
-  // Only for sgd do two updates with half of the gradient each equal one update with the sum.
+  // Two updates, each with half of the gradient, equal one update with the whole gradient only for sgd.
   const optimizers = isServed && !alone ? program.optimizers.map(({ rate }) => ({ kind: 'sgd' as const, rate })) : program.optimizers;
   const hasTrunk = trunk.some(({ kind }) => kind !== 'dropout');
   const actions = program.actions.map((action, at): Action => {
@@ -135,7 +135,7 @@ export function promised(program: Program): Program {
       const heads = [...new Set(action.heads.map((head) => head % program.heads))];
       const late = action.late && program.actions.slice(0, at).some((before) => before.do === 'late');
       const isEmpty = { late: !late, trunk: !hasTrunk, default: false, both: false, heads: false }[action.variables];
-      // Workers that step independently need examples.
+      // Workers that step independently need at least one example.
       const least = isServed ? 1 : 0;
       const examples = action.examples.map((count, rank) => Math.max(count, rank === 0 && workers === 1 ? 1 : least));
       if (examples.slice(0, workers).every((count) => count === 0)) {

@@ -27,7 +27,7 @@ export function HistoryPage(): Content {
     [data, filter, state],
   );
   if (data === null) {
-    return html`<main class="wide"><p class="loading" role="status">${problem === null ? 'Reading the histories …' : problem.text}</p></main>`;
+    return html`<main class="wide"><p class="loading" role="status">${problem === null ? 'Loading the jobs …' : problem.text}</p></main>`;
   }
   const states = [...new Set(data.jobs.map((job) => job.state))].sort();
   return html`
@@ -36,7 +36,7 @@ export function HistoryPage(): Content {
       <div class="title"><h1>Jobs</h1></div>
     </div></header>
     <main class="wide index">
-      ${problem !== null && html`<p class="remark" role="alert">The list is not new: ${problem.text}</p>`}
+      ${problem !== null && html`<p class="remark" role="alert">The list may be out of date: ${problem.text}</p>`}
       ${data.message !== '' && html`<p class="remark">${data.message}</p>`}
       <div class="controls">
         ${searchField('Filter', filter, setFilter, 'name, id, user, queue')}
@@ -45,19 +45,19 @@ export function HistoryPage(): Content {
       </div>
       <div class="table-box card">
         <table class="jobs" role="table">
-          <caption class="off-screen">Jobs, the newest first</caption>
+          <caption class="off-screen">Jobs, newest first</caption>
           <thead role="rowgroup"><tr role="row">
             ${['Job', 'State', 'User', 'Queue', 'Started'].map((title) => html`<th scope="col" role="columnheader">${title}</th>`)}
-            ${['Took', 'Step'].map((title) => html`<th scope="col" role="columnheader" class="number">${title}</th>`)}
+            ${['Duration', 'Step'].map((title) => html`<th scope="col" role="columnheader" class="number">${title}</th>`)}
           </tr></thead>
           <tbody role="rowgroup">${found.slice(0, most).map(row)}</tbody>
         </table>
         ${
           found.length === 0 &&
-          html`<p class="empty">${data.jobs.length === 0 ? 'No job has left a history here yet.' : 'No job is like this.'}</p>`
+          html`<p class="empty">${data.jobs.length === 0 ? 'No finished jobs yet.' : 'No job matches the filter.'}</p>`
         }
       </div>
-      ${found.length > most && html`<p class="more-rows"><button type="button" onClick=${() => setMost(most + PAGE)}>Show older ones</button></p>`}
+      ${found.length > most && html`<p class="more-rows"><button type="button" onClick=${() => setMost(most + PAGE)}>Show older jobs</button></p>`}
     </main>`;
 }
 
@@ -73,7 +73,7 @@ function row(job: HistorySummary): Content {
     <td role="cell" data-title="User">${user}</td>
     <td role="cell" data-title="Queue">${queue}</td>
     <td role="cell" class="figure" data-title="Started">${formatMoment(startedAt)}</td>
-    <td role="cell" class="number" data-title="Took">${finishedAt === null ? '' : formatElapsed(finishedAt - startedAt)}</td>
+    <td role="cell" class="number" data-title="Duration">${finishedAt === null ? '' : formatElapsed(finishedAt - startedAt)}</td>
     <td role="cell" class="number" data-title="Step">${step > 0 ? formatCount(step) : ''}</td>
   </tr>`;
 }

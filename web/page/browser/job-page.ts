@@ -33,7 +33,7 @@ export function JobPage(): Content {
   if (status === null) {
     return html`<main class="wide"><p class="loading" role="status">${
       reading.problem === null
-        ? 'Asking the job how it is …'
+        ? 'Loading the job …'
         : `${reading.problem.text}${reading.problem.kind === 'refused' ? '' : ' Trying again …'}`
     }</p></main>`;
   }
@@ -46,7 +46,7 @@ export function JobPage(): Content {
       ${alerts(status)}
       ${h(Tabs, { route, children: h(Guard, { key: route.section, children: view(route, status, feeds) }) })}
     </main>
-    <footer class="wide aside">${status.applicationId} · master attempt ${status.masterAttempt} · generation ${status.generations}</footer>`;
+    <footer class="wide aside">${status.applicationId} · ApplicationMaster attempt ${status.masterAttempt} · generation ${status.generations}</footer>`;
 }
 
 function view({ section, rest }: Route, status: JobStatus, feeds: JobResources): Content {
@@ -76,7 +76,7 @@ function skip(event: MouseEvent): void {
   document.getElementById('content')?.focus();
 }
 
-/** Contains a rendering error to the view that failed. */
+/** Confines a rendering error to the view that failed. */
 class Guard extends Component<{ children: Content }, { error: unknown }> {
   override state = { error: null };
 
@@ -87,6 +87,6 @@ class Guard extends Component<{ children: Content }, { error: unknown }> {
 
   override render(): Content {
     const { error } = this.state;
-    return error === null ? this.props.children : html`<p class="empty">This view cannot be drawn: ${String(error)}</p>`;
+    return error === null ? this.props.children : html`<p class="empty">This view cannot be displayed: ${String(error)}</p>`;
   }
 }

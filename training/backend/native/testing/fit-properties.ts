@@ -24,7 +24,7 @@ type MakeModel = (optimizer: tfjs.Optimizer) => tfjs.LayersModel;
 
 const seeded = (seed: number) => tf.initializers.glorotUniform({ seed });
 
-/** Layers with all kinds of gradients; initial weights are always the same. */
+/** Models that together use every kind of gradient. Their initial weights are always the same. */
 const MODELS: Readonly<Record<string, MakeModel>> = {
   'dense layers': (optimizer) => {
     const kernelRegularizer = tf.regularizers.l2({ l2: 0.01 });
@@ -39,7 +39,7 @@ const MODELS: Readonly<Record<string, MakeModel>> = {
   },
   'convolutions with batch normalisation': (optimizer) =>
     compiled(optimizer, [
-      // Normalisation cancels a bias: its gradient is only rounding error, which adam amplifies.
+      // No bias: normalisation would cancel it, and its gradient would be rounding error that adam amplifies.
       tf.layers.conv2d({ filters: 4, kernelSize: 3, padding: 'same', useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
       tf.layers.batchNormalization(),
       tf.layers.activation({ activation: 'relu' }),
@@ -79,7 +79,7 @@ function makeData(count: number): TrainingData {
   return { x: { values, shape: [count, 6, 6, 2] }, y: { values: labels, shape: [count, 3] } };
 }
 
-/** Trains one model per rank, with all ranks in this process. */
+/** Trains one model per rank; all ranks run in this process. */
 async function train(models: readonly tfjs.LayersModel[], options: FitOptions, checkpoints: string | null = null): Promise<void> {
   const rings = await joinRing(models.length);
   const storage = new FileStorage();
@@ -126,7 +126,7 @@ function close(actual: readonly number[], expected: readonly number[], tolerance
 
 for (const [modelName, makeModel] of Object.entries(MODELS)) {
   for (const [optimizerName, makeOptimizer] of Object.entries(OPTIMIZERS)) {
-    await holds(`${modelName} by ${optimizerName} end with the weights of TensorFlow.js's own kernels`, async () => {
+    await holds(`${modelName} trained with ${optimizerName} get the same weights as with TensorFlow.js's own kernels`, async () => {
       const options = { epochs: 2, batchSize: 8, shuffle: false, seed: 3 };
       uninstallNativeKernels(tf);
       const own = makeModel(makeOptimizer());
@@ -135,7 +135,7 @@ for (const [modelName, makeModel] of Object.entries(MODELS)) {
       const native = makeModel(makeOptimizer());
       await train([native], options);
       close(weightsOf(native), weightsOf(own), 2e-4);
-      // Two ranks with half of each batch give the same result, except with batch normalisation and dropout.
+      // Two ranks, each with half of every batch, give the same result in models without batch normalisation and dropout.
       if (modelName === 'an LSTM') {
         const both = [makeModel(makeOptimizer()), makeModel(makeOptimizer())];
         await train(both, { ...options, batchSize: 4 });
@@ -147,7 +147,7 @@ for (const [modelName, makeModel] of Object.entries(MODELS)) {
 }
 
 for (const [name, makeOptimizer] of Object.entries(OPTIMIZERS)) {
-  await holds(`a run by ${name} that goes on from a checkpoint ends with the very bits of one that was not interrupted`, async () => {
+  await holds(`a run with ${name} that resumes from a checkpoint gets exactly the weights of an uninterrupted run`, async () => {
     const folder = await mkdtemp(join(tmpdir(), 'native-fit-'));
     try {
       const makeModel = MODELS['dense layers'] as MakeModel;
@@ -161,21 +161,21 @@ for (const [name, makeOptimizer] of Object.entries(OPTIMIZERS)) {
       await rm(folder, { recursive: true });
     }
   });
-  await holds(`the state of ${name} has the names and types of TensorFlow.js's own`, async () => {
+  await holds(`the state of ${name} has the same names and types as with TensorFlow.js's own kernels`, async () => {
     const states: string[][] = [];
     for (const change of [uninstallNativeKernels, installNativeKernels]) {
       change(tf);
       const model = (MODELS['dense layers'] as MakeModel)(makeOptimizer());
       await train([model], { epochs: 1, batchSize: 8 });
       const state = await captureState(tf, inspectModel(tf, model));
-      // Layer names count up within a process: dense_Dense1, dense_Dense5.
+      // Numbers in layer names increase within a process (dense_Dense1, dense_Dense5), so the comparison removes them.
       states.push(state.map(({ name, dtype, shape }) => `${name.replace(/\d+/g, '')} ${dtype} ${shape}`));
     }
     equal(states[0], states[1]);
   });
 }
 
-await holds('training leaves no tensor behind', async () => {
+await holds('training leaks no tensors', async () => {
   for (const makeModel of Object.values(MODELS)) {
     const models = [makeModel(tf.train.adam(0.01)), makeModel(tf.train.adam(0.01))];
     await train(models, { epochs: 1, batchSize: 8 });

@@ -8,16 +8,16 @@ import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
 
-// Rounding stays within the tolerance for nearly all numbers, but not for all, so the seed is fixed.
+// The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
 fc.configureGlobal({ seed: 1 });
 
-/** A function of tensors whose gradients are compared. No value may be near a point where the slope changes. */
+/** A function of tensors; the test compares its gradients. No input may be so close to a kink of the function that rounding crosses it. */
 interface Case {
   readonly inputs: readonly tfjs.Tensor[];
   readonly compute: (...inputs: tfjs.Tensor[]) => tfjs.Tensor;
 }
 
-/** Sums with different weights, so that no two elements get the same gradient. */
+/** The gradients of a weighted sum of the function's results. The weights differ, so that no two elements get the same gradient. */
 function gradients({ inputs, compute }: Case): Float32Array[] {
   return tf.tidy(() => {
     const weighted = (...given: tfjs.Tensor[]) => {
@@ -37,13 +37,13 @@ function compareGradients(of: Case, tolerance = 2e-6): void {
   installNativeKernels(tf);
   const actual = gradients(of);
   equal(tf.memory().numTensors, before);
-  // The largest of all inputs' gradients: a bias's gradient is a sum of others that may nearly cancel.
+  // The tolerance depends on the largest gradient of all inputs, because a bias's gradient is a sum whose terms may nearly cancel.
   const largest = expected.reduce((most, values) => values.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), most), 0);
   expected.forEach((values, input) => {
     values.forEach((value, at) => {
       const got = actual[input]?.[at] as number;
       if (!(Math.abs(got - value) <= tolerance * (Math.abs(value) + largest))) {
-        throw new Error(`the gradient of input ${input} is ${got} instead of ${value} at ${at}`);
+        throw new Error(`the gradient of input ${input} at index ${at} is ${got} instead of ${value}`);
       }
     });
   });
@@ -55,7 +55,7 @@ const anyShape = fc.array(size, { minLength: 1, maxLength: 4 });
 const normal = (shape: readonly number[], seed: number, scale = 1) => tf.randomNormal([...shape], 0, scale, 'float32', seed);
 
 async function property<T>(name: string, arbitrary: fc.Arbitrary<T>, make: (value: T) => Case, tolerance?: number): Promise<void> {
-  await holds(`the gradient of ${name} is TensorFlow.js's`, () => {
+  await holds(`the gradient of ${name} equals TensorFlow.js's`, () => {
     fc.assert(
       fc.property(arbitrary, (value) => {
         tf.tidy(() => compareGradients(make(value), tolerance));
@@ -104,7 +104,7 @@ for (const [name, compute] of Object.entries({
     compute: (x) => tf.add(compute(x as tfjs.Tensor, x as tfjs.Tensor), compute(x as tfjs.Tensor, tf.relu(x as tfjs.Tensor))),
   }));
 }
-await property('multiplication of integers with numbers', fc.tuple(anyShape, seed), ([shape, seed]) => ({
+await property('multiplication of floats by integers', fc.tuple(anyShape, seed), ([shape, seed]) => ({
   inputs: [normal(shape, seed)],
   compute: (x) => tf.mul(x as tfjs.Tensor, tf.cast(tf.mul(normal(shape, seed + 1), 10), 'int32')),
 }));
@@ -126,12 +126,12 @@ const classified = fc.record({
     .tuple(fc.array(size, { minLength: 1, maxLength: 2 }), fc.integer({ min: 2, max: 9 }))
     .map(([rows, classes]) => [...rows, classes]),
   scale: fc.constantFrom(1e-6, 1),
-  // One-hot labels, smoothed labels, and rows of zeros.
+  // One-hot labels, smoothed labels, or rows of zeros (no label).
   labels: fc.constantFrom('one', 'smooth', 'none'),
   seed,
 });
 const crossentropy = categoricalCrossentropy(tf, (target, output) => tf.metrics.categoricalCrossentropy(target, output));
-/** TensorFlow.js rounds both operands of a difference. */
+/** A larger tolerance where TensorFlow.js subtracts two numbers that are both rounded. */
 const OF_DIFFERENCES = 1e-5;
 const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   const classes = shape.at(-1) as number;
@@ -144,7 +144,7 @@ const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   };
 };
 await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, OF_DIFFERENCES);
-// TensorFlow.js's own implementation is accessible only through a model.
+// TensorFlow.js exposes its own implementation only through a compiled model.
 const sparseModel = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [1] })] });
 sparseModel.compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
 const [sparseOwn] = (sparseModel as unknown as { readonly model: { readonly lossFunctions: [LossFunction] } }).model.lossFunctions;
@@ -161,7 +161,7 @@ await property(
   },
   OF_DIFFERENCES,
 );
-await property('categorical crossentropy of what does not add up to 1, and of what is clipped', fc.constantFrom(0.5, 1, 3), (factor) => {
+await property('categorical crossentropy of clipped and of unnormalised probabilities', fc.constantFrom(0.5, 1, 3), (factor) => {
   const rows = [
     [1, 0, 0],
     [0, 0.25, 0.75],
@@ -202,14 +202,10 @@ const pooling = fc.record({
   seed,
 });
 for (const ties of [false, true]) {
-  await property(
-    `max pooling${ties ? ' of equal values' : ''}`,
-    pooling,
-    ({ batch, height, width, channels, filter, strides, pad, seed }) => {
-      const x = normal([batch, height, width, channels], seed, 2) as tfjs.Tensor4D;
-      return { inputs: [ties ? tf.round(x) : x], compute: (given) => tf.maxPool(given as tfjs.Tensor4D, filter, strides, pad) };
-    },
-  );
+  await property(`max pooling${ties ? ' with ties' : ''}`, pooling, ({ batch, height, width, channels, filter, strides, pad, seed }) => {
+    const x = normal([batch, height, width, channels], seed, 2) as tfjs.Tensor4D;
+    return { inputs: [ties ? tf.round(x) : x], compute: (given) => tf.maxPool(given as tfjs.Tensor4D, filter, strides, pad) };
+  });
 }
 
 await property(
@@ -223,7 +219,7 @@ await property(
       normal([channels], seed + 3),
       normal([channels], seed + 4),
     ],
-    // TensorFlow.js has no gradient without a scale.
+    // A scale is required: without it, TensorFlow.js has no gradient.
     compute: (x, mean, variance, offset, scale) =>
       tf.batchNorm(
         x as tfjs.Tensor4D,
@@ -237,7 +233,7 @@ await property(
   1e-5,
 );
 
-await holds('gradients of gradients are as before', () => {
+await holds('installing native kernels does not change second-order gradients', () => {
   const second = () =>
     tf.tidy(() => {
       const x = normal([4, 3], 5);
@@ -254,7 +250,7 @@ await holds('gradients of gradients are as before', () => {
   equal(second(), expected);
 });
 
-await holds('on another backend they are as before', async () => {
+await holds('installing native kernels does not change gradients on other backends', async () => {
   installNativeKernels(tf);
   const gradient = () =>
     tf.tidy(() => [
@@ -268,7 +264,7 @@ await holds('on another backend they are as before', async () => {
   equal(gradient(), [0, 1]);
 });
 
-await holds('installed twice they are uninstalled at once', () => {
+await holds('one uninstall removes native kernels that were installed twice', () => {
   const name = 'Relu';
   uninstallNativeKernels(tf);
   const own = tf.getGradient(name);

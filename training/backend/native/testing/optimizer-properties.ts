@@ -10,7 +10,7 @@ import { equal, holds } from './properties.ts';
 const { tf } = await loadBackend(1, process.env);
 equal(nativeKernelsOf(tf) === null, false);
 
-// Rounding stays within the tolerance for nearly all numbers, but not for all, so the seed is fixed.
+// The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
 fc.configureGlobal({ seed: 1 });
 
 const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
@@ -18,14 +18,14 @@ const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
   momentum: () => tf.train.momentum(0.05, 0.9),
   nesterov: () => tf.train.momentum(0.05, 0.9, true),
   adam: () => tf.train.adam(0.01),
-  'adam of other settings': () => tf.train.adam(0.1, 0.5, 0.9, 1e-3),
+  'adam with other settings': () => tf.train.adam(0.1, 0.5, 0.9, 1e-3),
   adamax: () => tf.train.adamax(0.01),
   'adamax with decay': () => tf.train.adamax(0.01, 0.8, 0.99, 1e-4, 0.1),
   adagrad: () => tf.train.adagrad(0.05),
-  'adagrad of another beginning': () => tf.train.adagrad(0.05, 2),
+  'adagrad with another initial accumulator': () => tf.train.adagrad(0.05, 2),
   rmsprop: () => tf.train.rmsprop(0.01),
   'rmsprop with momentum': () => tf.train.rmsprop(0.01, 0.8, 0.5, 1e-4),
-  // With an epsilon, cancellation may leave nothing under the root; a separate test covers that.
+  // Epsilon is 0: TensorFlow.js subtracts it under the root, where it might exceed the other terms. A separate property covers epsilon.
   'rmsprop centered': () => tf.train.rmsprop(0.01, 0.9, 0.5, 0, true),
 };
 
@@ -43,7 +43,7 @@ function begin(make: () => tfjs.Optimizer, shapes: readonly number[][], seed: nu
 
 function end({ optimizer, variables }: Run): void {
   tf.dispose(variables);
-  // SGD's c survives momentum's dispose in TensorFlow.js.
+  // In TensorFlow.js, dispose() of momentum does not free the tensor c that it inherits from SGD.
   optimizer.dispose();
   if ('m' in optimizer) {
     (optimizer as unknown as { c: tfjs.Scalar }).c.dispose();
@@ -71,7 +71,7 @@ function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   return state;
 }
 
-/** Gradients of all sizes for which float32 can represent the numbers and their squares. */
+/** Random gradients of the given order of magnitude. The exponents in use keep both the numbers and their squares within float32. */
 function gradientsOf(run: Run, step: number, seed: number, exponent: number): { name: string; tensor: tfjs.Tensor }[] {
   return run.variables.map(({ name, shape }, index) => ({
     name,
@@ -79,7 +79,7 @@ function gradientsOf(run: Run, step: number, seed: number, exponent: number): { 
   }));
 }
 
-/** Copies the values of one run into another. */
+/** Copies the variables and slots of one run into another. */
 function equalise(to: Run, from: Run): void {
   const slotsOf = ({ optimizer }: Run) => Object.values(optimizer).flatMap((value) => (Array.isArray(value) ? (value as Slots) : []));
   const sources = [...from.variables, ...slotsOf(from).map((slot) => slot?.variable)];
@@ -97,11 +97,11 @@ function compare(ours: Map<string, Float32Array>, theirs: Map<string, Float32Arr
     const start = before.get(name);
     expected.forEach((value, at) => {
       const got = actual[at] as number;
-      // 1 - 0.999 in float32, as TensorFlow computes it, has an error of 1.3e-5; TensorFlow.js avoids that error.
+      // TensorFlow computes 1 - 0.999 in float32, with an error of 1.3e-5; TensorFlow.js avoids that error.
       const moved = Math.abs(value - (start?.[at] ?? 0));
       const allowed = 3e-5 * moved + 5e-7 * Math.abs(value) + 1e-37;
       if (!(Math.abs(got - value) <= allowed || Object.is(got, value) || (Number.isNaN(got) && Number.isNaN(value)))) {
-        throw new Error(`${name}[${at}] is ${got} instead of ${value}, having been ${start?.[at]}`);
+        throw new Error(`${name}[${at}] is ${got} instead of ${value}; before the step it was ${start?.[at]}`);
       }
     });
   }
@@ -111,9 +111,9 @@ const shapes = fc.array(fc.array(fc.integer({ min: 1, max: 7 }), { maxLength: 4 
 const seed = fc.integer({ min: 1, max: 1e6 });
 
 for (const [name, make] of Object.entries(OPTIMIZERS)) {
-  // Without an epsilon, the inexact squares below 1e-38 become visible.
+  // Without an epsilon, the imprecision of squares below 1e-38 would show in the result.
   const smallest = name === 'rmsprop centered' ? -17 : -30;
-  await holds(`${name} is what TensorFlow.js computes`, () => {
+  await holds(`${name} computes the same as in TensorFlow.js`, () => {
     fc.assert(
       fc.property(
         shapes,
@@ -137,7 +137,7 @@ for (const [name, make] of Object.entries(OPTIMIZERS)) {
               tf.dispose(gradients.map(({ tensor }) => tensor));
             }
             compare(stateOf(ours), stateOf(theirs), before);
-            // Each step starts from the same values, so errors do not accumulate.
+            // Both runs begin each step with the same values, so errors do not accumulate.
             equalise(ours, theirs);
           });
           equal(fused.reason, null);
@@ -151,7 +151,7 @@ for (const [name, make] of Object.entries(OPTIMIZERS)) {
   });
 }
 
-await holds("centered rmsprop has TensorFlow.js's sign of epsilon", () => {
+await holds('centered rmsprop subtracts epsilon, as TensorFlow.js does', () => {
   const make = () => tf.train.rmsprop(0.01, 0.9, 0.5, 0.05, true);
   const [ours, theirs] = [begin(make, [[3]], 1), begin(make, [[3]], 1)];
   const fused = new FusedOptimizer(tf, ours.optimizer);
@@ -168,7 +168,7 @@ await holds("centered rmsprop has TensorFlow.js's sign of epsilon", () => {
   end(theirs);
 });
 
-await holds('a step of either kind may follow one of the other', () => {
+await holds('fused steps and steps of the optimizer itself can alternate', () => {
   for (const make of Object.values(OPTIMIZERS)) {
     const [ours, theirs] = [begin(make, [[3, 2], [4]], 5), begin(make, [[3, 2], [4]], 5)];
     const fused = new FusedOptimizer(tf, ours.optimizer);
@@ -191,7 +191,7 @@ await holds('a step of either kind may follow one of the other', () => {
   }
 });
 
-await holds('what a program does to a variable is noticed, and clones keep their values', () => {
+await holds('values that the program assigns take effect, and clones keep their values', () => {
   const run = begin(() => tf.train.sgd(1), [[2]], 1);
   const [variable] = run.variables as [tfjs.Variable];
   const fused = new FusedOptimizer(tf, run.optimizer);
@@ -205,7 +205,7 @@ await holds('what a program does to a variable is noticed, and clones keep their
   fused.apply([gradient]);
   equal([...clone.dataSync()], [9, 18]);
   equal([...variable.dataSync()], [7, 14]);
-  // Another variable of the same name, as in a rebuilt model.
+  // A new variable takes over the name, as in a rebuilt model.
   const { name } = variable;
   variable.dispose();
   const again = tf.variable(tf.tensor1d([5, 5]), true, name);
@@ -216,7 +216,7 @@ await holds('what a program does to a variable is noticed, and clones keep their
   end({ ...run, variables: [] });
 });
 
-await holds('a learning rate that changes is followed', () => {
+await holds('a changed learning rate takes effect in the next step', () => {
   for (const [make, change] of [
     [() => tf.train.sgd(1), (optimizer: tfjs.Optimizer) => (optimizer as tfjs.SGDOptimizer).setLearningRate(0.25)],
     [() => tf.train.adam(1), (optimizer: tfjs.Optimizer) => Object.assign(optimizer, { learningRate: 0.25 })],
@@ -241,7 +241,7 @@ await holds('a learning rate that changes is followed', () => {
   }
 });
 
-await holds("weights of an optimizer go through TensorFlow.js's getWeights and setWeights either way", async () => {
+await holds("TensorFlow.js's getWeights and setWeights copy the state of an optimizer after fused steps", async () => {
   for (const name of ['adam', 'momentum', 'rmsprop centered', 'adagrad']) {
     const make = OPTIMIZERS[name] as () => tfjs.Optimizer;
     const [ours, theirs] = [begin(make, [[3, 2], [4]], 5), begin(make, [[3, 2], [4]], 5)];
@@ -277,7 +277,7 @@ await holds("weights of an optimizer go through TensorFlow.js's getWeights and s
   }
 });
 
-await holds('without a kernel that is right, TensorFlow.js does the step, and why can be read', () => {
+await holds('TensorFlow.js takes the steps if no kernel is correct, and `reason` says why', () => {
   class OwnOptimizer extends tf.SGDOptimizer {
     static override get className(): string {
       return 'Own';
@@ -297,13 +297,13 @@ await holds('without a kernel that is right, TensorFlow.js does the step, and wh
     return fused.reason;
   });
   equal(reasons, [
-    "TensorFlow's kernel for adadelta follows another formula than TensorFlow.js",
-    "TensorFlow's kernel for adagrad is another one below an accumulator of 0.05",
-    'there is no kernel for the optimizer OwnOptimizer',
+    "TensorFlow's adadelta kernel uses a different formula from TensorFlow.js",
+    "TensorFlow's adagrad kernel is inaccurate for accumulators below 0.05",
+    'the optimizer OwnOptimizer has no native kernel',
   ]);
 });
 
-await holds('an accumulator that a checkpoint made too small is noticed', () => {
+await holds('an accumulator that becomes too small, for example from a checkpoint, disables the fused steps', () => {
   const run = begin(() => tf.train.adagrad(0.1), [[2]], 1);
   const fused = new FusedOptimizer(tf, run.optimizer);
   const gradients = gradientsOf(run, 0, 1, 0);
@@ -317,7 +317,7 @@ await holds('an accumulator that a checkpoint made too small is noticed', () => 
   end(run);
 });
 
-await holds('variables without a gradient, and types that are not float32, are as TensorFlow.js has them', () => {
+await holds('a variable without a gradient keeps its value and gets slots, as in TensorFlow.js', () => {
   const run = begin(() => tf.train.adam(0.1), [[2], [3]], 1);
   const fused = new FusedOptimizer(tf, run.optimizer);
   const gradients = gradientsOf(run, 0, 1, 0);
@@ -333,7 +333,7 @@ await holds('variables without a gradient, and types that are not float32, are a
   end(run);
 });
 
-await holds('a thousand steps leave no tensor behind', () => {
+await holds('a thousand steps leak no tensors', () => {
   for (const make of Object.values(OPTIMIZERS)) {
     const atFirst = tf.memory().numTensors;
     const run = begin(make, [[3, 2], [4]], 5);

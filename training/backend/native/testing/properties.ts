@@ -1,4 +1,4 @@
-/** Runs one property and prints in one line whether it holds. */
+/** Checks one property. Prints `NAME ok` if it holds, otherwise `NAME: the error`. */
 export async function holds(name: string, body: () => unknown): Promise<void> {
   try {
     await body();

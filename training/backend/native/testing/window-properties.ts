@@ -23,7 +23,7 @@ function placesOf(shapes: readonly number[][]): { places: Place[]; length: numbe
   return { places, length };
 }
 
-await holds("what TensorFlow writes into the ring's memory is there, and what is there TensorFlow reads", () => {
+await holds("TensorFlow reads and writes the ring's memory in place", () => {
   fc.assert(
     fc.property(shapes, fc.integer({ min: 1, max: 1e6 }), (shapes, seed) => {
       const before = tf.memory().numTensors;
@@ -44,7 +44,7 @@ await holds("what TensorFlow writes into the ring's memory is there, and what is
       window.tensors.forEach((tensor, index) => {
         const { at, shape } = places[index] as Place;
         equal(tensor.shape, shape);
-        // Reads the tensor through a kernel.
+        // tf.neg makes a kernel read the tensor.
         equal(
           tf.tidy(() => [...tf.neg(tensor).dataSync()]),
           Array.from({ length: sizeOf(shape) }, (_, offset) => -(at + offset)),
@@ -57,7 +57,7 @@ await holds("what TensorFlow writes into the ring's memory is there, and what is
   );
 });
 
-await holds('a window does not open where TensorFlow takes a copy', () => {
+await holds('no window opens on memory that TensorFlow would copy', () => {
   const before = tf.memory().numTensors;
   const { numbers } = createVector(100);
   equal(MemoryWindow.open(native, numbers, [{ at: 1, shape: [3, 5] }]), null);

@@ -1,4 +1,4 @@
-/** Longer than the slowest response of a busy ApplicationMaster, short enough for a waiting user. */
+/** Longer than the slowest response of a busy ApplicationMaster, but short enough for a user who waits. */
 const DEADLINE_MS = 15_000;
 
 /** The script is at `<tony>/assets/` and the API at `<tony>/api/`; the prefix before that is set by the proxy. */
@@ -42,7 +42,7 @@ export async function getJson<T>(
   }
   const response = await answerOf(url, deadlineMs);
   if (response.type === 'opaqueredirect') {
-    throw new ApiError('moved', 'The address leads elsewhere by now.');
+    throw new ApiError('moved', "The job's address now leads elsewhere.");
   }
   if (response.status === 401 || response.status === 403) {
     throw new ApiError('refused', (await sentenceOf(response)) ?? 'You may not view this job.');
@@ -51,18 +51,18 @@ export async function getJson<T>(
     const sentence = await sentenceOf(response);
     // A response without the API's error text comes from a gateway.
     if (sentence === null) {
-      throw new ApiError('unreachable', `The answer was ${response.status} ${response.statusText}`.trim());
+      throw new ApiError('unreachable', `${`The server returned HTTP ${response.status} ${response.statusText}`.trim()}.`);
     }
     throw new ApiError(response.status === 404 ? 'missing' : 'failed', sentence);
   }
   if (!isJson(response)) {
-    throw new ApiError('unreachable', 'Something else answered.');
+    throw new ApiError('unreachable', 'Another server responded.');
   }
   learnClock(response);
   try {
     return (await response.json()) as T;
   } catch {
-    throw new ApiError('unreachable', 'The answer broke off.');
+    throw new ApiError('unreachable', 'The response was incomplete.');
   }
 }
 
@@ -71,7 +71,7 @@ async function answerOf(url: URL, deadlineMs: number): Promise<Response> {
     return await fetch(url, { redirect: 'manual', cache: 'no-store', signal: AbortSignal.timeout(deadlineMs) });
   } catch (error) {
     const late = error instanceof DOMException && error.name === 'TimeoutError';
-    throw late ? new ApiError('silent', `No answer within ${deadlineMs / 1000} s.`) : new ApiError('unreachable', 'No connection.');
+    throw late ? new ApiError('silent', `No response within ${deadlineMs / 1000} s.`) : new ApiError('unreachable', 'No connection.');
   }
 }
 

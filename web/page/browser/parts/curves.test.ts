@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { curvesByTag, nearest, positive, smoothed } from './curves.ts';
 
 describe('smoothing', () => {
-  test('starts with the first value and follows the trend', () => {
+  test('a smoothed curve starts with the first value and follows the trend', () => {
     expect(smoothed([4, 4, 4], 0.9)).toEqual([4, 4, expect.closeTo(4, 12)]);
     // 0.6 of the previous value, 0.4 of the current one, divided by the sum of the weights.
     expect(smoothed([1, 2], 0.6)).toEqual([expect.closeTo(1, 12), expect.closeTo((0.6 * 0.4 * 1 + 0.4 * 2) / (1 - 0.36), 12)]);
   });
 
-  test('preserves gaps, and stays between the lowest and the highest value', () => {
+  test('a smoothed curve preserves gaps, and stays between the lowest and the highest value', () => {
     const values = fc.array(fc.option(fc.double({ min: -1e6, max: 1e6, noNaN: true })), { maxLength: 50 });
     fc.assert(
       fc.property(values, fc.double({ min: 0, max: 0.99, noNaN: true }), (given, weight) => {

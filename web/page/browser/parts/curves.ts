@@ -14,7 +14,7 @@ export interface TagCurves {
   readonly curves: readonly Curve[];
 }
 
-/** One chart per tag: the most watched tags first, then in natural order of their names. */
+/** Returns one chart per tag: loss and throughput first, then the others in natural order of their names. */
 export function curvesByTag({ runs }: ScalarCharts): TagCurves[] {
   const byTag = new Map<string, Curve[]>();
   for (const { name, scalars } of runs) {
@@ -67,8 +67,8 @@ function withoutOverwritten(curve: Curve): Curve {
 }
 
 /**
- * Exponential moving average, corrected for starting at 0, so that the first value stays the same. `weight` 0 changes nothing; towards 1
- * only the trend remains. Matches TensorBoard's slider: the same position shows the same line.
+ * Exponential moving average, corrected for starting at 0, so that the first value stays the same. `weight` 0 changes nothing; near 1 only
+ * the trend remains. Matches TensorBoard's slider: the same position shows the same line.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) {

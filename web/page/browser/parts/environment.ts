@@ -15,7 +15,7 @@ export function useNow(everyMs: number | null): number {
   return serverNow();
 }
 
-/** The section that the URL names. A URL without a known section leaves the current one selected. */
+/** The section that the URL names. A URL that names no known section leaves the current section selected. */
 export function useRoute(first: Route): Route {
   const [route, setRoute] = useState<Route>(() => parseRoute(location.hash) ?? first);
   useEffect(() => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { formatAgo, formatCount, formatElapsed, formatMark, formatMetric, formatNumberOf, formatSpan, spoken } from './format.ts';
 import { timeMarks } from './time-steps.ts';
 
-test('numbers are formatted for reading', () => {
+test('numbers are formatted for human readers', () => {
   expect(formatCount(12_345_678)).toBe('12,345,678');
   expect([formatNumberOf(1, 'task'), formatNumberOf(0, 'task'), formatNumberOf(3, 'task', 1200)]).toEqual([
     '1 task',
@@ -30,7 +30,7 @@ test('names of metrics become words', () => {
   expect(spoken('val_acc')).toBe('val acc');
 });
 
-test('the marks of a time axis are round and few', () => {
+test('a time axis has a small number of round marks', () => {
   expect(timeMarks(12.4, 7)).toEqual([0, 2, 4, 6, 8, 10, 12]);
   expect(timeMarks(0.3, 7)).toEqual([0, 0.1, 0.2, 0.3]);
   expect(timeMarks(5_700, 3)).toEqual([0, 3_600]);

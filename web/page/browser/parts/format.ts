@@ -67,7 +67,7 @@ export function spoken(tag: string): string {
  * A metric's value: shares in per cent, large figures without decimals. `step`: formats a mark of an axis whose marks are that far apart.
  */
 export function formatMetric(name: string, value: number | null, step?: number): string {
-  // JSON has no NaN.
+  // JSON represents NaN as null.
   if (value === null) {
     return 'NaN';
   }

@@ -19,7 +19,7 @@ export interface Reading<T> {
 export interface PolledResourceOptions<T> {
   readonly load: (known: T | null) => Promise<T>;
   readonly everyMs: number;
-  /** Checked before each request: if true, that request is the last one, because the data no longer changes. */
+  /** Checked before each request. True if the data no longer changes, so that this request is the last one. */
   readonly isLast?: () => boolean;
   /** Whether the data is final. */
   readonly isComplete?: (data: T) => boolean;

@@ -1,6 +1,6 @@
 import { backoffMs } from '../../../../platform/backoff.ts';
 
-/** How much longer the interval is while the page is hidden: still short enough to be up to date when it becomes visible. */
+/** The factor by which the interval grows while the page is hidden. The data must still be recent when the page becomes visible. */
 const HIDDEN_FACTOR = 8;
 const LONGEST_MS = 30_000;
 

@@ -12,6 +12,6 @@ test.each(['', '#', '#nothing', '#tasks%', '#__proto__'])('%j names no section',
   expect(parseRoute(hash)).toBeNull();
 });
 
-test('an invalid percent escape stays as it is', () => {
+test('an invalid percent escape is kept unchanged', () => {
   expect(parseRoute('#tasks/100%')).toEqual({ section: 'tasks', rest: ['100%'] });
 });

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { toYaml } from './yaml.ts';
 
-test('the YAML looks as if written by hand', () => {
+test('the YAML has the style of a hand-written file', () => {
   const job = {
     name: 'mnist',
     tags: [],

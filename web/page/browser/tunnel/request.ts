@@ -197,7 +197,7 @@ async function prepare(call: Call, given: Packed | Document | XMLHttpRequestBody
 function sendNow(request: XMLHttpRequest, call: Call, body: Document | XMLHttpRequestBodyInit | null | undefined): void {
   const ready = packedNow(body);
   if (ready === null) {
-    throw new DOMException('A synchronous request cannot carry a file here.', 'NetworkError');
+    throw new DOMException('A synchronous request through this gateway cannot carry a file.', 'NetworkError');
   }
   const way = transportNow();
   const content = sealed(envelopeFor(call, ready));

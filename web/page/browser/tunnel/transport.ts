@@ -68,7 +68,7 @@ async function probe(): Promise<Transport | null> {
       }
       await renewIfOutdated(answer.status, text);
     } catch {
-      // No connection, or a gateway that closes it on PUT: try the other method.
+      // There is no connection, or the gateway closes the connection on PUT. The caller tries the other method.
     }
   }
   return null;

@@ -17,7 +17,7 @@ export function alerts(status: JobStatus): Content {
   }
   const sentence = describeFailure(failure, failure.role);
   const [head = ''] = message.split('\n');
-  // The message may be about the same failure, with the ApplicationMaster's consequence added: then one card shows both.
+  // The message may describe the same failure and how the ApplicationMaster reacted to it. One card then shows both.
   const isSame = isNewest(failure, status) && head.includes(sentence);
   return html`
     ${failureCard(failure, isSame ? head : sentence, status)}
@@ -39,7 +39,7 @@ function failureCard(failure: FirstFailure, sentence: string, status: JobStatus)
     <p>${plainText(sentence)}</p>
     ${shown !== '' && html`<pre class="lines" tabIndex=${0} aria-label="Last lines of its stderr">${shown}</pre>`}
     <p class="more">
-      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job got over it.' : 'The job goes on.'}</span>`}
+      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job recovered from it.' : 'The job continues.'}</span>`}
       <a href=${formatRoute('logs', task, 'stderr')}>Log of ${task}</a>
       <a href=${formatRoute('timeline')}>Timeline</a>
       <a href=${formatRoute('events')}>Events</a>
@@ -49,12 +49,12 @@ function failureCard(failure: FirstFailure, sentence: string, status: JobStatus)
 
 const MESSAGE_TITLES: Readonly<Record<JobStatus['state'], string>> = {
   STARTING: 'Starting',
-  WAITING: 'Why it waits',
-  RUNNING: 'Not all is there',
+  WAITING: 'Why the job is waiting',
+  RUNNING: 'Some tasks are missing',
   RECOVERING: 'Recovering',
-  SUCCEEDED: 'How it ended',
-  FAILED: 'How it ended',
-  KILLED: 'How it ended',
+  SUCCEEDED: 'How the job ended',
+  FAILED: 'How the job ended',
+  KILLED: 'How the job ended',
 };
 
 function messageCard(status: JobStatus): Content {
@@ -65,7 +65,7 @@ function messageCard(status: JobStatus): Content {
   </section>`;
 }
 
-/** Reports that the job does not answer: since when, possible causes, and what to do. */
+/** Reports that the job does not respond: since when, possible causes, and what to do. */
 export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Content {
   if (problem === null || data === null) {
     return null;
@@ -76,13 +76,13 @@ export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Con
     case 'refused':
       return html`<p>${problem.text}</p>`;
     case 'moved':
-      return html`<p><strong>The job's address leads elsewhere by now.</strong>${seen} It has ended, or its ApplicationMaster is just being started again.
-        What stands here is the last that was heard; ${show} tells how it ended.</p>`;
+      return html`<p><strong>The job's address now leads elsewhere.</strong>${seen} The job has ended, or its ApplicationMaster is restarting.
+        This page shows the last known state. If the job has ended, ${show} shows the result.</p>`;
     case 'silent':
       return html`<p><strong>The ApplicationMaster has not answered for ${formatElapsed(at === null ? 0 : Date.now() - at)}.</strong>
-        What stands here is its last answer. The programs may go on meanwhile. Trying again.</p>`;
+        This page shows its last response. The programs may still be running. Trying again.</p>`;
     default:
       return html`<p><strong>Cannot reach the job.</strong>${seen} ${problem.text} Trying again.
-        Should it have ended meanwhile, ${show} tells how.</p>`;
+        If the job has ended, ${show} shows the result.</p>`;
   }
 }

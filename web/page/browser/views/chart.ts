@@ -175,7 +175,7 @@ function widthIn(element: HTMLElement): number {
 /** Moves the cursor to the next x value in a direction: 1 or -1. */
 function movePoint(plot: UPlot, direction: number): void {
   const xs = plot.data[0];
-  // Reads the position from the plot's cursor: key presses come faster than renders.
+  // Reads the position from the plot's cursor, because keys may be pressed faster than the chart renders.
   const { left = -1 } = plot.cursor;
   const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], plot.posToVal(left, 'x')) + direction;
   const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
@@ -230,7 +230,7 @@ function described({ title, lines, formatX, formatY }: ChartProps): string {
     ]);
     return `${line.name}: ${formatY(last)} at ${formatX(line.xs.at(-1) ?? 0)}, lowest ${formatY(low)}, highest ${formatY(high)}`;
   });
-  return `Chart of ${title}. ${parts.join('. ')}. Arrow keys read values.`;
+  return `Chart of ${title}. ${parts.join('. ')}. Use the arrow keys to read values.`;
 }
 
 /** uPlot needs a common x axis: undefined marks an x without a point of this line, null a gap. */
@@ -246,12 +246,12 @@ function aligned(lines: readonly Line[]): UPlot.AlignedData {
   return UPlot.join(lines.map((line) => [line.xs as number[], ...columns(line)] as UPlot.AlignedData));
 }
 
-/** Whether to draw the points of a short line. */
+/** Whether a line has so few values that its points are drawn. */
 function few(plot: UPlot, series: number): boolean {
   return (plot.data[series] ?? []).filter((value) => value !== null && value !== undefined).length <= 20;
 }
 
-/** Lines rarely have points at the same x values: each marks the point nearest to the cursor. */
+/** Lines rarely have points at the same x values, so each line marks its point nearest to the cursor. */
 function nearestPoint(plot: UPlot, series: number, at: number): number {
   const values = plot.data[series] ?? [];
   for (let distance = 0; distance < values.length; distance++) {

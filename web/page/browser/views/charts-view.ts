@@ -27,7 +27,7 @@ export function HeadlineCharts({ feeds }: { feeds: JobResources }): Content {
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);
   const colors = useMemo(() => colorsOf(data), [data]);
   const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))];
-  // If a job logs only one of them, other tags fill the free place.
+  // If a job logs only one of the two, another tag takes the free place.
   const shown = [...new Set([...headlines, ...tags])].filter((tag) => tag !== undefined).slice(0, 2);
   if (shown.length === 0) {
     return null;
@@ -51,18 +51,18 @@ export function Charts({ feeds }: { feeds: JobResources }): Content {
   const shown = tags.filter(({ tag }) => tag.toLowerCase().includes(filter.trim().toLowerCase()));
   const look: Look = { smoothing, logarithmic: scale === 'log', axis: axis === 'relative' || axis === 'wall' ? axis : 'step' };
   return html`
-    <div class="controls" role="group" aria-label="How the charts are drawn">
-      ${searchField('Filter', filter, setFilter, 'name of a chart')}
+    <div class="controls" role="group" aria-label="Chart settings">
+      ${searchField('Filter', filter, setFilter, 'chart name')}
       <label>Smoothing
         <input type="range" min="0" max="0.99" step="0.01" value=${smoothing} onInput=${(event: InputEvent) => setSmoothing(Number(inputValue(event)))} />
         <output class="figure">${smoothing.toFixed(2)}</output>
       </label>
       ${choice('Scale', scale, setScale, { linear: 'linear', log: 'logarithmic' })}
-      ${choice('Over', axis, setAxis, { step: 'steps', relative: 'time since the start', wall: 'time of day' })}
+      ${choice('X axis', axis, setAxis, { step: 'steps', relative: 'time since the start', wall: 'time of day' })}
     </div>
     ${data.message !== '' && html`<p class="remark">${data.message}</p>`}
     ${tags.length === 0 && html`<p class="empty">No curves yet: the job's program has written no scalar summaries.</p>`}
-    ${tags.length > 0 && shown.length === 0 && html`<p class="empty">No chart has such a name.</p>`}
+    ${tags.length > 0 && shown.length === 0 && html`<p class="empty">No chart matches the filter.</p>`}
     <div class="charts">${shown.map((tag) => h(TagChart, { key: tag.tag, tag, colors, look, together: 'charts' }))}</div>`;
 }
 

@@ -17,9 +17,9 @@ export function Configuration({ feeds }: { feeds: JobResources }): Content {
   }
   return html`
     <div class="controls">
-      ${choice('As', format, setFormat, { yaml: 'YAML', json: 'JSON' })}
+      ${choice('Format', format, setFormat, { yaml: 'YAML', json: 'JSON' })}
       ${h(Copy, { text, what: 'configuration' })}
     </div>
-    <p class="remark">As it was frozen when the job was submitted: every default filled in, and secrets left out.</p>
+    <p class="remark">The job as it was submitted, with all defaults filled in and without secrets.</p>
     <pre class="card text configuration" tabIndex=${0} role="region" aria-label="Configuration">${text}</pre>`;
 }

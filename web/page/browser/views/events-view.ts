@@ -24,12 +24,12 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
   return html`
     <div class="controls">
       ${searchField('Filter', filter, setFilter, 'event, task, node, text')}
-      <span class="aside" role="status">${formatNumberOf(found.length, 'event', data.entries.length)}, the newest first</span>
+      <span class="aside" role="status">${formatNumberOf(found.length, 'event', data.entries.length)}, newest first</span>
     </div>
     <div class="table-box card">
       <table class="plain events">
         <caption class="off-screen">Events</caption>
-        <thead><tr><th scope="col">At</th><th scope="col">Event</th><th scope="col">Task</th><th scope="col" class="number">Generation</th><th scope="col">Detail</th></tr></thead>
+        <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Task</th><th scope="col" class="number">Generation</th><th scope="col">Detail</th></tr></thead>
         <tbody>${shown.map(
           (entry) => html`<tr>
             <td class="figure">${formatMoment(entry.at)}</td>
@@ -40,9 +40,9 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
           </tr>`,
         )}</tbody>
       </table>
-      ${found.length === 0 && html`<p class="empty">${data.entries.length === 0 ? 'Nothing has happened yet.' : 'No event is like this.'}</p>`}
+      ${found.length === 0 && html`<p class="empty">${data.entries.length === 0 ? 'No events yet.' : 'No event matches the filter.'}</p>`}
     </div>
-    ${found.length > most && html`<p><button type="button" onClick=${() => setMost(most + PAGE)}>Show older ones</button></p>`}`;
+    ${found.length > most && html`<p><button type="button" onClick=${() => setMost(most + PAGE)}>Show older events</button></p>`}`;
 }
 
 function textOf(entry: HistoryEntry): string {

@@ -22,11 +22,11 @@ export function Header({ status }: { status: JobStatus }): Content {
         ${tensorBoard(status)}
       </div>
       <dl class="facts">
-        <div><dt>Application</dt><dd><code>${status.applicationId}</code> ${h(Copy, { text: status.applicationId, what: 'application id' })}</dd></div>
+        <div><dt>Application</dt><dd><code>${status.applicationId}</code> ${h(Copy, { text: status.applicationId, what: 'application ID' })}</dd></div>
         <div><dt>User</dt><dd>${status.user}</dd></div>
         <div><dt>Queue</dt><dd>${status.queue}</dd></div>
         <div><dt>Started</dt><dd><time datetime=${new Date(status.startedAt).toISOString()}>${formatMoment(status.startedAt)}</time></dd></div>
-        <div><dt>${over ? 'Took' : 'For'}</dt><dd class="figure">${elapsed}</dd></div>
+        <div><dt>${over ? 'Duration' : 'Running for'}</dt><dd class="figure">${elapsed}</dd></div>
       </dl>
     </div>
   </header>`;
@@ -39,7 +39,8 @@ function tensorBoard(status: JobStatus): Content {
       return html`<a class="button primary" href=${TENSORBOARD_URL}>Open TensorBoard</a>`;
     case 'waiting':
     case 'starting':
-      // While TensorBoard of a running job starts, its URL shows a waiting page. That of a finished job starts when a user opens it.
+      // While the TensorBoard of a running job starts, its URL shows a waiting page. The TensorBoard of a finished job starts when a user
+      // opens its URL.
       return html`<a class="button" href=${TENSORBOARD_URL} title=${message}>${isOver(status) ? 'Open TensorBoard' : `TensorBoard (${state})`}</a>`;
     case 'unavailable':
       return html`<span class="aside" title=${message}>No TensorBoard</span>`;

@@ -16,10 +16,10 @@ import { nameOf } from './task-table.ts';
 const FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
 const FIRST_BYTES = 64 * 1024;
 const MOST_BYTES = 1024 * 1024;
-/** The name of the ApplicationMaster in the log's URL. */
+/** The name that stands for the ApplicationMaster in URLs of logs. */
 const MASTER = 'master';
 
-/** `rest` of the route: the task and the file. */
+/** @param rest the task and the file, from the route */
 export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobResources; rest: readonly string[] }): Content {
   const failed = status.failure === null ? null : nameOf(status.failure);
   const first = failed ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
@@ -46,7 +46,7 @@ export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobRes
       </fieldset>
       <label class="check"><input type="checkbox" checked=${follow} disabled=${isOver(status)} onChange=${() => setFollow(!following)} /> follow</label>
       <label class="check"><input type="checkbox" checked=${wrap} onChange=${() => setWrap(!wrap)} /> wrap lines</label>
-      ${searchField('Lines with', words, setWords, 'any text')}
+      ${searchField('Lines containing', words, setWords, 'any text')}
     </div>
     ${h(Log, { key: `${task}/${file}/${tail}/${follow}`, feeds, status, task, file, tail, follow, wrap, words, onMore: () => setTail(Math.min(MOST_BYTES, tail * 4)) })}`;
 }
@@ -70,7 +70,7 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   const atEnd = useRef(true);
   const text = useMemo(() => (data === null || data === 'none' ? '' : plainText(data.text)), [data]);
   const lines = useMemo(() => withWords(text, words), [text, words]);
-  // Scrolls before the browser paints, so that the beginning of new text does not flash up.
+  // Scrolls before the browser paints, so that the beginning of the new text does not flash.
   useLayoutEffect(() => {
     const element = box.current;
     // Does not scroll while the user has scrolled back.
@@ -84,22 +84,22 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   };
   const elsewhere = html`<code>tony-ts logs ${status.applicationId} ${task === MASTER ? '' : task}</code>`;
   if (data === null) {
-    return html`<p class="empty">${problem === null ? 'Reading the log …' : html`The log cannot be read here: ${problem.text} ${elsewhere} may have it.`}</p>`;
+    return html`<p class="empty">${problem === null ? 'Reading the log …' : html`The log cannot be shown: ${problem.text} Try ${elsewhere}.`}</p>`;
   }
   if (data === 'none') {
-    return html`<p class="empty">${task} has no ${file} here${isOver(status) ? html`; ${elsewhere} may have it` : ' yet'}.</p>`;
+    return html`<p class="empty">${task} has no ${file}${isOver(status) ? html` on this server. Try ${elsewhere}` : ' yet'}.</p>`;
   }
   return html`
     <div class="log card">
       <div class="log-head">
-        <span class="aside">${data.skipped > 0 ? `${formatBytes(data.skipped)} before this` : 'from the beginning'}</span>
+        <span class="aside">${data.skipped > 0 ? `first ${formatBytes(data.skipped)} not shown` : 'from the beginning'}</span>
         ${data.skipped > 0 && tail < MOST_BYTES && html`<button type="button" class="small" onClick=${onMore}>Show more</button>`}
         <span class="spring"></span>
         ${nodeLink(status, task)}
         ${h(Copy, { text: lines, what: `${file} of ${task}` })}
       </div>
       <pre ref=${box} class=${wrap ? 'text wrap' : 'text'} tabIndex=${0} role="region" aria-label=${`${file} of ${task}`} onScroll=${onScroll}>${
-        lines === '' ? html`<span class="aside">${text === '' ? 'It is empty.' : 'No line has this.'}</span>` : lines
+        lines === '' ? html`<span class="aside">${text === '' ? 'The log is empty.' : 'No line contains this text.'}</span>` : lines
       }</pre>
     </div>`;
 }
@@ -122,5 +122,5 @@ function nodeLink({ tasks, user }: JobStatus, name: string): Content {
     return null;
   }
   const href = `http://${encodeURI(task.nodeHttp)}/node/containerlogs/${encodeURIComponent(task.containerId)}/${encodeURIComponent(user)}`;
-  return html`<a class="aside" href=${href} rel="noreferrer">on its node</a>`;
+  return html`<a class="aside" href=${href} rel="noreferrer">view on its node</a>`;
 }

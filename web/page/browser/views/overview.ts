@@ -11,7 +11,7 @@ import { formatRoute } from '../parts/route.ts';
 import { HeadlineCharts } from './charts-view.ts';
 import { byRole, countsText, nameOf, stateCounts } from './task-table.ts';
 
-/** The charts show the remaining metrics. */
+/** The number of metrics shown as tiles; the charts show all metrics. */
 const MOST_METRICS = 8;
 
 export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
@@ -22,7 +22,7 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
       ${tile('Step', formatCount(status.step), status.checkpointStep > 0 ? `checkpoint at ${formatCount(status.checkpointStep)}` : 'no checkpoint yet')}
       ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
       ${status.elastic && tile(`Running ${status.elastic.role}`, String(status.elastic.running), `of ${status.elastic.least} to ${status.elastic.most}`)}
-      ${tile('Generation', String(status.generations), status.masterAttempt > 1 ? `master attempt ${status.masterAttempt}` : '')}
+      ${tile('Generation', String(status.generations), status.masterAttempt > 1 ? `ApplicationMaster attempt ${status.masterAttempt}` : '')}
     </dl>
     ${h(HeadlineCharts, { feeds })}
     <div class="columns">
@@ -31,7 +31,7 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
         <ul class="roles">${byRole(status.tasks).map(({ role, tasks }) => roleRow(role, tasks))}</ul>
       </section>
       <section class="card" aria-labelledby="places-title">
-        <h3 id="places-title">Where things are</h3>
+        <h3 id="places-title">Locations</h3>
         <dl class="places">
           ${place('Checkpoints', status.checkpointDir)}
           ${place('Summaries', status.summaryDir)}
@@ -71,7 +71,7 @@ function roleRow(role: string, tasks: readonly TaskStatus[]): Content {
 }
 
 function place(title: string, uri: string): Content {
-  return html`<div><dt>${title}</dt><dd><code class="uri">${uri}</code> ${h(Copy, { text: uri, what: `place of the ${title.toLowerCase()}` })}</dd></div>`;
+  return html`<div><dt>${title}</dt><dd><code class="uri">${uri}</code> ${h(Copy, { text: uri, what: `location of the ${title.toLowerCase()}` })}</dd></div>`;
 }
 
 function masterPlace({ node, rssBytes, cpuCores, latenessMs }: NonNullable<JobStatus['master']>): Content {

@@ -27,13 +27,13 @@ const FORMATS: Readonly<Record<ResourceName, (value: number, step?: number) => s
   gpuMemory: bytes,
 };
 
-/** Removes the decimals from marks of an axis, which are round. */
+/** Formats marks of an axis, which are round, without decimals. */
 function bytes(value: number, step?: number): string {
   return step === undefined ? formatBytes(value) : formatBytes(value).replace('.0 ', ' ');
 }
 
 const SHARE = (): [number, number] => [0, 100];
-/** Usage is shown on an axis that starts at zero. */
+/** The axis of a usage chart starts at zero. */
 const FROM_ZERO = (_: number, high: number): [number, number] => [0, high > 0 ? high * 1.1 : 1];
 
 export function Resources({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
@@ -58,7 +58,7 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobReso
     }));
   }, [samples, grouping, only]);
   if (data === null) {
-    return html`<p class="empty">${problem === null ? 'Reading what the tasks use …' : `What the tasks use cannot be read: ${problem.text}`}</p>`;
+    return html`<p class="empty">${problem === null ? 'Reading the resource usage …' : `The resource usage cannot be read: ${problem.text}`}</p>`;
   }
   const names = {
     '': 'all tasks',
@@ -67,16 +67,16 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobReso
     ),
   };
   return html`
-    <div class="controls" role="group" aria-label="What the charts show">
+    <div class="controls" role="group" aria-label="Chart settings">
       ${choice('Show', only, setOnly, names)}
-      ${choice('As', grouping, (value) => setChosen(value as Grouping), {
-        tasks: 'a line for each task',
-        mean: 'the mean of each role',
-        highest: 'the highest of each role',
-        sum: 'the sum of each role',
+      ${choice('Lines', grouping, (value) => setChosen(value as Grouping), {
+        tasks: 'one per task',
+        mean: 'mean per role',
+        highest: 'maximum per role',
+        sum: 'sum per role',
       })}
     </div>
-    ${samples.length === 0 && html`<p class="empty">No figures yet: they come with the heartbeats of running tasks.</p>`}
+    ${samples.length === 0 && html`<p class="empty">No data yet: running tasks report their usage with their heartbeats.</p>`}
     <div class="charts">
       ${charts
         .filter(({ lines }) => lines.length > 0)
@@ -94,5 +94,5 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobReso
           }),
         )}
     </div>
-    ${samples.length > 0 && !charts.some(({ resource, lines }) => resource === 'gpu' && lines.length > 0) && html`<p class="remark">No task has told of a GPU.</p>`}`;
+    ${samples.length > 0 && !charts.some(({ resource, lines }) => resource === 'gpu' && lines.length > 0) && html`<p class="remark">No task has reported a GPU.</p>`}`;
 }

@@ -19,7 +19,7 @@ export function restartsOf({ attempts }: TaskStatus): number {
   return Math.max(0, attempts - 1);
 }
 
-/** Mean utilisation of the task's GPUs, 0..1; null without GPUs. */
+/** Mean utilisation of the task's GPUs, 0..1; null if the task has no GPUs. */
 export function gpuOf({ usage }: TaskStatus): number | null {
   return usage && gpuUtilization(usage);
 }

@@ -23,7 +23,7 @@ const COLUMNS: readonly { readonly key: SortKey; readonly title: string; readonl
   { key: 'gpu', title: 'GPU', number: true },
 ];
 
-/** `first`: the role or the words of a link to this view. */
+/** @param first the initial filter, from a link to this view: a role */
 export function Tasks({ status, first }: { status: JobStatus; first: string }): Content {
   const [sort, setSort] = useState<Sort>({ key: 'task', descending: false });
   const [filter, setFilter] = useState(first === '' ? '' : `${first}:`);
@@ -69,7 +69,7 @@ export function Tasks({ status, first }: { status: JobStatus; first: string }): 
           .filter(({ shown }) => shown.length > 0 || filter.trim() === '')
           .map((group) => roleGroup(group, !closed.has(group.role), () => toggle(group.role)))}
       </table>
-      ${found === 0 && html`<p class="empty">No task is like this.</p>`}
+      ${found === 0 && html`<p class="empty">No task matches the filter.</p>`}
     </div>`;
 }
 

@@ -21,7 +21,7 @@ const PHASES: Readonly<Record<Phase, string>> = {
 
 const OUTCOMES: Readonly<Record<End['outcome'], string>> = { succeeded: '✓', failed: '✗', stopped: '■' };
 
-/** A start takes seconds and the job takes hours: each needs its own scale. */
+/** The visible part of the timeline. The start takes seconds and the job hours, so they need different scales. */
 type Window = 'all' | 'start' | 'recent';
 
 const RECENT_MS = 10 * 60_000;
@@ -41,7 +41,7 @@ export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobR
   return html`
     <div class="controls">
       ${choice('Show', window, (value) => setWindow(value as Window), { all: 'the whole job', start: 'the start', recent: 'the last ten minutes' })}
-      ${status.tasks.length > 10 && searchField('Filter', filter, setFilter, 'name of a task')}
+      ${status.tasks.length > 10 && searchField('Filter', filter, setFilter, 'task name')}
       <ul class="key" aria-label="Colours">
         ${(Object.keys(PHASES) as Phase[]).map((phase) => html`<li><span class=${`sample ${phase}`} aria-hidden="true"></span>${PHASES[phase]}</li>`)}
       </ul>
@@ -51,7 +51,7 @@ export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobR
       <ul class="lanes">${lanes.map((task) => h(Lane, { key: task.task, task, from: shown.from, to: shown.to, moments: timeline.moments }))}</ul>
     </div>
     <section class="card" aria-labelledby="moments-title">
-      <h3 id="moments-title">Of the job</h3>
+      <h3 id="moments-title">Events of the job</h3>
       <ul class="moments">
         ${timeline.moments.map(({ at, text }) => html`<li><time class="figure">${formatClock(at)}</time> ${text} <span class="aside">after ${formatSpan(at - timeline.from)}</span></li>`)}
       </ul>
@@ -131,8 +131,8 @@ function phaseTable({ task, steps }: TaskTimeline): Content {
       : { at: step.at, what: `${step.outcome}: ${plainText(step.text.split('\n')[0] ?? '')}`, span: null },
   );
   return html`<div class="table-box"><table class="plain">
-    <caption class="off-screen">What ${task} went through</caption>
-    <thead><tr><th scope="col">At</th><th scope="col">What</th><th scope="col" class="number">For</th><th scope="col" class="number">Generation</th><th scope="col" class="number">Container</th><th scope="col">Node</th><th scope="col"><span class="off-screen">Log</span></th></tr></thead>
+    <caption class="off-screen">Phases of ${task}</caption>
+    <thead><tr><th scope="col">Time</th><th scope="col">Phase</th><th scope="col" class="number">Duration</th><th scope="col" class="number">Generation</th><th scope="col" class="number">Container</th><th scope="col">Node</th><th scope="col"><span class="off-screen">Log</span></th></tr></thead>
     <tbody>${rows.map(
       ({ at, what, span }) => html`<tr><td class="figure">${formatClock(at)}</td><td>${what}</td>
         <td class="number">${span === null ? '' : formatSpan(span.to - span.from)}</td>

@@ -28,7 +28,7 @@ function phases({ spans }: TaskTimeline): unknown[] {
   return spans.map(({ phase, from, to, open }) => [phase, from, to, ...(open ? ['open'] : [])]);
 }
 
-test('a new generation shows its reason', () => {
+test('the timeline shows the reason for a new generation', () => {
   const again = {
     at: 500,
     event: 'generation-started',
@@ -45,13 +45,13 @@ test('a new generation shows its reason', () => {
 });
 
 test('the timeline names a lost node', () => {
-  const lost = { at: 600, event: 'node-lost', node: 'node1:8041', detail: '1 task of the job was there' };
+  const lost = { at: 600, event: 'node-lost', node: 'node1:8041', detail: 'it ran 1 task of the job' };
   const { moments } = timelineOf([...START, lost], jobStatus({ startedAt: 50 }), 1_000);
   expect(moments.at(-1)).toEqual({ at: 600, text: 'node node1:8041 lost' });
 });
 
 describe('the timeline of a task', () => {
-  test('has all phases from requested to running, and running is still open', () => {
+  test('a running task has all phases up to running, which is still open', () => {
     const task = worker(START);
     expect(phases(task)).toEqual([
       ['requested', 110, 200],
@@ -63,7 +63,7 @@ describe('the timeline of a task', () => {
     expect(task.ends).toEqual([]);
   });
 
-  test('ends with success when the program exits with code 0', () => {
+  test('a program that exits with code 0 ends its task with success', () => {
     const status = { tasks: [taskStatus({ state: 'succeeded' })], state: 'SUCCEEDED', finishedAt: 900 } as const;
     const task = worker(
       [
@@ -77,7 +77,7 @@ describe('the timeline of a task', () => {
     expect(task.ends).toEqual([{ at: 800, outcome: 'succeeded', text: 'exited with code 0' }]);
   });
 
-  test('orders phases before their end, even within one millisecond', () => {
+  test('a phase comes before its end, even within one millisecond', () => {
     const { steps } = worker([
       ...START.slice(0, 5),
       { at: 400, event: 'program-started', generation: 1, ...FIRST },
@@ -94,7 +94,7 @@ describe('the timeline of a task', () => {
     ]);
   });
 
-  test('shows a failure and then the request for a new container', () => {
+  test('the request for a new container follows a failure', () => {
     const task = worker([
       ...START,
       { at: 500, event: 'program-ended', exit: { code: 3, signal: null }, generation: 1, ...FIRST },
@@ -113,7 +113,7 @@ describe('the timeline of a task', () => {
     expect(task.ends.map(({ outcome }) => outcome)).toEqual(['failed']);
   });
 
-  test('shows the wait in the container while a new generation is formed', () => {
+  test('a task waits in its container while a new generation is formed', () => {
     const task = worker([
       ...START,
       { at: 600, event: 'program-stopped', generation: 1, ...FIRST },
@@ -127,7 +127,7 @@ describe('the timeline of a task', () => {
     expect(task.spans.filter(({ phase }) => phase === 'running').map(({ generation }) => generation)).toEqual([1, 2]);
   });
 
-  test('continues unchanged when the ApplicationMaster restarts', () => {
+  test('a restart of the ApplicationMaster does not change the phases', () => {
     const entries = [
       ...START,
       { at: 700, event: 'master-registered' },
@@ -138,14 +138,14 @@ describe('the timeline of a task', () => {
     expect(moments.map(({ text }) => text)).toEqual([
       'ApplicationMaster registered',
       'generation 1 started',
-      'ApplicationMaster started again',
+      'ApplicationMaster restarted',
     ]);
   });
 
-  test('ends as stopped when the job ends, but has no end if the task never got a container', () => {
+  test('the end of the job stops running tasks; a task that never got a container has no end', () => {
     const finished = [...START, { at: 900, event: 'job-finished', result: 'FAILED' }] as const;
     const status = { state: 'FAILED', finishedAt: 900, tasks: [taskStatus({ state: 'stopped' })] } as const;
-    expect(worker(finished, status).ends).toEqual([{ at: 900, outcome: 'stopped', text: 'the job was over' }]);
+    expect(worker(finished, status).ends).toEqual([{ at: 900, outcome: 'stopped', text: 'the job had ended' }]);
     const wanted = worker([...START.slice(0, 2), { at: 900, event: 'job-finished', result: 'FAILED' }], status);
     expect(phases(wanted)).toEqual([['requested', 110, 900]]);
     expect(wanted.ends).toEqual([]);

@@ -18,7 +18,7 @@ export interface Span {
   readonly attempt: number;
   readonly node: string | null;
   readonly containerId: string | null;
-  /** The span has not ended. */
+  /** True if the span has not ended. */
   readonly open: boolean;
 }
 
@@ -69,7 +69,7 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
   for (const entry of entries) {
     const { at, event } = entry;
     if (event === 'master-registered') {
-      moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster started again' });
+      moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster restarted' });
       masters++;
     } else if (event === 'generation-started') {
       moments.push({ at, text: `generation ${entry.generation ?? '?'} started${entry.reason === undefined ? '' : `: ${entry.reason}`}` });
@@ -173,12 +173,12 @@ function leave(lane: Lane, at: number, open = false): void {
   lane.current = null;
 }
 
-/** The job is over: ends the current span and records a running task as stopped. */
+/** Ends the current span when the job has ended, and records a running task as stopped. */
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
   if (current !== null && current.phase !== 'requested') {
-    lane.steps.push({ at, outcome: 'stopped', text: 'the job was over' });
+    lane.steps.push({ at, outcome: 'stopped', text: 'the job had ended' });
   }
 }
 

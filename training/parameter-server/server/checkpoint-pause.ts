@@ -2,12 +2,12 @@ import type { DelayedRequests } from './delayed-requests.ts';
 import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** Workers in step pause at the same iteration while the chief, rank 0, takes a checkpoint. See `meet` and `part` in messages.ts. */
-export class Meeting {
+/** Makes workers in step pause at the same iteration while the chief, rank 0, takes a checkpoint. See `meet` and `part` in messages.ts. */
+export class CheckpointPause {
   readonly #worldSize: number;
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
-  /** By rank, the iteration of its last `meet`. */
+  /** The iteration of each rank's last `meet`, by rank. */
   readonly #met = new Map<number, number>();
   /** The iteration of the chief's last `part`. */
   #parted = -1;
@@ -21,8 +21,8 @@ export class Meeting {
   meet(request: WorkerRequest, step: number): void {
     this.#met.set(request.rank, step);
     const others = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => rank !== request.rank);
-    const haveMet = () => others.every((rank) => (this.#met.get(rank) ?? -1) >= step || this.#isStill(rank));
-    const isDue = request.rank === 0 ? haveMet : () => this.#parted >= step || this.#isStill(0);
+    const haveMet = () => others.every((rank) => (this.#met.get(rank) ?? -1) >= step || this.#cannotPush(rank));
+    const isDue = request.rank === 0 ? haveMet : () => this.#parted >= step || this.#cannotPush(0);
     this.#delayed.when(request, isDue, () => request.answer({}));
     this.#delayed.release();
   }
@@ -33,8 +33,8 @@ export class Meeting {
     this.#delayed.release();
   }
 
-  /** Whether this rank cannot push until another rank pushes: it is disconnected, has ended, or waits for the others. */
-  #isStill(rank: number): boolean {
+  /** Whether this rank cannot push before another rank does: it is disconnected, has ended, or waits for the others. */
+  #cannotPush(rank: number): boolean {
     return this.#clock.stateOf(rank) !== 'live' || this.#delayed.isInStep(rank);
   }
 }

@@ -5,37 +5,40 @@ import type { WorkerRequest } from './worker-request.ts';
 
 const MAX_NAMES = 256;
 
-/** Tensors that a worker has stored for all workers, by name. */
-export class Mail {
+/** The tensors that workers have stored for all workers of a run, by name. */
+export class SharedTensors {
   readonly #delayed: DelayedRequests;
-  readonly #letters = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
+  readonly #stored = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
 
   constructor(delayed: DelayedRequests) {
     this.#delayed = delayed;
   }
 
   put(request: WorkerRequest, { name, tensors }: AskOf<'put'>, body: Uint8Array): void {
-    if (this.#letters.size >= MAX_NAMES && !this.#letters.has(name)) {
-      throw new TonyError('RING_MISMATCH', `a parameter server keeps at most ${MAX_NAMES} broadcasts`);
+    if (this.#stored.size >= MAX_NAMES && !this.#stored.has(name)) {
+      throw new TonyError(
+        'RING_MISMATCH',
+        `the program makes more than ${MAX_NAMES} broadcasts, which is the maximum with parameter servers`,
+      );
     }
-    this.#letters.set(name, { tensors, body });
+    this.#stored.set(name, { tensors, body });
     request.answer({});
     this.#delayed.release();
   }
 
-  /** Answers once the tensors are stored. */
+  /** Answers once tensors are stored under the name. */
   get(request: WorkerRequest, { name }: AskOf<'get'>): void {
     this.#delayed.when(
       request,
-      () => this.#letters.has(name),
+      () => this.#stored.has(name),
       () => {
-        const { tensors = [], body = new Uint8Array(0) } = this.#letters.get(name) ?? {};
+        const { tensors = [], body = new Uint8Array(0) } = this.#stored.get(name) ?? {};
         request.answer({ tensors }, [body]);
       },
     );
   }
 
   clear(): void {
-    this.#letters.clear();
+    this.#stored.clear();
   }
 }

@@ -1,0 +1,74 @@
+/**
+ * `npm run bench -- paint [--loads N]`: loads the page of a job with 200 tasks in Chromium, on this processor and on one that is 4 times
+ * slower. Prints the medians of the first paint, of the first content, and of finding a task by typing, and the longest frame while the
+ * page polls.
+ */
+import { parseArgs } from 'node:util';
+import type { Browser } from 'playwright-core';
+import { launchBrowser } from '../integration-tests/browser/launch-browser.ts';
+import { servePage } from '../integration-tests/browser/page-server.ts';
+import { largeScene } from '../integration-tests/browser/page-views.ts';
+import { median } from './median.ts';
+
+const { values } = parseArgs({ options: { loads: { type: 'string', default: '5' } } });
+
+/** Expressions that run in the page, as strings: this project's code outside the page compiles without DOM types. */
+const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
+const LONGEST_FRAME = `new Promise((resolve) => {
+  let worst = 0;
+  let last = performance.now();
+  const end = last + 5000;
+  const frame = (now) => {
+    worst = Math.max(worst, now - last);
+    last = now;
+    if (now < end) requestAnimationFrame(frame);
+    else resolve(worst);
+  };
+  requestAnimationFrame(frame);
+})`;
+
+interface Times {
+  readonly paint: number;
+  readonly content: number;
+  readonly typing: number;
+  readonly frame: number;
+}
+
+/** All times are in ms. */
+async function measure(browser: Browser, url: string, slower: number): Promise<Times> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
+  const page = await context.newPage();
+  const session = await context.newCDPSession(page);
+  await session.send('Emulation.setCPUThrottlingRate', { rate: slower });
+  await page.goto(url);
+  await page.locator('.tiles').waitFor();
+  const [paint, content] = await page.evaluate<[number, number]>(PAINTED);
+  await page.goto(`${url}#tasks`);
+  await page.locator('tr.task').nth(199).waitFor();
+  const started = performance.now();
+  await page.getByLabel('Filter').pressSequentially('launching');
+  await page.locator('tr.task').nth(1).waitFor({ state: 'detached' });
+  const typing = performance.now() - started;
+  await page.getByLabel('Filter').fill('');
+  const frame = await page.evaluate<number>(LONGEST_FRAME);
+  await context.close();
+  return { paint, content, typing, frame };
+}
+
+const browser = await launchBrowser();
+const server = await servePage(largeScene());
+try {
+  for (const slower of [1, 4]) {
+    const all: Times[] = [];
+    for (let load = 0; load < Math.max(1, Number(values.loads)); load++) {
+      all.push(await measure(browser, server.url, slower));
+    }
+    const of = (key: keyof Times): string => median(all.map((each) => each[key])).toFixed(0);
+    console.log(
+      `processor / ${slower}: first paint ${of('paint')} ms, content ${of('content')} ms, task found by typing ${of('typing')} ms, longest frame ${of('frame')} ms`,
+    );
+  }
+} finally {
+  server.close();
+  await browser.close();
+}

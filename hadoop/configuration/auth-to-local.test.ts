@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type AuthToLocal, shortName } from './auth-to-local.ts';
+
+const name = (principal: string, rules: string, options: Partial<AuthToLocal> = {}): string =>
+  shortName(principal, { rules, mechanism: 'hadoop', defaultRealm: 'REALM.TLD', ...options });
+
+/** The examples of Hadoop's documentation, "Mapping from Kerberos principals to OS user accounts". */
+const DAEMONS = String.raw`
+  RULE:[2:$1/$2@$0]([ndj]n/.*@REALM.TLD)s/.*/hdfs/
+  RULE:[2:$1/$2@$0]([rn]m/.*@REALM.TLD)s/.*/yarn/
+  RULE:[2:$1/$2@$0](jhs/.*@REALM.TLD)s/.*/mapred/
+  DEFAULT
+`;
+const FORMATS = String.raw`
+  RULE:[1:$1@$0](.*@YAHOO\.COM)s/@.*//
+  RULE:[2:$1](johndoe)s/^.*$/guest/
+  RULE:[2:$1;$2](^.*;admin$)s/;admin$//
+  RULE:[2:$2](root)
+  DEFAULT
+`;
+
+test.each([
+  ['nn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
+  ['dn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
+  ['rm/host.a@REALM.TLD', DAEMONS, 'yarn'],
+  ['jhs/host.a@REALM.TLD', DAEMONS, 'mapred'],
+  ['alice@REALM.TLD', DAEMONS, 'alice'],
+  ['alice/admin@REALM.TLD', DAEMONS, 'alice'],
+  ['omalley@YAHOO.COM', FORMATS, 'omalley'],
+  ['johndoe/zoo@FOO.COM', FORMATS, 'guest'],
+  ['joe/admin@FOO.COM', FORMATS, 'joe'],
+  ['joe/root@FOO.COM', FORMATS, 'root'],
+  ['hdfs/10.0.0.1@REALM.TLD', FORMATS, 'hdfs'],
+  ['Alice@CORP.COM', 'RULE:[1:$1@$0](.*@CORP.COM)s/@.*///L', 'alice'],
+  ['a-b-c@X', 'RULE:[1:$1]s/-/_/g', 'a_b_c'],
+  ['a-b-c@X', 'RULE:[1:$1]s/-/_/', 'a_b-c'],
+  ['Bob@REALM.TLD', 'DEFAULT/L', 'bob'],
+  ['plain', 'DEFAULT', 'plain'],
+])('%s', (principal, rules, expected) => {
+  expect(name(principal, rules)).toBe(expected);
+});
+
+describe('a principal without a rule', () => {
+  test('is rejected, by the name of the setting', () => {
+    expect(() => name('alice@OTHER', 'DEFAULT')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
+    expect(() => name('joe/x@FOO.COM', 'RULE:[1:$1]')).toThrow(/auth_to_local has no rule for the principal joe\/x@FOO\.COM/);
+  });
+
+  test('keeps its name with the mechanism of MIT', () => {
+    expect(name('alice@OTHER', 'DEFAULT', { mechanism: 'mit' })).toBe('alice@OTHER');
+  });
+
+  test('has the realm of the machine where that is unknown', () => {
+    expect(name('alice@OTHER', 'DEFAULT', { defaultRealm: null })).toBe('alice');
+  });
+});
+
+test('a result with a slash or an at sign is no user name', () => {
+  expect(() => name('a/b@X', 'RULE:[2:$1/$2]')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
+  expect(name('a/b@X', 'RULE:[2:$1/$2]', { mechanism: 'mit' })).toBe('a/b');
+});
+
+test.each(['RULE:[1:$1', 'RULE:[1:$1](a', 'DEFALT', 'RULE:[1:$1](()'])('the invalid rule %s is reported', (rules) => {
+  expect(() => name('alice@REALM.TLD', rules)).toThrow(expect.objectContaining({ code: 'HADOOP_CONF_INVALID' }));
+});
+
+test('DEFAULT yields the first component of every principal of the default realm', () => {
+  const part = fc.stringMatching(/^[a-z][a-z0-9._-]{0,12}$/);
+  fc.assert(
+    fc.property(part, fc.option(part), (user, host) => {
+      expect(name(host === null ? `${user}@REALM.TLD` : `${user}/${host}@REALM.TLD`, 'DEFAULT')).toBe(user);
+    }),
+  );
+});

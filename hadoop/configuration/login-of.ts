@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { readIfThere } from '../../platform/read-if-there.ts';
+import { decodeCredentials, type Token } from '../rpc/credentials.ts';
+import type { Qop } from '../rpc/digest-md5.ts';
+import { decodeDelegationIdentifier } from '../security/delegation-identifier.ts';
+import { type ClusterServices, NAME_NODE_TOKEN_KIND } from '../security/fetch-tokens.ts';
+import { type Login, SimpleLogin, type TokenService } from '../security/login.ts';
+import { TicketLogin } from '../security/ticket-login.ts';
+import { findTicket } from '../security/tickets.ts';
+import { TokenLogin } from '../security/token-login.ts';
+import { shortName } from './auth-to-local.ts';
+import { type HadoopConfiguration, hadoopUser, hostAndPort } from './configuration.ts';
+
+/** One login for all clients of a configuration: they share its cookies. */
+const logins = new WeakMap<HadoopConfiguration, Login>();
+
+/**
+ * How this process proves its user to the cluster: by name to a cluster without Kerberos, with the tokens of HADOOP_TOKEN_FILE_LOCATION in
+ * a container, and otherwise with the user's ticket. The first call for a configuration decides.
+ */
+export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
+  if (!configuration.secure) {
+    return new SimpleLogin(user);
+  }
+  let login = logins.get(configuration);
+  if (login === undefined) {
+    const { HADOOP_TOKEN_FILE_LOCATION: tokens } = environment;
+    login = tokens ? new TokenLogin(tokens, configuration.resourceManagers) : new TicketLogin(user, servicesOf(configuration), environment);
+    logins.set(configuration, login);
+  }
+  return login;
+}
+
+/** The login of this container to a ResourceManager, by its tokens. */
+export function containerLogin(resourceManager: string, environment: NodeJS.ProcessEnv = process.env): Login {
+  return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager]);
+}
+
+/** What identifies the caller of Hadoop RPC: a name where the cluster trusts names, and a token otherwise. */
+export type RpcCaller = { readonly user: string } | { readonly token: Token; readonly minimumQop: Qop };
+
+/** @throws TonyError KERBEROS_*, TOKEN_MISSING */
+export async function rpcCallerOf(configuration: HadoopConfiguration, user: string, service: TokenService): Promise<RpcCaller> {
+  const token = await loginOf(configuration, user).rpcToken(service);
+  return token === null ? { user } : { token, minimumQop: configuration.minimumQop };
+}
+
+/**
+ * The short name of this process's user, as the cluster sees it.
+ *
+ * @throws TonyError KERBEROS_*, CREDENTIALS_INVALID, HADOOP_CONF_INVALID
+ */
+export async function clusterUser(configuration: HadoopConfiguration, environment: NodeJS.ProcessEnv = process.env): Promise<string> {
+  if (!configuration.secure) {
+    return hadoopUser(environment);
+  }
+  const owner = environment.HADOOP_TOKEN_FILE_LOCATION ? await ownerOfTokens(environment.HADOOP_TOKEN_FILE_LOCATION) : null;
+  const principal = owner ?? (await findTicket(environment)).principal;
+  return shortName(principal, {
+    rules: configuration.get('hadoop.security.auth_to_local') ?? 'DEFAULT',
+    mechanism: configuration.get('hadoop.security.auth_to_local.mechanism')?.toLowerCase() === 'mit' ? 'mit' : 'hadoop',
+    defaultRealm: await defaultRealm(environment),
+  });
+}
+
+async function ownerOfTokens(file: string): Promise<string | null> {
+  const bytes = await readFile(file).catch((error: unknown) => {
+    throw new TonyError('TOKEN_MISSING', `HADOOP_TOKEN_FILE_LOCATION cannot be read: ${messageOf(error)}.`, { cause: error });
+  });
+  const found = decodeCredentials(bytes).tokens.find(({ token }) => token.kind === NAME_NODE_TOKEN_KIND);
+  return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
+}
+
+/** `default_realm` of krb5.conf. */
+async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | null> {
+  for (const file of (environment.KRB5_CONFIG || '/etc/krb5.conf').split(':')) {
+    const text = await readIfThere(file).catch(() => null);
+    const realm = /^[ \t]*default_realm[ \t]*=[ \t]*(\S+)/m.exec(text ?? '')?.[1];
+    if (realm !== undefined) {
+      return realm;
+    }
+  }
+  return null;
+}
+
+function servicesOf(configuration: HadoopConfiguration): ClusterServices {
+  const services = configuration.list('dfs.nameservices');
+  return {
+    resourceManagers: configuration.resourceManagers,
+    resourceManagerEndpoints: configuration.resourceManagerEndpoints,
+    renewer: renewerOf(configuration),
+    nameNodes: (authority) => configuration.nameNodes(authority),
+    nameNodeEndpoint: (authority) =>
+      services.includes(authority) ? null : hostAndPort(authority, 8020, 'the authority of an hdfs:// URI'),
+  };
+}
+
+/** The principal of the ResourceManager, with the host in place of _HOST. */
+function renewerOf(configuration: HadoopConfiguration): string {
+  const principal = configuration.get('yarn.resourcemanager.principal') ?? 'yarn';
+  const host = configuration.resourceManagerEndpoints[0]?.host ?? '';
+  return principal.replace(/\/_HOST(?=@|$)/, `/${host.toLowerCase()}`);
+}

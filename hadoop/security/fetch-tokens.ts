@@ -1,0 +1,134 @@
+import { lookup } from 'node:dns/promises';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { HttpClient } from '../http/http-client.ts';
+import { parseRemoteException } from '../http/remote-exception.ts';
+import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { decodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import { type Login, sendAs } from './login.ts';
+
+export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
+
+interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The daemons of a cluster that issue tokens. */
+export interface ClusterServices {
+  /** Base URLs of the ResourceManagers' web servers. */
+  readonly resourceManagers: readonly string[];
+  /** RPC addresses of the ResourceManagers for clients. */
+  readonly resourceManagerEndpoints: readonly Endpoint[];
+  /** The principal of the ResourceManager, which renews the tokens. */
+  readonly renewer: string;
+  /** Base URLs of the web servers of the NameNodes behind an hdfs:// authority. */
+  readonly nameNodes: (authority: string) => readonly string[];
+  /** The RPC address of the NameNode of an authority; null for a nameservice, whose tokens name it instead. */
+  readonly nameNodeEndpoint: (authority: string) => Endpoint | null;
+}
+
+const PATIENCE_MS = 15_000;
+const IDLE_TIMEOUT_MS = 15_000;
+const MAXIMUM_BYTES = 64 * 1024;
+
+/** Requests a delegation token from the NameNodes of `authority`, with the kind and service that YARN's daemons look for. */
+export async function fetchNameNodeToken(login: Login, services: ClusterServices, authority: string): Promise<Token> {
+  const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
+  const answer = await request(login, services.nameNodes(authority), {
+    method: 'GET',
+    path: `/webhdfs/v1/?${query}`,
+    from: `the NameNode of ${authority}`,
+    code: 'HDFS_UNREACHABLE',
+  });
+  const urlString = (answer as { Token?: { urlString?: unknown } | null }).Token?.urlString;
+  if (typeof urlString !== 'string') {
+    throw new TonyError('HDFS_UNREACHABLE', `The NameNode of ${authority} issued no delegation token.`);
+  }
+  const endpoint = services.nameNodeEndpoint(authority);
+  const service = endpoint === null ? `ha-hdfs:${authority}` : await serviceOf(endpoint);
+  return { ...decodeTokenUrl(urlString), kind: NAME_NODE_TOKEN_KIND, service };
+}
+
+/** Requests a delegation token from the ResourceManager, valid for all of an HA list. */
+export async function fetchResourceManagerToken(login: Login, services: ClusterServices): Promise<Token> {
+  const answer = await request(login, services.resourceManagers, {
+    method: 'POST',
+    path: '/ws/v1/cluster/delegation-token',
+    body: { renewer: services.renewer },
+    from: 'the ResourceManager',
+    code: 'RM_UNREACHABLE',
+  });
+  const { token } = answer as { token?: unknown };
+  if (typeof token !== 'string') {
+    throw new TonyError('RM_UNREACHABLE', 'The ResourceManager issued no delegation token.');
+  }
+  const service = (await Promise.all(services.resourceManagerEndpoints.map(serviceOf))).join(',');
+  return { ...decodeTokenUrl(token), kind: RESOURCE_MANAGER_TOKEN_KIND, service };
+}
+
+/** How Hadoop's daemons name the server of a token: its IP address and port (hadoop.security.token.service.use_ip). */
+async function serviceOf({ host, port }: Endpoint): Promise<string> {
+  const { address } = await lookup(host.replace(/^\[|\]$/g, ''), { family: host.startsWith('[') ? 6 : 4 });
+  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
+interface TokenRequest {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly body?: unknown;
+  readonly from: string;
+  readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
+}
+
+async function request(login: Login, addresses: readonly string[], { method, path, body, from, code }: TokenRequest): Promise<object> {
+  const http = new HttpClient();
+  const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) };
+  const type = body === undefined ? {} : { 'Content-Type': 'application/json' };
+  try {
+    const outcome = await new AddressRound(addresses, PATIENCE_MS).run<object>(async (address): Promise<Outcome<object>> => {
+      const answer = await sendAs(
+        login,
+        new URL(`${address}${path}`),
+        (url, headers) =>
+          http.fetch(
+            { method, url, headers: { Accept: 'application/json', ...type, ...headers }, idleTimeoutMs: IDLE_TIMEOUT_MS },
+            { maximumBytes: MAXIMUM_BYTES, ...content },
+          ),
+        ({ status }) => status,
+      ).catch((error: unknown) => {
+        if (error instanceof TonyError) {
+          throw error;
+        }
+        return { again: messageOf(error) };
+      });
+      if ('again' in answer) {
+        return answer;
+      }
+      const text = answer.body.toString('utf8');
+      if (answer.status === 200) {
+        return { result: parsed(text) };
+      }
+      const remote = parseRemoteException(text);
+      const reason = remote === null ? `HTTP ${answer.status}` : `${remote.message} (${remote.exception})`;
+      if (remote?.exception === 'StandbyException' || answer.status >= 500 || answer.status === 307) {
+        return { again: reason };
+      }
+      throw new TonyError('KERBEROS_FAILED', `No delegation token came from ${from}: ${reason}.`);
+    });
+    if ('result' in outcome) {
+      return outcome.result;
+    }
+    throw new TonyError(code, `No delegation token came from ${from}. Last try at ${outcome.reason}`);
+  } finally {
+    http.close();
+  }
+}
+
+function parsed(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : {};
+  } catch {
+    return {};
+  }
+}

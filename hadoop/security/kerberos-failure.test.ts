@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { kerberosFailure } from './kerberos-failure.ts';
+
+/** Messages of MIT Kerberos 1.20 (through curl and kinit) and of Hadoop's daemons (Java's Kerberos). */
+test.each([
+  [
+    'No credentials were supplied, or the credentials were unavailable or inaccessible. SPNEGO cannot find mechanisms to negotiate. ',
+    'KERBEROS_NO_TICKET',
+  ],
+  ['Ticket expired', 'KERBEROS_TICKET_EXPIRED'],
+  ['GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too great (37))', 'KERBEROS_CLOCK_SKEW'],
+  ['kinit: Clock skew too great while getting initial credentials', 'KERBEROS_CLOCK_SKEW'],
+  ['Server HTTP/127.0.0.1@EXAMPLE.TEST not found in Kerberos database. ', 'KERBEROS_UNKNOWN_SERVER'],
+  ['Server krbtgt/OTHER.REALM@EXAMPLE.TEST not found in Kerberos database', 'KERBEROS_REALM'],
+  ["kinit: Cannot find KDC for realm 'NOWHERE.TEST' while getting initial credentials", 'KERBEROS_REALM'],
+  ['No rules applied to alice@OTHER.TEST', 'KERBEROS_REALM'],
+  ["kinit: Cannot contact any KDC for realm 'EXAMPLE.TEST' while getting initial credentials", 'KERBEROS_FAILED'],
+  ['kinit: Keytab contains no suitable keys for carol@EXAMPLE.TEST while getting initial credentials', 'KERBEROS_NO_TICKET'],
+  ['something else', 'KERBEROS_FAILED'],
+])('%s', (text, code) => {
+  const error = kerberosFailure(text, 'the identity of this user at rm:8088');
+  expect(error.code).toBe(code);
+  expect(error.message).toMatch(/^Kerberos rejected the identity of this user at rm:8088: .*[.!?]$/);
+  expect(error.hint).not.toBe('');
+});

@@ -1,0 +1,42 @@
+import { type ErrorCode, TonyError } from '../../platform/errors.ts';
+
+interface Cause {
+  readonly pattern: RegExp;
+  readonly code: ErrorCode;
+  readonly hint?: string;
+}
+
+/** Messages of MIT Kerberos and of Java's Kerberos (in the answers of Hadoop's daemons), with the next step. */
+const CAUSES: readonly Cause[] = [
+  { pattern: /clock skew/i, code: 'KERBEROS_CLOCK_SKEW' },
+  { pattern: /ticket expired|credentials have expired/i, code: 'KERBEROS_TICKET_EXPIRED' },
+  { pattern: /no credentials were supplied|no credentials cache|no kerberos credentials/i, code: 'KERBEROS_NO_TICKET' },
+  { pattern: /no rules? applied|nomatchingrule/i, code: 'KERBEROS_REALM' },
+  { pattern: /krbtgt\/\S+ not found|cannot find kdc for realm|cannot determine realm/i, code: 'KERBEROS_REALM' },
+  { pattern: /server \S+ not found in kerberos database|server not found/i, code: 'KERBEROS_UNKNOWN_SERVER' },
+  {
+    pattern: /cannot contact any kdc/i,
+    code: 'KERBEROS_FAILED',
+    hint: 'Check that this machine reaches the key distribution center that krb5.conf (or KRB5_CONFIG) names.',
+  },
+  {
+    pattern:
+      /preauthentication failed|keytab contains no suitable keys|key table file .* not found|client not found|client '\S+' not found/i,
+    code: 'KERBEROS_NO_TICKET',
+    hint: 'Check the keytab and its principal: klist -k KEYTAB.',
+  },
+];
+
+/**
+ * Describes a failure of Kerberos.
+ *
+ * @param text the message of the system's Kerberos, or of a daemon
+ * @param what what failed, as part of a sentence, e.g. `signing in to http://rm:8088`
+ */
+export function kerberosFailure(text: string, what: string): TonyError {
+  const found = CAUSES.find(({ pattern }) => pattern.test(text));
+  const plain = text.replace(/\s+/g, ' ').trim().slice(0, 400);
+  const message = `Kerberos rejected ${what}: ${plain || 'no reason was given'}`;
+  const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
+  return new TonyError(found?.code ?? 'KERBEROS_FAILED', sentence, found?.hint === undefined ? {} : { hint: found.hint });
+}

@@ -1,0 +1,58 @@
+import { TonyError } from '../../platform/errors.ts';
+import { type AuthCookie, findAuthCookie } from './auth-cookie.ts';
+import { kerberosFailure } from './kerberos-failure.ts';
+import { runTool } from './run-tool.ts';
+
+const LIMIT_SECONDS = 20;
+/** curl's exit status for an option that it was built without. */
+const UNSUPPORTED_OPTION = 2;
+
+/**
+ * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues.
+ *
+ * The system's curl does it: it is linked with the same Kerberos library and reads the same configuration as the user's `kinit`, for all
+ * kinds of ticket caches. One run per server is enough, because the cookie is valid for hours. The ticket is never in its arguments.
+ *
+ * @returns `no answer` when the server does not answer: the caller's own request then explains it
+ * @throws TonyError KERBEROS_*
+ */
+export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
+  const authority = environment.NODE_EXTRA_CA_CERTS ? ['--cacert', environment.NODE_EXTRA_CA_CERTS] : [];
+  // -q must be first: it ignores the user's .curlrc. A cluster's own addresses need no proxy.
+  const args = ['-q', '--silent', '--show-error', '--verbose', '--include', '--noproxy', '*', '--max-time', String(LIMIT_SECONDS)];
+  const { exitCode, stdout, stderr } = await runTool('curl', [...args, ...authority, '--negotiate', '--user', ':', url.href], environment);
+  if (exitCode === UNSUPPORTED_OPTION) {
+    throw new TonyError('KERBEROS_TOOL_MISSING', 'The curl of this machine was built without SPNEGO (--negotiate).');
+  }
+  const { head, status, body } = lastAnswer(stdout);
+  const cookie = findAuthCookie(head);
+  if (cookie !== null) {
+    return cookie;
+  }
+  const reason = /^\* gss_init_sec_context\(\) failed: (.*)$/m.exec(stderr)?.[1];
+  if (status === 401 || status === 403 || reason !== undefined) {
+    throw kerberosFailure(reason ?? plainText(body), `the identity of this user at ${url.host}`);
+  }
+  return status === 0 ? 'no answer' : 'no login demanded';
+}
+
+/** The last of several heads, and the body after it. */
+function lastAnswer(text: string): { head: string; status: number; body: string } {
+  let head = '';
+  let rest = text;
+  while (/^HTTP\/\d/.test(rest)) {
+    const end = rest.indexOf('\r\n\r\n');
+    head = end < 0 ? rest : rest.slice(0, end);
+    rest = end < 0 ? '' : rest.slice(end + 4);
+  }
+  return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
+}
+
+/** The text of an error page of a servlet container. */
+function plainText(html: string): string {
+  return html
+    .replace(/<(script|style|title)\b[\s\S]*?<\/\1>/gi, ' ')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim();
+}

@@ -1,0 +1,98 @@
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sendAs } from './login.ts';
+import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
+
+/** The programs of the system's Kerberos are scripts here; integration-tests/kerberos.test.ts runs the real ones against real daemons. */
+const KLIST = `#!/bin/sh
+printf 'Ticket cache: FILE:/cache\\nDefault principal: alice@EXAMPLE.TEST\\n\\n'
+printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'
+`;
+const RM = new URL('http://rm:8088/ws/v1/cluster/apps');
+const SERVICES = { resourceManagers: [], resourceManagerEndpoints: [], renewer: 'yarn', nameNodes: () => [], nameNodeEndpoint: () => null };
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tony-ts-login-'));
+  await program('klist', KLIST);
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function program(name: string, text: string): Promise<void> {
+  await writeFile(join(folder, name), text);
+  await chmod(join(folder, name), 0o755);
+}
+
+/** A curl that logs its arguments and answers with `head`; \`$N\` in it is the number of the run. */
+async function curlAnswers(head: string, exitCode = 0): Promise<TicketLogin> {
+  const log = join(folder, 'runs');
+  await program('curl', `#!/bin/sh\necho "$* $KRB5CCNAME" >> ${log}\nN=$(wc -l < ${log})\nprintf "${head}"\nexit ${exitCode}\n`);
+  return new TicketLogin('alice', SERVICES, { PATH: `${folder}:/usr/bin:/bin` });
+}
+
+const runs = async (): Promise<string[]> => (await readFile(join(folder, 'runs'), 'utf8')).trim().split('\n');
+const WITH_COOKIE = 'HTTP/1.1 401 no\\r\\n\\r\\nHTTP/1.1 200 OK\\r\\nSet-Cookie: hadoop.auth=n$N; Path=/\\r\\n\\r\\n{}';
+
+test('a server is signed in to once, and each server on its own', async () => {
+  const login = await curlAnswers(WITH_COOKIE);
+  const [first, second] = await Promise.all([login.identify(RM), login.identify(RM)]);
+  expect(first).toEqual({ query: {}, headers: { Cookie: 'hadoop.auth=n1' } });
+  expect(second).toEqual(first);
+  await login.identify(new URL('http://nn:9870/webhdfs/v1/a?op=OPEN'));
+  await login.identify(new URL('http://nn:9870/jmx'));
+  const urls = (await runs()).map((line) => /--user : (\S+) FILE:\/cache$/.exec(line)?.[1]);
+  expect(urls).toEqual([
+    'http://rm:8088/ws/v1/cluster/info',
+    'http://nn:9870/webhdfs/v1/?op=GETHOMEDIRECTORY',
+    'http://nn:9870/jmx?qry=none',
+  ]);
+});
+
+test('a server that no longer accepts its cookie is signed in to again, once', async () => {
+  const login = await curlAnswers(WITH_COOKIE);
+  const sent: unknown[] = [];
+  const send = async (_: URL, headers: Readonly<Record<string, string>>): Promise<number> => {
+    sent.push(headers.Cookie);
+    return headers.Cookie === 'hadoop.auth=n2' ? 200 : 401;
+  };
+  expect(await sendAs(login, RM, send, (status) => status)).toBe(200);
+  expect(sent).toEqual(['hadoop.auth=n1', 'hadoop.auth=n2']);
+});
+
+test('a cookie is replaced before it expires', async () => {
+  const login = await curlAnswers(`HTTP/1.1 200 OK\\r\\nSet-Cookie: hadoop.auth=e=${Date.now() + 30_000}&n=$N\\r\\n\\r\\n`);
+  await login.identify(RM);
+  expect((await login.identify(RM)).headers.Cookie).toMatch(/n=2$/);
+});
+
+test('a server that demands no login gets the name of the user', async () => {
+  const login = await curlAnswers('HTTP/1.1 200 OK\\r\\n\\r\\n{}');
+  expect(await login.identify(RM)).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
+  expect(await login.identify(RM)).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
+  expect(await runs()).toHaveLength(1);
+});
+
+test('a server that does not answer is tried again', async () => {
+  const login = await curlAnswers('', 7);
+  await login.identify(RM);
+  await login.identify(RM);
+  expect(await runs()).toHaveLength(2);
+});
+
+test('the reason of a daemon is told, without its page', async () => {
+  const login = await curlAnswers('HTTP/1.1 403 no\\r\\n\\r\\n<html><title>x</title><h2>No rules applied to alice@OTHER.TEST</h2></html>');
+  await expect(login.identify(RM)).rejects.toMatchObject({
+    code: 'KERBEROS_REALM',
+    message: 'Kerberos rejected the identity of this user at rm:8088: No rules applied to alice@OTHER.TEST.',
+  });
+});
+
+test('an unknown server is signed in to only where it demands a login', async () => {
+  await curlAnswers(WITH_COOKIE);
+  const login = new TicketOnDemand({ PATH: `${folder}:/usr/bin:/bin` });
+  expect(await login.identify(RM)).toEqual({ query: {}, headers: {} });
+  const send = async (_: URL, headers: Readonly<Record<string, string>>): Promise<number> => (headers.Cookie === undefined ? 401 : 200);
+  expect(await sendAs(login, RM, send, (status) => status)).toBe(200);
+});

@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { findTicket, parseTickets } from './tickets.ts';
+
+/** As `LC_ALL=C TZ=UTC klist` of MIT Kerberos 1.20 writes it, after a request to a service of another realm too. */
+const LISTED = `Ticket cache: FILE:/tmp/krb5cc_1000
+Default principal: alice@EXAMPLE.TEST
+
+Valid starting     Expires            Service principal
+11/24/26 04:05:15  11/25/26 04:05:15  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST
+\trenew until 12/01/26 04:05:15
+11/24/26 04:06:51  11/25/26 02:00:00  HTTP/localhost@EXAMPLE.TEST
+11/24/26 04:06:51  11/26/26 02:00:00  krbtgt/OTHER.TEST@EXAMPLE.TEST
+`;
+
+test('the ticket-granting ticket of the own realm decides until when the login is valid', () => {
+  expect(parseTickets(LISTED)).toEqual({
+    cache: 'FILE:/tmp/krb5cc_1000',
+    principal: 'alice@EXAMPLE.TEST',
+    expiresAt: Date.UTC(2026, 10, 25, 4, 5, 15),
+  });
+});
+
+test.each([
+  ['a cache with other tickets only', LISTED.replace(/^.*krbtgt\/EXAMPLE.*$/m, ''), /has no ticket-granting ticket of alice@EXAMPLE\.TEST/],
+  ['text of another program', 'Credentials cache: API:1', /has no ticket-granting ticket/],
+])('%s is no login', (_, text, message) => {
+  expect(() => parseTickets(text)).toThrow(
+    expect.objectContaining({ code: 'KERBEROS_NO_TICKET', message: expect.stringMatching(message) }),
+  );
+});
+
+test('a keytab needs the name of its principal', async () => {
+  await expect(findTicket({ TONY_KEYTAB: '/etc/a.keytab' })).rejects.toMatchObject({ code: 'KERBEROS_NO_TICKET' });
+});
+
+test('a machine without Kerberos says which program is missing', async () => {
+  await expect(findTicket({ PATH: '/nowhere' })).rejects.toMatchObject({
+    code: 'KERBEROS_TOOL_MISSING',
+    message: 'The program klist was not found on this machine.',
+  });
+});

@@ -1,0 +1,104 @@
+import { createHash } from 'node:crypto';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { TonyError } from '../../platform/errors.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
+import { kerberosFailure } from './kerberos-failure.ts';
+import { runTool } from './run-tool.ts';
+
+/** The ticket with which this user gets all others. */
+export interface Ticket {
+  /** e.g. `alice@EXAMPLE.COM`. */
+  readonly principal: string;
+  /** ms since the epoch. */
+  readonly expiresAt: number;
+  /** e.g. `FILE:/tmp/krb5cc_1000`. */
+  readonly cache: string;
+}
+
+/** A ticket from a keytab is replaced before it expires within this time (ms). */
+const RENEW_BEFORE_MS = 5 * 60_000;
+
+/**
+ * Finds the ticket of the user: in the cache that KRB5CCNAME names (from `kinit`), or with the keytab that TONY_KEYTAB names.
+ *
+ * @throws TonyError KERBEROS_NO_TICKET, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_MISSING, KERBEROS_*
+ */
+export async function findTicket(environment: NodeJS.ProcessEnv, now: number = Date.now()): Promise<Ticket> {
+  const ticket = environment.TONY_KEYTAB ? await ticketOfKeytab(environment, now) : await listTicket(environment);
+  if (ticket.expiresAt <= now) {
+    throw new TonyError(
+      'KERBEROS_TICKET_EXPIRED',
+      `The Kerberos ticket of ${ticket.principal} expired at ${new Date(ticket.expiresAt).toISOString()}.`,
+    );
+  }
+  return ticket;
+}
+
+/** The environment for programs that use the ticket. */
+export async function ticketEnvironment(environment: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
+  const { cache } = await findTicket(environment);
+  return { ...environment, KRB5CCNAME: cache };
+}
+
+async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Promise<Ticket> {
+  const { TONY_KEYTAB: keytab = '', TONY_PRINCIPAL: principal = '' } = environment;
+  if (principal === '') {
+    throw new TonyError('KERBEROS_NO_TICKET', `TONY_KEYTAB names ${keytab}, but TONY_PRINCIPAL does not name the principal to use.`, {
+      hint: `Set TONY_PRINCIPAL to a principal of the keytab: klist -k ${keytab}.`,
+    });
+  }
+  const cache = await ownCache(environment, principal, keytab);
+  const withCache = { ...environment, KRB5CCNAME: cache };
+  const known = await listTicket(withCache).catch(() => null);
+  if (known !== null && known.expiresAt - now > RENEW_BEFORE_MS) {
+    return known;
+  }
+  const { exitCode, stderr } = await runTool('kinit', ['-k', '-t', keytab, '-c', cache, principal], environment);
+  if (exitCode !== 0) {
+    throw kerberosFailure(stderr.trim(), `${principal} with the keytab ${keytab}`);
+  }
+  return listTicket(withCache);
+}
+
+/** A cache of its own, readable by the user only, so that the user's other tickets stay as they are. Later commands reuse the ticket. */
+async function ownCache(environment: NodeJS.ProcessEnv, principal: string, keytab: string): Promise<string> {
+  const folder = join(environment.XDG_CACHE_HOME || join(environment.HOME || homedir(), '.cache'), 'tony-ts', 'tickets');
+  await makeFolders(folder, 0o700);
+  const name = createHash('sha256').update(`${principal}\0${keytab}`).digest('hex').slice(0, 16);
+  return `FILE:${join(folder, name)}`;
+}
+
+async function listTicket(environment: NodeJS.ProcessEnv): Promise<Ticket> {
+  const { exitCode, stdout, stderr } = await runTool('klist', [], environment);
+  if (exitCode !== 0) {
+    throw new TonyError('KERBEROS_NO_TICKET', `No Kerberos ticket was found: ${stderr.trim().replace(/^klist: /, '')}.`);
+  }
+  return parseTickets(stdout);
+}
+
+/**
+ * Parses the output of MIT Kerberos's `klist`, in the C locale and UTC:
+ *
+ *   Ticket cache: FILE:/tmp/krb5cc_1000
+ *   Default principal: alice@EXAMPLE.COM
+ *
+ *   Valid starting     Expires            Service principal
+ *   11/24/26 04:05:15  11/25/26 04:05:15  krbtgt/EXAMPLE.COM@EXAMPLE.COM
+ *
+ * @throws TonyError KERBEROS_NO_TICKET
+ */
+export function parseTickets(text: string): Ticket {
+  const cache = /^Ticket cache: (.+)$/m.exec(text)?.[1]?.trim();
+  const principal = /^Default principal: (.+)$/m.exec(text)?.[1]?.trim();
+  const realm = principal?.slice(principal.lastIndexOf('@') + 1);
+  const expirations = [...text.matchAll(/^\s*\S+ \S+ {2}(\d\d)\/(\d\d)\/(\d\d) (\d\d):(\d\d):(\d\d) {2}(\S+)$/gm)]
+    .filter(([line]) => line.trim().endsWith(`krbtgt/${realm}@${realm}`))
+    .map(([, month, day, year, hours, minutes, seconds]) =>
+      Date.UTC(2000 + Number(year), Number(month) - 1, Number(day), Number(hours), Number(minutes), Number(seconds)),
+    );
+  if (cache === undefined || principal === undefined || expirations.length === 0) {
+    throw new TonyError('KERBEROS_NO_TICKET', `The cache ${cache ?? ''} has no ticket-granting ticket of ${principal ?? 'a user'}.`);
+  }
+  return { principal, expiresAt: Math.max(...expirations), cache };
+}

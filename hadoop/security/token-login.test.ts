@@ -1,0 +1,61 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Secret } from '../../platform/secret.ts';
+import { encodeCredentials, encodeTokenUrl, type Token } from '../rpc/credentials.ts';
+import { TokenLogin } from './token-login.ts';
+
+const token = (kind: string, service: string, password = 'p'): Token => ({
+  identifier: Buffer.from(service),
+  password: new Secret(Buffer.from(password)),
+  kind,
+  service,
+});
+const HDFS = token('HDFS_DELEGATION_TOKEN', '127.0.0.1:8020');
+const OTHER_HDFS = token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:archive');
+const YARN = token('RM_DELEGATION_TOKEN', '127.0.0.1:8032');
+const WEB_HDFS = new URL('http://localhost:9870/webhdfs/v1/a?op=OPEN');
+
+let file: string;
+beforeEach(async () => {
+  file = join(await mkdtemp(join(tmpdir(), 'tony-ts-tokens-')), 'tokens');
+});
+afterEach(() => rm(join(file, '..'), { recursive: true, force: true }));
+
+async function loginWith(...tokens: Token[]): Promise<TokenLogin> {
+  await writeFile(file, encodeCredentials({ tokens: tokens.map((each) => ({ alias: each.service, token: each })), secrets: new Map() }));
+  return new TokenLogin(file, ['http://rm:8088']);
+}
+
+test('each service gets its own token, and no other server any', async () => {
+  const login = await loginWith(HDFS, YARN);
+  expect(await login.identify(WEB_HDFS)).toEqual({ query: { delegation: encodeTokenUrl(HDFS) }, headers: {} });
+  expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({
+    query: {},
+    headers: { 'X-Hadoop-Delegation-Token': encodeTokenUrl(YARN) },
+  });
+  expect(await login.identify(new URL('http://node:8042/ws/v1/node/info'))).toEqual({ query: {}, headers: {} });
+  expect((await login.jobTokens()).map(({ kind }) => kind)).toEqual(['HDFS_DELEGATION_TOKEN', 'RM_DELEGATION_TOKEN']);
+});
+
+test('the service selects one of several tokens of HDFS', async () => {
+  const login = await loginWith(OTHER_HDFS, HDFS);
+  expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });
+  expect((await login.rpcToken({ nameNode: 'archive' })).service).toBe('ha-hdfs:archive');
+});
+
+test('a replaced file takes effect at once', async () => {
+  const login = await loginWith(HDFS);
+  await login.identify(WEB_HDFS);
+  const renewed = token('HDFS_DELEGATION_TOKEN', '127.0.0.1:8020', 'a longer password');
+  await loginWith(renewed);
+  expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(renewed) });
+});
+
+test('a missing token or file is reported without any secret', async () => {
+  const login = await loginWith(YARN);
+  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING', message: expect.stringContaining('for HDFS') });
+  await rm(file);
+  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING' });
+});

@@ -1,0 +1,101 @@
+import { lookup } from 'node:dns/promises';
+import { readFile, stat } from 'node:fs/promises';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import { decodeDelegationIdentifier } from './delegation-identifier.ts';
+import { NAME_NODE_TOKEN_KIND } from './fetch-tokens.ts';
+import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
+
+/**
+ * Proves the user's identity with the delegation tokens of a credentials file, as processes in containers do. Reads the file again when it
+ * has changed.
+ */
+export class TokenLogin implements Login {
+  readonly #file: string;
+  /** Origins of the ResourceManagers' web servers: no other server gets their token. */
+  readonly #resourceManagers: ReadonlySet<string>;
+  #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
+
+  constructor(file: string, resourceManagers: readonly string[]) {
+    this.#file = file;
+    this.#resourceManagers = new Set(resourceManagers.map((address) => new URL(address).origin));
+  }
+
+  async describe(): Promise<LoginDescription> {
+    const tokens = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
+    const ends = tokens.map(({ identifier }) => decodeDelegationIdentifier(identifier).endsAt);
+    return { text: 'by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION', endsAt: ends.length === 0 ? null : Math.min(...ends) };
+  }
+
+  async identify(url: URL): Promise<Identity> {
+    if (url.pathname.startsWith('/webhdfs/')) {
+      return { query: { delegation: encodeTokenUrl(await this.#nameNodeToken(url.hostname)) }, headers: {} };
+    }
+    if (this.#resourceManagers.has(url.origin)) {
+      return { query: {}, headers: { 'X-Hadoop-Delegation-Token': encodeTokenUrl(await this.#resourceManagerToken()) } };
+    }
+    return { query: {}, headers: {} };
+  }
+
+  refused(): boolean {
+    return false;
+  }
+
+  async rpcToken(service: TokenService): Promise<Token> {
+    return service === 'resource-manager' ? this.#resourceManagerToken() : this.#nameNodeToken(hostOf(service.nameNode));
+  }
+
+  async jobTokens(): Promise<readonly Token[]> {
+    return (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND || kind === RESOURCE_MANAGER_TOKEN_KIND);
+  }
+
+  async #resourceManagerToken(): Promise<Token> {
+    const found = (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
+    if (found === undefined) {
+      throw this.#missing('the ResourceManager');
+    }
+    return found;
+  }
+
+  /** With tokens of several file systems, the service in the token tells them apart: `ip:port`, or `ha-hdfs:NAMESERVICE`. */
+  async #nameNodeToken(host: string): Promise<Token> {
+    const [only, ...others] = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
+    if (only === undefined) {
+      throw this.#missing('HDFS');
+    }
+    if (others.length === 0) {
+      return only;
+    }
+    const addresses = await lookup(host, { all: true }).catch(() => []);
+    const names = new Set([host, ...addresses.map(({ address }) => address)]);
+    const found = [only, ...others].find(({ service }) => names.has(hostOf(service)) || service === `ha-hdfs:${host}`);
+    if (found === undefined) {
+      throw this.#missing(`HDFS at ${host}`);
+    }
+    return found;
+  }
+
+  async #tokens(): Promise<readonly Token[]> {
+    try {
+      const { mtimeMs, size, ino } = await stat(this.#file);
+      const version = `${mtimeMs} ${size} ${ino}`;
+      if (this.#read?.version !== version) {
+        this.#read = { version, tokens: decodeCredentials(await readFile(this.#file)).tokens.map(({ token }) => token) };
+      }
+      return this.#read.tokens;
+    } catch (error) {
+      if (error instanceof TonyError) {
+        throw error;
+      }
+      throw new TonyError('TOKEN_MISSING', `The file with delegation tokens cannot be read: ${messageOf(error)}.`, { cause: error });
+    }
+  }
+
+  #missing(service: string): TonyError {
+    return new TonyError('TOKEN_MISSING', `The credentials in HADOOP_TOKEN_FILE_LOCATION contain no delegation token for ${service}.`);
+  }
+}
+
+function hostOf(address: string): string {
+  return address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+}

@@ -1,0 +1,55 @@
+import { access, constants } from 'node:fs/promises';
+import path from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
+
+/** Names under which distributions install Chromium. */
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+export const NO_BROWSER = `no browser found: PATH contains none of ${NAMES.join(', ')}; install chromium, or set CHROMIUM to the path of a browser`;
+
+/** Disables the browser's own network traffic: tests use loopback only. */
+const QUIET = [
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--disable-default-apps',
+  '--disable-extensions',
+];
+
+/**
+ * Starts a headless Chromium with an empty profile. `CHROMIUM` names an executable to use instead of the one on PATH. @throws Error if no
+ * browser is found.
+ */
+export async function launchBrowser(): Promise<Browser> {
+  const executablePath = await findBrowser();
+  if (executablePath === null) {
+    throw new Error(NO_BROWSER);
+  }
+  // Chromium's sandbox does not run as root.
+  const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: 120_000 });
+}
+
+/** Path of the browser's executable; null if none is installed. */
+export async function findBrowser(): Promise<string | null> {
+  const named = process.env.CHROMIUM;
+  if (named !== undefined && named !== '') {
+    return named;
+  }
+  for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
+    for (const name of NAMES) {
+      const file = path.join(folder, name);
+      const usable = await access(file, constants.X_OK).then(
+        () => true,
+        () => false,
+      );
+      if (usable && folder !== '') {
+        return file;
+      }
+    }
+  }
+  return null;
+}

@@ -1,0 +1,192 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { keytabOf } from './cluster/kerberos.mjs';
+import { type CommandResult, ROOT } from './command.ts';
+import { jsonLines, until, useOwnCluster } from './harness.ts';
+
+/** A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. In its containers there are tokens and no tickets. */
+
+vi.setConfig({ testTimeout: 240_000 });
+
+const cluster = useOwnCluster('kerberos', { core: { 'hadoop.rpc.protection': 'privacy' } });
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-kerberos-test-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const as = (user: string, words: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> =>
+  cluster.run(words, { env: { ...cluster.environment(user), ...env } });
+
+/** Submits a job whose workers run a shell command, and returns its ID. */
+async function submitShell(user: string, command: string, env: Record<string, string> = {}): Promise<string> {
+  const file = path.join(folder, `${Math.random().toString(36).slice(2)}.yaml`);
+  await writeFile(
+    file,
+    `name: shell\nframework: none\nruntime: system\ncommand: '${command}'\nroles: {worker: {instances: 1, resources: {memory: 256m}}}\n`,
+  );
+  const { stdout, stderr } = await as(user, ['submit', '--conf', file, '--detach', '--output', 'json'], env);
+  const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
+  if (submitted === undefined) {
+    throw new Error(stderr);
+  }
+  return String(submitted.applicationId);
+}
+
+async function statusOf(
+  user: string,
+  id: string,
+): Promise<{ status: JobStatus | null; result: { state: string; diagnostics: string } | null }> {
+  return jsonLines((await as(user, ['status', id, '--output', 'json'])).stdout)[0] as never;
+}
+
+function reaches(user: string, id: string, state: string): Promise<JobStatus> {
+  return until(
+    async () => {
+      const { status } = await statusOf(user, id);
+      return status?.state === state && status;
+    },
+    { describe: () => statusOf(user, id), timeoutMs: 90_000 },
+  );
+}
+
+test('workers train, write checkpoints and files to HDFS, and read each other’s files', async () => {
+  const job = path.join(folder, 'training');
+  await mkdir(job);
+  await writeFile(
+    path.join(job, 'job.yaml'),
+    `name: kerberos\ncommand: node kerberos.mjs\nsource: ${path.join(ROOT, 'integration-tests', 'programs')}\nroles: {worker: {instances: 2, resources: {memory: 768m}}}\n`,
+  );
+  const { exitCode, stdout, stderr } = await as('alice', ['submit', '--conf', path.join(job, 'job.yaml'), '--output', 'json']);
+  expect(exitCode, stderr + stdout).toBe(0);
+  const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const { status } = await statusOf('alice', applicationId);
+  expect(status).toMatchObject({ state: 'SUCCEEDED', user: 'alice', checkpointStep: 10 });
+  const listed = jsonLines((await as('alice', ['list', '--ended', '--output', 'json'])).stdout);
+  expect(JSON.stringify(listed)).toContain(applicationId);
+});
+
+test('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
+  // NodeManagers run containers as their own user here, and a secure NodeManager shows a file only to the application of its owner.
+  const owner = cluster.administrator;
+  const flag = path.join(folder, 'end');
+  const id = await submitShell(owner, `echo out of worker; while [ ! -e ${flag} ]; do sleep 0.1; done`);
+  await reaches(owner, id, 'RUNNING');
+  const logs = (user: string): Promise<CommandResult> => as(user, ['logs', id, 'worker:0']);
+  expect(
+    (
+      await until(async () => ((await logs(owner)).stdout.includes('out of worker') ? logs(owner) : undefined), {
+        describe: 'the output in the logs',
+      })
+    ).exitCode,
+  ).toBe(0);
+  for (const stranger of ['alice', 'bob']) {
+    const refused = await logs(stranger);
+    expect(refused.exitCode, refused.stdout).not.toBe(0);
+    expect(refused.stdout).not.toContain('out of worker');
+    const killed = await as(stranger, ['kill', id]);
+    expect(killed.exitCode).not.toBe(0);
+    expect(killed.stderr).toContain(`${id} is a job of ${owner}, and ${stranger} is not allowed to end it`);
+  }
+  await writeFile(flag, '');
+  expect(await reaches(owner, id, 'SUCCEEDED')).toMatchObject({ user: owner });
+  const aggregated = await logs(owner);
+  expect(aggregated.stdout, aggregated.stderr).toContain('out of worker');
+  expect((await logs('alice')).stdout).not.toContain('out of worker');
+});
+
+test('kill ends a running job', async () => {
+  const id = await submitShell('bob', 'exec sleep 600');
+  await reaches('bob', id, 'RUNNING');
+  const { exitCode, stderr } = await as('bob', ['kill', id]);
+  expect(exitCode, stderr).toBe(0);
+  await until(async () => (await statusOf('bob', id)).result?.state === 'KILLED', { describe: () => statusOf('bob', id) });
+});
+
+test('the ApplicationMaster applies the site file of the cluster, although nodes show their configuration to nobody without a ticket', async () => {
+  const cheating = path.join(folder, 'conf');
+  await mkdir(cheating);
+  await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');
+  const site = Buffer.from('quotas: {groups: {students: {job: {memory: 512m}}}}\n');
+  await putAsAdministrator('/apps/tony-ts/site.yaml', site);
+  try {
+    // Its own limit comes from the group, which the ApplicationMaster asks of the NameNode with its token.
+    const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
+    const ended = await until(
+      async () => {
+        const { result } = await statusOf('bob', id);
+        return result !== null && result;
+      },
+      { describe: () => statusOf('bob', id), timeoutMs: 90_000 },
+    );
+    expect(ended).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('students') });
+  } finally {
+    await removeAsAdministrator('/apps/tony-ts');
+  }
+});
+
+test('doctor reports every check as good, and until when the ticket is valid', async () => {
+  const { exitCode, stdout } = await as('alice', ['doctor', '--output', 'json']);
+  const findings = jsonLines(stdout);
+  expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
+  expect(exitCode).toBe(0);
+  expect(findings.find(({ name }) => name === 'login')?.text).toMatch(
+    /^alice, by the Kerberos ticket of alice@EXAMPLE\.TEST, until \d{4}-\d\d-\d\dT/,
+  );
+  expect(findings.find(({ name }) => name === 'who am I')?.text).toBe('alice, in research');
+});
+
+test('a keytab replaces the ticket cache, which stays as it is', async () => {
+  const env = {
+    KRB5CCNAME: `FILE:${path.join(folder, 'none')}`,
+    XDG_CACHE_HOME: path.join(folder, 'cache'),
+    TONY_PRINCIPAL: 'bob',
+    TONY_KEYTAB: keytabOf(cluster.state, 'bob'),
+  };
+  const { exitCode, stderr } = await as('alice', ['list', '--ended'], env);
+  expect(exitCode, stderr).toBe(0);
+});
+
+test('commands say why Kerberos fails, and what to do', async () => {
+  const short = `FILE:${path.join(folder, 'short')}`;
+  const kinit = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', '1s', '-c', short, 'alice'];
+  await promisify(execFile)('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });
+  // The alias is no principal.
+  const aliased = path.join(folder, 'aliased');
+  await mkdir(aliased);
+  await writeFile(
+    path.join(aliased, 'yarn-site.xml'),
+    `<configuration><property><name>yarn.resourcemanager.webapp.address</name><value>127.0.0.1:${cluster.ports.resourcemanager.http}</value></property></configuration>`,
+  );
+  await writeFile(
+    path.join(aliased, 'core-site.xml'),
+    `<configuration><property><name>hadoop.security.authentication</name><value>kerberos</value></property><property><name>fs.defaultFS</name><value>${cluster.defaultFs}</value></property></configuration>`,
+  );
+  const list = async (env: Record<string, string>): Promise<string> => (await as('alice', ['list'], env)).stderr;
+  expect(await list({ KRB5CCNAME: `FILE:${path.join(folder, 'none')}` })).toMatch(
+    /^error: No Kerberos ticket was found: .*\nhint: Run kinit, or set TONY_PRINCIPAL and TONY_KEYTAB/,
+  );
+  await expect
+    .poll(() => list({ KRB5CCNAME: short }), { timeout: 30_000 })
+    .toMatch(/^error: The Kerberos ticket of alice@EXAMPLE\.TEST expired at .*\nhint: Run kinit again/);
+  expect(await list({ HADOOP_CONF_DIR: aliased })).toMatch(
+    /^error: .*127\.0\.0\.1:\d+: Server HTTP\/127\.0\.0\.1@EXAMPLE\.TEST not found in Kerberos database\.\nhint: Name hosts/,
+  );
+});
+
+/** Without the tony-ts under test. */
+async function putAsAdministrator(file: string, content: Uint8Array): Promise<void> {
+  const found = await cluster.request(`${cluster.nameNode}/webhdfs/v1${file}?op=CREATE&overwrite=true&noredirect=true`, { method: 'PUT' });
+  const { Location } = (await found.json()) as { Location: string };
+  await promisify(execFile)('curl', ['-sSf', '-X', 'PUT', '--data-binary', Buffer.from(content).toString(), Location]);
+}
+
+async function removeAsAdministrator(file: string): Promise<void> {
+  await cluster.request(`${cluster.nameNode}/webhdfs/v1${file}?op=DELETE&recursive=true`, { method: 'DELETE' });
+}
