@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
 import { ROOT } from './command.ts';
 import { cellsOf, titleOf } from './compatibility-cells.ts';
-import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useClusterOf } from './harness.ts';
+import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 import { nodeOfMajor } from './node-versions.ts';
 
 /**
@@ -38,7 +38,7 @@ async function smallMnist(examples: number): Promise<string> {
 const titled = cells.map((cell) => [titleOf(cell), cell] as const);
 
 describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
-  const cluster = useClusterOf({ hadoop, profile });
+  const cluster = useOwnCluster(profile, {}, hadoop);
   let node: string = process.execPath;
   beforeAll(async () => {
     node = major === null ? process.execPath : await nodeOfMajor(major);
@@ -56,9 +56,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
   }
 
   async function status(id: string): Promise<JobStatus> {
-    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, {
-      signal: AbortSignal.timeout(10_000),
-    });
+    const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
     if (!answer.ok) {
       throw new Error(`${answer.status} ${await answer.text()}`);
     }
@@ -106,7 +104,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
       'heartbeat: {interval: 500ms, missed: 20}',
     ]);
     await reached(id, ({ step, checkpointStep }) => step > 0 && (!isLong || checkpointStep > 0));
-    const page = await fetch(`${(await cluster.application(id)).trackingUrl}?user.name=${USER}`, { signal: AbortSignal.timeout(20_000) });
+    const page = await cluster.request((await cluster.application(id)).trackingUrl);
     expect(page.status).toBe(200);
     expect(await page.text()).toContain('<title>');
     if (isLong) {

@@ -2,19 +2,17 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
-import { temporaryFolder, USER, until, useClusterOf } from './harness.ts';
+import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 
 /** Failover of the ResourceManager and of the NameNode during a job, on a cluster with two of each. */
 
 vi.setConfig({ testTimeout: 300_000 });
-const cluster = useClusterOf({ profile: 'ha' });
+const cluster = useOwnCluster('ha');
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
 
 /** The job's page, through the proxy of the active ResourceManager. */
 async function pageOf(id: string): Promise<JobStatus> {
-  const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, {
-    signal: AbortSignal.timeout(10_000),
-  });
+  const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
   if (!answer.ok) {
     throw new Error(`${answer.status} ${await answer.text()}`);
   }

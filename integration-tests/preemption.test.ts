@@ -2,22 +2,20 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFailed, test, vi } from 'vitest';
 import type { HistoryEntry, JobStatus } from '../conf/status.ts';
-import { temporaryFolder, USER, until, useClusterOf } from './harness.ts';
+import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 
 /** The Capacity Scheduler takes containers of a queue that uses more than its share, some seconds after it has announced it. */
 
 vi.setConfig({ testTimeout: 300_000 });
 const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
-const cluster = useClusterOf({
-  overrides: {
-    yarn: {
-      'yarn.resourcemanager.scheduler.monitor.enable': true,
-      [`${MONITOR}.monitoring_interval`]: 500,
-      [`${MONITOR}.max_wait_before_kill`]: 8_000,
-      [`${MONITOR}.total_preemption_per_round`]: '1.0',
-      [`${MONITOR}.natural_termination_factor`]: '1.0',
-      [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
-    },
+const cluster = useOwnCluster('plain', {
+  yarn: {
+    'yarn.resourcemanager.scheduler.monitor.enable': true,
+    [`${MONITOR}.monitoring_interval`]: 500,
+    [`${MONITOR}.max_wait_before_kill`]: 8_000,
+    [`${MONITOR}.total_preemption_per_round`]: '1.0',
+    [`${MONITOR}.natural_termination_factor`]: '1.0',
+    [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
   },
 });
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');

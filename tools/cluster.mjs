@@ -14,7 +14,7 @@ const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
   env           print the environment variables of clients: eval "$(npm run -s cluster -- env)"
   kill NAME     kill one daemon with SIGKILL
   start NAME    start one daemon
-  NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2)
+  NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2), and those of the profile, which status lists
   PROFILE       ${Object.keys(PROFILES).join(', ')}; a cluster keeps its profile until up --fresh
 
 To run a second cluster: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
@@ -58,10 +58,10 @@ async function main() {
       }
       return;
     case 'kill':
-      await cluster.kill(daemon(name));
+      await cluster.kill(daemon(cluster, name));
       return;
     case 'start':
-      await cluster.start(daemon(name));
+      await cluster.start(daemon(cluster, name));
       return;
     default:
       throw new UsageError(command === undefined ? 'no command was given' : `there is no command \`${command}\``);
@@ -84,10 +84,13 @@ function parseCommand() {
   }
 }
 
-/** @param {string | undefined} name */
-function daemon(name) {
-  const found = daemonNamed(name ?? '');
-  if (found === null) {
+/**
+ * @param {Cluster} cluster
+ * @param {string | undefined} name
+ */
+function daemon(cluster, name) {
+  const found = daemonNamed(name ?? '') ?? cluster.processes.find((each) => each === name);
+  if (found === undefined) {
     throw new UsageError(name === undefined ? 'no daemon was named' : `there is no daemon \`${name}\``);
   }
   return found;

@@ -308,7 +308,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return { stopTraining: this.#stopReason !== null };
   }
 
-  /** Exchanges the wishes of all ranks and decides whether the loop ends here. Returns whether a rank has an order to store a checkpoint. */
+  /**
+   * Finds out whether any rank wants to stop, and decides whether the loop ends here. Returns whether a rank has an order to store a
+   * checkpoint.
+   */
   async #agree(): Promise<boolean> {
     const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
     const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);
