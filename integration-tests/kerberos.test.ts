@@ -7,13 +7,13 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
 import { keytabOf } from './cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from './command.ts';
-import { jsonLines, until, useClusterOf } from './harness.ts';
+import { jsonLines, until, useOwnCluster } from './harness.ts';
 
 /** A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. In its containers there are tokens and no tickets. */
 
 vi.setConfig({ testTimeout: 240_000 });
 
-const cluster = useClusterOf({ profile: 'kerberos', overrides: { core: { 'hadoop.rpc.protection': 'privacy' } } });
+const cluster = useOwnCluster('kerberos', { core: { 'hadoop.rpc.protection': 'privacy' } });
 let folder: string;
 
 beforeAll(async () => {
