@@ -128,8 +128,13 @@ async function simpleAccess(
   hosts: readonly string[],
   closers: (() => Promise<void> | void)[],
 ): Promise<HistoryAccess> {
-  const { configuration, site, close } = await openCluster(options);
+  const { configuration, login, site, close } = await openCluster(options);
   closers.push(close);
+  if (!login.believesNames) {
+    throw new TonyError('USAGE', '--auth simple believes the names that users state, but the cluster requires Kerberos.', {
+      hint: 'Use --auth token. A proxy that authenticates users can stand in front of it.',
+    });
+  }
   const { url } = (await site()).history;
   const known = new WeightedCache<string, readonly string[]>(REMEMBERED_CHARACTERS);
   const viewers = async (place: JobPlace): Promise<(user: string | null) => boolean> => {

@@ -6,6 +6,8 @@ import { runTool } from './run-tool.ts';
 const LIMIT_SECONDS = 20;
 /** curl's exit status for an option that it was built without. */
 const UNSUPPORTED_OPTION = 2;
+/** curl's exit statuses for an unknown host, a refused or broken connection, and a timeout. */
+const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 
 /**
  * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues.
@@ -25,6 +27,10 @@ export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promi
     throw new TonyError('KERBEROS_TOOL_MISSING', 'The curl of this machine was built without SPNEGO (--negotiate).');
   }
   const { head, status, body } = lastAnswer(stdout);
+  const complaint = /^curl: \(\d+\) (.*)$/m.exec(stderr)?.[1];
+  if (status === 0 && exitCode !== null && exitCode !== 0 && !CONNECTION_FAILURES.has(exitCode)) {
+    throw new TonyError('KERBEROS_FAILED', `curl cannot sign in at ${url.host}: ${complaint ?? `exit ${exitCode}`}.`);
+  }
   const cookie = findAuthCookie(head);
   if (cookie !== null) {
     return cookie;

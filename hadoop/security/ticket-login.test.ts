@@ -81,6 +81,11 @@ test('a server that does not answer is tried again', async () => {
   expect(await runs()).toHaveLength(2);
 });
 
+test('a server whose certificate curl does not trust is named', async () => {
+  const login = await curlAnswers('', 60);
+  await expect(login.identify(RM)).rejects.toMatchObject({ code: 'KERBEROS_FAILED', message: expect.stringContaining('rm:8088: exit 60') });
+});
+
 test('the reason of a daemon is told, without its page', async () => {
   const login = await curlAnswers('HTTP/1.1 403 no\\r\\n\\r\\n<html><title>x</title><h2>No rules applied to alice@OTHER.TEST</h2></html>');
   await expect(login.identify(RM)).rejects.toMatchObject({

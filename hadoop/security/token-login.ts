@@ -11,6 +11,7 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
  * has changed.
  */
 export class TokenLogin implements Login {
+  readonly believesNames = false;
   readonly #file: string;
   /** Origins of the ResourceManagers' web servers: no other server gets their token. */
   readonly #resourceManagers: ReadonlySet<string>;

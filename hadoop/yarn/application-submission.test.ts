@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { Secret } from '../../platform/secret.ts';
+import { encodeTokenUrl } from '../rpc/credentials.ts';
 import { type ApplicationSubmission, redactedBody, submissionBody } from './application-submission.ts';
 
 const submission: ApplicationSubmission = {
@@ -19,6 +21,16 @@ const submission: ApplicationSubmission = {
   secrets: new Map([['tony.key', Buffer.from('kept to itself')]]),
   acls: null,
 };
+
+test('tokens are part of the credentials under their services, and redacted like secrets', () => {
+  const token = { identifier: Buffer.from('id'), password: new Secret(Buffer.from('secret')), kind: 'K', service: 'ip:1' };
+  const credentials = (body: Record<string, unknown>): unknown =>
+    (body['am-container-spec'] as { credentials: { tokens: unknown } }).credentials.tokens;
+  expect(credentials(submissionBody({ ...submission, tokens: [token] }))).toEqual({
+    entry: [{ key: 'ip:1', value: encodeTokenUrl(token) }],
+  });
+  expect(credentials(redactedBody({ ...submission, tokens: [token] }))).toEqual({ entry: [{ key: 'ip:1', value: '***' }] });
+});
 
 test('the redacted body of a submission differs from the sent one only in its secrets', () => {
   const real = JSON.stringify(submissionBody(submission));
