@@ -87,7 +87,7 @@ export interface Step {
   readonly actions: readonly ExecutorAction[];
 }
 
-/** If ticks are further apart than this (ms), this process was suspended, and the ApplicationMaster may have given it up meanwhile. */
+/** If ticks are further apart than this (ms), this process was suspended, and the ApplicationMaster may consider it lost by now. */
 const HELD_UP_MS = 5_000;
 /** If a killed program takes longer than this (ms) to exit, for example because a disk blocks it, the executor exits without a report. */
 const LEAVE_MS = 15_000;

@@ -276,7 +276,7 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
     return;
   }
   transition.patchTraining({ earlyEnd });
-  // Saved, because the chief may have left by the time a later attempt writes the final diagnostics.
+  // Saved, because the chief may have exited by the time a later attempt writes the final diagnostics.
   transition.dirty = true;
   transition.recordTask('early-end', task, { detail: earlyEnd });
 }

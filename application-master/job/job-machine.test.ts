@@ -389,7 +389,7 @@ describe('a container that the cluster gives up while its executor is still conn
     const other = lost('node-lost');
     other.scene.say({ type: 'left', containerId: other.first });
     expect(other.scene.status().orphanedContainers).toEqual([]);
-    // The NodeManager of a preempted container is alive and ends it.
+    // The NodeManager of a preempted container is alive and kills it.
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 

@@ -59,7 +59,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
     failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
     generation: saved.generation,
   };
-  // A gang task that ended in an earlier generation runs again unless it has been given up.
+  // A gang task that ended in an earlier generation runs again unless the job has given up on it.
   if (
     isTaskOver(saved.state) &&
     (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')

@@ -63,7 +63,7 @@ export interface ClusterParts {
   readonly report: (report: Report) => void;
 }
 
-/** This process as a member of its job. A program that runs without a job is the only rank. */
+/** This process as a member of its job. A program that runs outside a job is the only rank. */
 export class Cluster {
   /** TensorFlow.js with the fastest available backend. It is the same instance that the program's own `import` returns. */
   readonly tf: typeof tfjs;

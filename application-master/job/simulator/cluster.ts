@@ -287,7 +287,7 @@ export class Cluster {
   }
 
   #allocate(name: string, excluded: readonly string[]): void {
-    // The container may have been allocated before the node was excluded.
+    // Ignores the exclusions in 10% of cases: a real ResourceManager may have allocated the container before it received them.
     const choosy = this.#world.random.chance(0.9);
     const free = this.nodes.filter((node) => {
       if (!isManaged(node) || (choosy && excluded.includes(node.name))) {

@@ -244,7 +244,7 @@ export class Executor {
     this.stream?.break();
   }
 
-  /** The cluster ends the container: programs get a signal, and the executor may still report the exit. */
+  /** The cluster kills the container: programs get a signal, and the executor may still report the exit. */
   terminated(): void {
     if (!this.frozen) {
       this.#endProgram('SIGTERM', true);
