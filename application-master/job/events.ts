@@ -127,7 +127,7 @@ export type Action =
   /** Returns a container that was never launched. */
   | { readonly type: 'release'; readonly containerId: string }
   | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
-  /** Ends a launched container through its NodeManager. */
+  /** Stops a launched container through its NodeManager. */
   | { readonly type: 'stop-container'; readonly containerId: string }
   | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }

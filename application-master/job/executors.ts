@@ -345,8 +345,8 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
 }
 
 /**
- * The executor stays until the success is saved. Otherwise a later attempt would find neither the executor nor a record of its success and
- * would treat the task as lost.
+ * The executor keeps running until the success is saved. Otherwise a later attempt would find neither the executor nor a record of its
+ * success and would treat the task as lost.
  */
 function succeed(transition: Transition, slot: number): void {
   transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null } });

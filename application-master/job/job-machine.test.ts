@@ -118,7 +118,7 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
-    // The cluster ends an executor that does not end by itself.
+    // The cluster kills an executor that does not exit by itself.
     scene.wait(5_500);
     expect(scene.told('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');

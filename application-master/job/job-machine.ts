@@ -206,7 +206,7 @@ function admitted(transition: Transition): void {
   }
 }
 
-/** Gives up TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
+/** Gives up on TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {

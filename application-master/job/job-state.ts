@@ -232,7 +232,7 @@ export interface Ending {
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** When the executor's lease ends. A program may run until then. 0 if no program can be running. */
+  /** When the executor's lease ends. A program may keep running until then. 0 if no program can be running. */
   readonly until: number;
   /** True while the executor's stream is open. */
   readonly attached: boolean;

@@ -4,7 +4,7 @@ import type { Transition } from './transition.ts';
 
 /**
  * The cluster will take containers of the job for another application, usually some seconds later. Tasks that train together store a
- * checkpoint now, so that the next generation loses no more than the steps until the containers are gone.
+ * checkpoint now, so that the next generation loses only the steps between this checkpoint and the end of the containers.
  */
 export function preemptionAnnounced(transition: Transition, containerIds: readonly string[]): void {
   const announced = containerIds.flatMap((id): Task[] => {

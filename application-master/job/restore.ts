@@ -96,7 +96,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
       continue;
     }
     const survivor = alive.get(container.id);
-    // An unlisted container has ended, and the cluster is about to report why; or the cluster lists it late.
+    // Either an unlisted container has ended and the cluster is about to report why, or the cluster lists it late.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }

@@ -23,7 +23,7 @@ export class RunClock extends StalenessClock {
     super.join(rank);
   }
 
-  /** Gives up the worker unless it joins within `ms`. */
+  /** Gives up on the worker unless it joins within `ms`. */
   giveUpIn(rank: number, ms: number): void {
     clearTimeout(this.#timers.get(rank));
     const timer = setTimeout(() => {

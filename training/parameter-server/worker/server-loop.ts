@@ -119,8 +119,8 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step it
-   * starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
+   * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step
+   * the process starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
