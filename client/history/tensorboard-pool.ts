@@ -66,7 +66,7 @@ export class TensorBoardPool {
    * Starts a TensorBoard for these summaries unless one runs, and records the access. Returns an empty string, or a sentence that says why
    * none can start.
    *
-   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of the same visitor is replaced first
+   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of this viewer's is replaced first
    */
   wake(summaryDir: string, visitor: string): string {
     if (this.#closed) {

@@ -11,7 +11,7 @@ import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines
 
 /** The minimum interval (ms) between lines with metrics. It keeps log files small. */
 const METRICS_EVERY_MS = 10_000;
-/** The minimum interval (ms) between lines that state why a job waits, because the reason may change with every new container. */
+/** The minimum interval (ms) between lines that state why a job waits. The reason may change with every new container. */
 const WAIT_EVERY_MS = 10_000;
 /** The minimum interval (ms) between progress lines of an upload. */
 const UPLOAD_EVERY_MS = 10_000;

@@ -219,7 +219,7 @@ export class Executor {
     }
   }
 
-  /** Ends the program and this executor. */
+  /** Stops the program and this executor. */
   leave(status: number): void {
     if (!this.alive || this.frozen) {
       return;

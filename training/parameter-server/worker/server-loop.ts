@@ -254,7 +254,7 @@ export class ServerLoop implements LoopStrategy {
     this.#options.onDispose();
   }
 
-  /** Ends the connections when the program ends on purpose. The other workers then do not wait for this one. */
+  /** Ends the connections when the program ends on purpose. The other workers then do not wait for this worker. */
   close(): void {
     this.#writer?.giveUp();
     this.#servers?.close(true);

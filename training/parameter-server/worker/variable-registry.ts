@@ -24,7 +24,7 @@ export interface NewEntry {
   /** The index of the optimizer. */
   readonly optimizer: number;
   readonly isNewOptimizer: boolean;
-  /** The variables to assign to the optimizer that are not assigned to it yet. */
+  /** The variables that still have to be assigned to the optimizer. */
   readonly joined: readonly tfjs.Variable[];
   /** The number of a registered or new variable. */
   readonly numberOf: (variable: tfjs.Variable) => number;
