@@ -142,7 +142,7 @@ describe.each([
     expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
     const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
     expect(followed).toEqual(kept);
-    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no event of type nonsense.');
+    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no events of type nonsense.');
   });
 
   test.each([80, 200])(

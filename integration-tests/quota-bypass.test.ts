@@ -291,7 +291,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
     );
     expect(waiting).toMatchObject({
       state: 'WAITING',
-      message: expect.stringContaining(`${bobs} has 2 gpus, and this job requests 2 gpus`),
+      message: expect.stringContaining(`${bobs} holds 2 gpus, and this job requests 2 gpus`),
     });
     await writeFile(flag, '');
     expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });
