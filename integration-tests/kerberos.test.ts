@@ -92,7 +92,7 @@ test('a job is visible and accessible to its user only, and its logs are readabl
     expect(refused.stdout).not.toContain('out of worker');
     const killed = await as(stranger, ['kill', id]);
     expect(killed.exitCode).not.toBe(0);
-    expect(killed.stderr).toContain(`${id} is a job of ${owner}, and ${stranger} is not allowed to end it`);
+    expect(killed.stderr).toContain(`${id} is a job of ${owner}, and ${stranger} is not allowed to kill it`);
   }
   await writeFile(flag, '');
   expect(await reaches(owner, id, 'SUCCEEDED')).toMatchObject({ user: owner });
