@@ -230,7 +230,7 @@ test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the termi
   const script = `(until [ -e ${gate} ]; do sleep 0.1; done; kill -${signal} $$) & exec "$@"`;
   const words = ['bash', '-c', script, 'bash', process.execPath, COMMAND, 'top', '--local', '--interval', '200ms'];
   const top = openTerminal(words, { columns: 80, env: { HOME: folder } });
-  await top.sees(/no job on this machine runs/);
+  await top.sees(/no running jobs on this machine/);
   await writeFile(gate, '');
   expect(await top.exitCode).toBe(130);
   expect(top.raw.endsWith(LEFT)).toBe(true);
