@@ -12,7 +12,6 @@ const cell = z.object({
 /** One combination of versions on which the compatibility tests run. */
 export type Cell = z.infer<typeof cell>;
 
-/** `npm run matrix` finds a cell's tests by this title. */
 export function titleOf({ hadoop, profile, node }: Cell): string {
   return `Hadoop ${hadoop}, ${profile}${node === null ? '' : `, Node ${node}`}`;
 }
