@@ -120,7 +120,10 @@ test("gives a task its own secrets and the delegation tokens, but none of the Ap
   const master = decodeCredentials(golden('container_tokens.v0'));
   const other = decodeCredentials(golden('java-written.v0'));
   const ofUser = { alias: 'rm', token: { ...(other.tokens[0] as (typeof other.tokens)[0]).token, kind: 'RM_DELEGATION_TOKEN' } };
-  const credentials = { tokens: [...master.tokens, ofUser, ...other.tokens], secrets: new Map([['tony.job', new Secret(Buffer.from('job'))]]) };
+  const credentials = {
+    tokens: [...master.tokens, ofUser, ...other.tokens],
+    secrets: new Map([['tony.job', new Secret(Buffer.from('job'))]]),
+  };
   const forTask = credentialsForTasks(credentials, new Map([['tony.ring', new Secret(Buffer.from('ring'))]]));
   expect(forTask.tokens).toEqual(other.tokens.filter(({ token }) => token.kind !== MASTER_TOKEN_KIND));
   expect([...forTask.secrets.keys()]).toEqual(['tony.ring']);
