@@ -111,6 +111,7 @@ export class JobShell {
     askRefused: (role, message) => this.hear({ type: 'ask-refused', role, message }),
     launchFailed: (containerId, message) => this.hear({ type: 'launch-failed', containerId, message }),
     ended: (containerId, end, exitStatus, diagnostics) => this.hear({ type: 'container-ended', containerId, end, exitStatus, diagnostics }),
+    preempting: (containerIds) => this.hear({ type: 'preempting', containerIds }),
     cluster: (nodes, headroom) => this.hear({ type: 'cluster', nodes, headroom }),
     fenced: (message) => this.fence(message),
   };
@@ -196,6 +197,9 @@ export class JobShell {
         break;
       case 'start':
         executors.start(action.containerId, action.generation, action.members);
+        break;
+      case 'order-checkpoint':
+        executors.orderCheckpoint(action.containerId, action.generation);
         break;
       case 'stop-program':
         executors.stop(action.containerId, action.reason, action.atOnce);

@@ -140,7 +140,7 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
       if (frozen.cluster.kind === 'local') {
         job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
       } else {
-        // YARN has killed the application and ends its containers itself, or it starts another attempt, which keeps the containers.
+        // YARN has killed the application and kills its containers itself, or it starts another attempt, which keeps the containers.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }

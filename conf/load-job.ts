@@ -245,7 +245,7 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
   }
-  // `all-reduce` drops a role `ps`, so only the remaining roles count. `strategyProblems` reports a job in which none remains.
+  // `all-reduce` drops a `ps` role, so only the remaining roles count. `strategyProblems` reports a job in which none remains.
   const remaining = Object.entries(complete.roles);
   if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({

@@ -5,8 +5,8 @@ import { formatDuration } from './values/units.ts';
 const MOST_NAMED = 5;
 
 /**
- * Describes the programs that may still run although YARN has given up their containers, in one sentence per node. `now` (ms since the
- * epoch) matters only for a finished job: its last status gives the time that remained when the job ended.
+ * Describes the programs that may still be running although YARN considers their containers lost, in one sentence per node. `now` (ms
+ * since the epoch) matters only for a finished job: its last status gives the time that remained when the job ended.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,

@@ -26,12 +26,13 @@ export interface JobStatus {
   readonly elastic: ElasticStatus | null;
   readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
-  /** Containers whose programs may still run although YARN has given them up; usually empty. */
+  /** Containers that YARN considers lost but whose programs may still be running; usually empty. */
   readonly orphanedContainers: readonly OrphanedContainer[];
 }
 
 /**
- * A container that YARN has given up while its program may still run: its node is lost, or its NodeManager does not stop the container.
+ * A container that YARN considers lost while its program may still be running: its node is lost, or its NodeManager does
+ * not stop the container.
  */
 export interface OrphanedContainer {
   readonly role: string;

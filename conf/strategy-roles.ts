@@ -1,7 +1,7 @@
 import type { JobFile } from './job-schema.ts';
 import type { Problem } from './yaml-file.ts';
 
-// The effects of strategy and elasticity on the roles. With strategy `parameter-server`, the role `ps` holds the weights. With strategy
+// The effects of strategy and elasticity on the roles. With strategy `parameter-server`, the `ps` role holds the weights. With strategy
 // `all-reduce`, the same file has no such role, so a user switches the strategy by changing only its name.
 
 type RoleFile = JobFile['roles'][string];

@@ -20,6 +20,8 @@ export interface CommandOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   readonly timeoutMs?: number;
+  /** The Node.js executable that runs the command; by default the one that runs the tests. */
+  readonly node?: string;
 }
 
 /** A running `tony-ts` command, which is killed when the test ends. */
@@ -30,9 +32,9 @@ export class Command {
   #stdout = '';
   #stderr = '';
 
-  constructor(words: readonly string[], { env = {}, cwd = ROOT, timeoutMs = 170_000 }: CommandOptions = {}) {
+  constructor(words: readonly string[], { env = {}, cwd = ROOT, timeoutMs = 170_000, node = process.execPath }: CommandOptions = {}) {
     this.#words = words;
-    this.#child = spawn(process.execPath, [COMMAND, ...words], {
+    this.#child = spawn(node, [COMMAND, ...words], {
       cwd,
       env: environment(env),
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -33,7 +33,7 @@ test('two ranks train on TFRecords in HDFS and use each record once per epoch', 
   const records = Array.from(labels, (label, index) =>
     encodeExample({ image: Uint8Array.from(images.subarray(index * 784, (index + 1) * 784)), label: BigInt(label), id: BigInt(index) }),
   );
-  // Files of different lengths, so that one rank finishes before the other.
+  // Files of different lengths, so that one rank finishes its first file before the other.
   for (const [name, from, to] of [
     ['a', 0, 5000],
     ['b', 5000, 8000],
@@ -106,7 +106,7 @@ checkpoint: {every: 30}
     times[id] = (times[id] as number) + 1;
   }
   expect(new Set(times)).toEqual(new Set([2]));
-  // The longer share is a file of 5000 records, or two files with 5000 in total.
+  // Each rank reads 5000 records per epoch, from one file of 5000 or from files of 3000 and 2000: 100 batches of 50, for 2 epochs.
   expect(result.metrics.steps).toBe(200);
   expect(result.metrics.right).toBeGreaterThan(0.85);
 });

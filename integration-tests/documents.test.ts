@@ -20,7 +20,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (ci|install|link)\b/, 'it would change the packages that this test runs with'],
   [/^npm run build$/, 'this test runs the built package'],
   [/^npm run cluster -- down$/, 'the remaining tests need the cluster'],
-  [/^kinit$/, 'it asks for a password; kerberos.test.ts runs on a cluster that requires a ticket'],
+  [/^kinit$/, 'it asks for a password; kerberos.test.ts runs on a cluster that needs a ticket'],
   [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
 ];
 
@@ -65,7 +65,7 @@ beforeAll(async () => {
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
   // Hadoop's own shell, as an admin uses it.
-  const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars()}/*"`;
+  const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars({ hadoop: await cluster.hadoopVersion() })}/*"`;
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
     startJob(

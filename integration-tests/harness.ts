@@ -54,17 +54,17 @@ export class TestCluster extends Cluster {
   }
 
   async application(id: string): Promise<YarnApplication> {
-    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps/${id}?user.name=${USER}`);
+    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps/${id}`);
     return ((await answer.json()) as { app: YarnApplication }).app;
   }
 
   async applications(): Promise<YarnApplication[]> {
-    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps?user.name=${USER}`);
+    const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps`);
     return ((await answer.json()) as { apps: { app: YarnApplication[] } | null }).apps?.app ?? [];
   }
 
   async killApplication(id: string): Promise<void> {
-    const answer = await fetch(`${this.resourceManager}/ws/v1/cluster/apps/${id}/state?user.name=${this.administrator}`, {
+    const answer = await this.request(`${this.resourceManager}/ws/v1/cluster/apps/${id}/state`, {
       method: 'PUT',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ state: 'KILLED' }),
@@ -88,7 +88,7 @@ export class TestCluster extends Cluster {
 
   /** All files and folders below an HDFS path; empty when the path does not exist. */
   async hdfsTree(folder: string): Promise<HdfsEntry[]> {
-    const answer = await fetch(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
+    const answer = await this.request(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
     if (answer.status === 404) {
       return [];
     }
@@ -109,7 +109,7 @@ export class TestCluster extends Cluster {
   }
 
   async hdfsWrite(file: string, content: Uint8Array): Promise<void> {
-    const answer = await fetch(this.#hdfs(file, 'CREATE&overwrite=true&noredirect=true'), {
+    const answer = await this.request(this.#hdfs(file, 'CREATE&overwrite=true&noredirect=true'), {
       method: 'PUT',
       signal: AbortSignal.timeout(10_000),
     });
@@ -124,7 +124,7 @@ export class TestCluster extends Cluster {
   }
 
   async hdfsMakeFolder(folder: string, permission: string): Promise<void> {
-    const answer = await fetch(this.#hdfs(folder, `MKDIRS&permission=${permission}`), {
+    const answer = await this.request(this.#hdfs(folder, `MKDIRS&permission=${permission}`), {
       method: 'PUT',
       signal: AbortSignal.timeout(10_000),
     });
@@ -135,14 +135,14 @@ export class TestCluster extends Cluster {
 
   /** Changes the owner of a path. */
   async hdfsGive(file: string, user: string): Promise<void> {
-    const answer = await fetch(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
+    const answer = await this.request(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
     if (!answer.ok) {
       throw new Error(`giving ${file} to ${user}: ${await answer.text()}`);
     }
   }
 
   async hdfsRemove(file: string): Promise<void> {
-    await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
+    await this.request(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }
 
   /**
@@ -163,11 +163,11 @@ export class TestCluster extends Cluster {
 
   /** Uses the superuser, who may read and change everything. */
   #hdfs(file: string, operation: string): string {
-    return `${this.nameNode}/webhdfs/v1${file.split('/').map(encodeURIComponent).join('/')}?op=${operation}&user.name=${this.administrator}`;
+    return `${this.nameNode}/webhdfs/v1${file.split('/').map(encodeURIComponent).join('/')}?op=${operation}`;
   }
 
   async #get(url: string): Promise<Response> {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(60_000) });
+    const answer = await this.request(url, { signal: AbortSignal.timeout(60_000) });
     if (!answer.ok) {
       throw new Error(`GET ${url}: ${answer.status} ${await answer.text()}`);
     }
@@ -199,10 +199,14 @@ export function useCluster(): TestCluster {
   return cluster;
 }
 
-/** A cluster for one test file, with a profile of its own, beside the worker's cluster. It starts empty and stops after the last test. */
-export function useOwnCluster(profile: string, overrides: SiteProperties = {}): TestCluster {
+/**
+ * A cluster for one test file, with a profile, configuration or version of its own, beside the worker's cluster. It starts empty and stops
+ * after the last test.
+ */
+export function useOwnCluster(profile: string, overrides: SiteProperties = {}, hadoop?: string): TestCluster {
   const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
-  beforeAll(() => cluster.up({ fresh: true, overrides }));
+  // Some profiles start many daemons, and a version is downloaded once.
+  beforeAll(() => cluster.up({ fresh: true, overrides, ...(hadoop === undefined ? {} : { hadoop }) }), 300_000);
   afterAll(() => cluster.wipe());
   return cluster;
 }

@@ -142,7 +142,7 @@ describe.each([
     expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
     const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
     expect(followed).toEqual(kept);
-    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no event of type nonsense.');
+    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no events of type nonsense.');
   });
 
   test.each([80, 200])(
@@ -230,7 +230,7 @@ test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the termi
   const script = `(until [ -e ${gate} ]; do sleep 0.1; done; kill -${signal} $$) & exec "$@"`;
   const words = ['bash', '-c', script, 'bash', process.execPath, COMMAND, 'top', '--local', '--interval', '200ms'];
   const top = openTerminal(words, { columns: 80, env: { HOME: folder } });
-  await top.sees(/no job on this machine runs/);
+  await top.sees(/no running jobs on this machine/);
   await writeFile(gate, '');
   expect(await top.exitCode).toBe(130);
   expect(top.raw.endsWith(LEFT)).toBe(true);

@@ -237,7 +237,7 @@ describe('a job submitted by hand', () => {
     expect(await moved.json()).toMatchObject({ queue: expect.stringMatching(/gpu$/) });
     const end = await cluster.ended(id);
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
-    expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu; .*quotas\.queues\.gpu\.instances/);
+    expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu, .*quotas\.queues\.gpu\.instances/);
   });
 
   test('makes the ApplicationMaster send no request to the servers that the user named', () => {
@@ -291,7 +291,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
     );
     expect(waiting).toMatchObject({
       state: 'WAITING',
-      message: expect.stringContaining(`${bobs} has 2 gpus, and this job requests 2 gpus`),
+      message: expect.stringContaining(`${bobs} holds 2 gpus, and this job requests 2 gpus`),
     });
     await writeFile(flag, '');
     expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });

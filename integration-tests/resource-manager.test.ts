@@ -26,7 +26,7 @@ afterAll(() => {
   storage.close();
 });
 
-/** An application that runs a shell command in place of an ApplicationMaster; YARN ends it after a timeout. */
+/** An application that runs a shell command in place of an ApplicationMaster; YARN kills it after a timeout. */
 function shell(applicationId: string, script: string, more: Partial<ApplicationSubmission> = {}): ApplicationSubmission {
   return {
     applicationId,

@@ -120,7 +120,7 @@ test('a killed job leaves none of its own files, even if its ApplicationMaster d
     }
   };
   try {
-    // Simulates a delay of the next heartbeats, which order the nodes to end the containers.
+    // Simulates a delay of the next heartbeats, which order the nodes to kill the containers.
     await stop('nodemanager1', 'nodemanager2');
     await end(id);
     expect(await ownFiles(id)).toEqual([]);

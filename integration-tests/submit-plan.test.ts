@@ -158,7 +158,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
-    const taken = `quotas.users.alice.total.gpus is 7 gpus, of which ${first.id} has 6 gpus, and this job requests 3 gpus`;
+    const taken = `quotas.users.alice.total.gpus is 7 gpus, of which ${first.id} holds 6 gpus, and this job requests 3 gpus`;
     await settle('wait');
     const limited = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
     expect(limited.verdict).toEqual({ type: 'waits', reasons: [...('reasons' in plan.verdict ? plan.verdict.reasons : []), taken] });

@@ -84,12 +84,12 @@ export const ERROR_CODES = {
   BUNDLES_MISSING: {
     exit: 2,
     means: 'tony-ts is not built: the bundles that containers run are missing.',
-    hint: 'Run `npm run build` in the folder of tony-ts.',
+    hint: 'Run `npm run build` in the tony-ts folder.',
   },
   KILL_FAILED: {
     exit: 1,
-    means: 'The job is still running although it was ordered to end.',
-    hint: 'Try again.',
+    means: 'The job is still running although it was told to stop.',
+    hint: "Run `tony-ts kill` again. If the job keeps running, ask the cluster's admin to kill it.",
   },
   KERBEROS_NO_TICKET: {
     exit: 2,
@@ -182,7 +182,7 @@ export const ERROR_CODES = {
   RM_REFUSED: {
     exit: 2,
     means: 'The ResourceManager rejected the request. The message quotes its reason.',
-    hint: 'Correct what the ResourceManager objects to and try again.',
+    hint: 'Correct the request as the message says, and try again.',
   },
   APPLICATION_NOT_FOUND: {
     exit: 2,
@@ -217,7 +217,7 @@ export const ERROR_CODES = {
   STORAGE_REFUSED: {
     exit: 2,
     means: 'The file system rejected the operation. The message quotes its reason.',
-    hint: 'Check the path, and correct what the file system objects to.',
+    hint: 'Check the path, and the reason that the message quotes.',
   },
   LOGS_UNAVAILABLE: {
     exit: 2,
@@ -262,7 +262,7 @@ export const ERROR_CODES = {
   ATTEMPT_FENCED: {
     exit: 1,
     means: 'YARN no longer accepts requests from this attempt of the ApplicationMaster.',
-    hint: 'The application was killed, or another attempt of its ApplicationMaster has taken over.',
+    hint: 'No action is needed: the application was killed, or another attempt of its ApplicationMaster has taken over.',
   },
   RESOURCE_UNKNOWN: {
     exit: 2,
@@ -327,12 +327,12 @@ export const ERROR_CODES = {
   RANKS_DIFFER: {
     exit: 1,
     means: 'Weights that must be equal on all ranks differ. The message names the first variable that differs.',
-    hint: 'Ranks that start with equal weights should keep equal weights. Check for code that changes weights on some ranks only, and for memory errors of the machine.',
+    hint: 'Ranks that start with equal weights should keep equal weights. Check for code that changes weights on some ranks only, and for faulty memory in the machine.',
   },
   TASK_FILE_INVALID: {
     exit: 1,
     means: 'The task file that TONY_TASK_FILE names cannot be read, or it contradicts itself.',
-    hint: 'The executor sets TONY_TASK_FILE. Unset it to run the program alone.',
+    hint: 'The executor sets TONY_TASK_FILE. Unset it to run the program outside a job.',
   },
   BACKEND_MISSING: {
     exit: 1,
@@ -382,17 +382,17 @@ export const ERROR_CODES = {
   CHECKPOINT_DAMAGED: {
     exit: 1,
     means: 'A checkpoint is incomplete, or its checksums do not match.',
-    hint: 'The job uses an older checkpoint if one exists.',
+    hint: 'No action is needed if the job has an older checkpoint, which it then uses.',
   },
   CHECKPOINT_MISFIT: {
     exit: 1,
     means: 'A checkpoint is intact but belongs to another model or dataset.',
-    hint: 'The checkpoint belongs to another model. Set another checkpoint.dir in job.yaml, or remove the folder.',
+    hint: 'Set another checkpoint.dir in job.yaml, or remove the folder.',
   },
   CHECKPOINT_FENCED: {
     exit: 1,
     means: 'A process of an earlier generation tried to write a checkpoint.',
-    hint: 'A newer generation of the job has taken over, and this process must exit.',
+    hint: 'No action is needed: a newer generation of the job has taken over, and this process exits.',
   },
   CHECKPOINT_FAILED: {
     exit: 1,
@@ -426,8 +426,8 @@ export const ERROR_CODES = {
   },
   FUNCTION_INVALID: {
     exit: 2,
-    means: 'run() cannot send the function to the cluster: its text does not compile by itself, or its module is missing.',
-    hint: "Export the function from a module of its own and name it: run(options, { module: new URL('./train.ts', import.meta.url), export: 'train' }).",
+    means: 'run() cannot send the function to the cluster: its source text does not compile on its own, or its module is missing.',
+    hint: "Move the function to its own module, export it, and pass the module: run(options, { module: new URL('./train.ts', import.meta.url), export: 'train' }).",
   },
   JOB_FAILED: {
     exit: 1,
@@ -443,7 +443,7 @@ export const ERROR_CODES = {
   TENSORBOARD_UNAVAILABLE: {
     exit: 1,
     means: 'TensorBoard is not running, or has not started yet.',
-    hint: "The job's page shows charts without TensorBoard. See `tony-ts logs` of the task tensorboard:0.",
+    hint: "The job's page shows charts without TensorBoard. Run `tony-ts logs` for the task tensorboard:0 to see why.",
   },
   STATE_UNREADABLE: {
     exit: 1,

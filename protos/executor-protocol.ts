@@ -78,6 +78,7 @@ export interface MasterMessage {
   readonly prepare?: { readonly generation: number };
   readonly start?: { readonly generation: number; readonly members?: readonly MemberMessage[] };
   readonly stop?: { readonly reason: string; readonly atOnce?: boolean };
+  readonly checkpoint?: { readonly generation: number };
 }
 
 export interface Welcome {

@@ -45,6 +45,16 @@ describe('the executor', () => {
     expect(state).toMatchObject({ generation: 3, port: 100, program: { phase: 'running' } });
   });
 
+  it('passes on the order to store a checkpoint only to the running program of that generation', () => {
+    const { state } = run(startedOnce);
+    expect(run([{ type: 'checkpoint', generation: 3 }], state).actions).toEqual([{ type: 'order-checkpoint' }]);
+    expect(run([{ type: 'checkpoint', generation: 2 }], state).actions).toEqual([]);
+    expect(run([exit(3), { type: 'checkpoint', generation: 3 }], state).actions.filter(({ type }) => type === 'order-checkpoint')).toEqual(
+      [],
+    );
+    expect(run([...welcomed, { type: 'checkpoint', generation: 0 }]).actions).toEqual([]);
+  });
+
   it('answers repeated messages without repeating the action', () => {
     const { state } = run(startedOnce);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toEqual([{ type: 'say-started', generation: 3, pid: 7 }]);

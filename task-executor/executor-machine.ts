@@ -54,6 +54,7 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
   | { readonly type: 'prepare'; readonly generation: number }
   | { readonly type: 'start'; readonly generation: number; readonly members: readonly MemberMessage[] }
+  | { readonly type: 'checkpoint'; readonly generation: number }
   | { readonly type: 'stop'; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
   /** The program and all processes of its group have ended. */
@@ -67,6 +68,8 @@ export type ExecutorEvent = { readonly now: number } & (
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
+  /** Order the running program to store a checkpoint. */
+  | { readonly type: 'order-checkpoint' }
   /** `gently`: the program gets time to write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
@@ -84,7 +87,7 @@ export interface Step {
   readonly actions: readonly ExecutorAction[];
 }
 
-/** If ticks are further apart than this (ms), this process was suspended, and the ApplicationMaster may have given it up meanwhile. */
+/** If ticks are further apart than this (ms), this process was suspended, and the ApplicationMaster may consider it lost by now. */
 const HELD_UP_MS = 5_000;
 /** If a killed program takes longer than this (ms) to exit, for example because a disk blocks it, the executor exits without a report. */
 const LEAVE_MS = 15_000;
@@ -121,6 +124,10 @@ export function step(state: ExecutorState, event: ExecutorEvent): Step {
       return prepare(state, event.generation);
     case 'start':
       return start(state, event.generation, event.members);
+    case 'checkpoint':
+      return state.program?.phase === 'running' && state.generation === event.generation && state.leaving === null
+        ? { state, actions: [{ type: 'order-checkpoint' }] }
+        : only(state);
     case 'stop':
       return leave(state, event.now, 0, event.reason, !event.atOnce);
     case 'started':

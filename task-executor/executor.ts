@@ -1,4 +1,4 @@
-import { appendFile } from 'node:fs/promises';
+import { appendFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
@@ -30,6 +30,8 @@ interface Run {
   readonly generation: number;
   readonly progress: ProgressSoFar;
   readonly report: ReportFile | null;
+  /** A file whose existence orders the program to store a checkpoint. */
+  readonly checkpointOrder: string;
   readonly program: Program | null;
 }
 
@@ -114,6 +116,9 @@ export class Executor {
           this.#happened({ type: 'exited', exit: { generation: action.generation, code: 126, signal: '', stderrTail } });
         });
         break;
+      case 'order-checkpoint':
+        void this.#orderCheckpoint();
+        break;
       case 'kill':
         this.#run?.program?.kill(action.gently);
         break;
@@ -162,6 +167,7 @@ export class Executor {
     const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
       this.#log.warn({ folder, error: messageOf(error) }, 'could not remove the working directory of an earlier program'),
     );
+    const { checkpointOrder } = prepared;
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
     // Marks in the program's log where the output of a restarted program begins.
@@ -181,12 +187,12 @@ export class Executor {
     port.close();
     this.#port = null;
     if (!(started instanceof Program)) {
-      this.#run = { generation, progress, report: null, program: null };
+      this.#run = { generation, progress, report: null, program: null, checkpointOrder };
       this.#happened({ type: 'exited', exit: { generation, ...started } });
       return;
     }
     const report = new ReportFile(prepared.reportFile, progress);
-    this.#run = { generation, progress, report, program: started };
+    this.#run = { generation, progress, report, program: started, checkpointOrder };
     this.#log.info({ generation, pid: started.pid }, 'the program has started');
     this.#happened({ type: 'started', generation, pid: started.pid });
     void started.ended.then((end) => {
@@ -194,6 +200,19 @@ export class Executor {
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
       this.#happened({ type: 'exited', exit: { generation, ...end } });
     });
+  }
+
+  async #orderCheckpoint(): Promise<void> {
+    const run = this.#run;
+    if (run === null) {
+      return;
+    }
+    try {
+      await writeFile(run.checkpointOrder, '', { mode: 0o600 });
+      this.#log.info({ generation: run.generation }, 'ordered the program to store a checkpoint');
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, 'could not order the program to store a checkpoint');
+    }
   }
 
   /** Returns null if the socket cannot be created: most programs do not use the services. */
@@ -231,6 +250,8 @@ export class Executor {
       this.#happened({ type: 'prepare', generation: message.prepare.generation });
     } else if (message.start) {
       this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
+    } else if (message.checkpoint) {
+      this.#happened({ type: 'checkpoint', generation: message.checkpoint.generation });
     } else if (message.stop) {
       this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
     }

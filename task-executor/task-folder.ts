@@ -16,6 +16,8 @@ export interface PreparedRun {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly reportFile: string;
+  /** See TaskContext. */
+  readonly checkpointOrder: string;
 }
 
 export interface RunRequest {
@@ -42,10 +44,13 @@ export async function prepareRun(
   const { generation } = request;
   const taskFile = path.join(folder, `task-${generation}.json`);
   const reportFile = path.join(folder, `report-${generation}.jsonl`);
-  const context = taskContext(settings, request, reportFile);
-  const before = [path.join(folder, `task-${generation - 1}.json`), path.join(folder, `report-${generation - 1}.jsonl`)];
+  const checkpointOrder = path.join(folder, `checkpoint-order-${generation}`);
+  const context = taskContext(settings, request, { reportFile, checkpointOrder });
+  const before = [`task-${generation - 1}.json`, `report-${generation - 1}.jsonl`, `checkpoint-order-${generation - 1}`].map((name) =>
+    path.join(folder, name),
+  );
   const old = path.join(folder, `services-${generation - 1}`);
-  await Promise.all([taskFile, reportFile, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
+  await Promise.all([taskFile, reportFile, checkpointOrder, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
   await Promise.all([
     // The file contains the ring key.
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
@@ -72,6 +77,7 @@ export async function prepareRun(
       ? { ...environment, ...programEnvironment(bundles, existsSync(runtime) ? runtime : null, environment) }
       : environment,
     reportFile,
+    checkpointOrder,
   };
 }
 
@@ -92,7 +98,7 @@ async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readon
 export function taskContext(
   { frozen, role, index, host, ringKey }: ExecutorSettings,
   { generation, members, port, services }: RunRequest,
-  reportFile: string,
+  { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },
 ): TaskContext {
   const everybody: Member[] = members.map(({ rank, ...member }) => ({ ...member, rank: rank ?? null }));
   const self = everybody.find((member) => member.role === role.name && member.index === index);
@@ -118,6 +124,7 @@ export function taskContext(
     user: frozen.user,
     hadoop: frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : null,
     reportFile,
+    checkpointOrder,
     services,
   };
 }

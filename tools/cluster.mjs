@@ -7,14 +7,14 @@ import { existingProfile, PROFILES } from '../integration-tests/cluster/profiles
 
 const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
-  up [--fresh] [--profile PROFILE]
+  up [--fresh] [--hadoop VERSION] [--profile PROFILE]
                 start the stopped daemons and wait until the cluster is ready; --fresh starts with an empty HDFS
   down          stop all daemons and containers; the next up finds the same files on HDFS
   status        show the daemons; exit code 0 if the cluster is ready, 1 otherwise
   env           print the environment variables of clients: eval "$(npm run -s cluster -- env)"
   kill NAME     kill one daemon with SIGKILL
   start NAME    start one daemon
-  NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2)
+  NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2), and those of the profile, which status lists
   PROFILE       ${Object.keys(PROFILES).join(', ')}; a cluster keeps its profile until up --fresh
 
 To run a second cluster: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
@@ -36,8 +36,10 @@ async function main() {
 
   switch (command) {
     case 'up':
-      await cluster.up({ fresh: values.fresh, log: console.log });
-      console.log(`up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`);
+      await cluster.up({ fresh: values.fresh, ...(values.hadoop === undefined ? {} : { hadoop: values.hadoop }), log: console.log });
+      console.log(
+        `Hadoop ${await cluster.hadoopVersion()} up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`,
+      );
       console.log(`next:  eval "$(npm run -s cluster -- env${cluster.offset === 0 ? '' : ` --port-offset ${cluster.offset}`})"`);
       return;
     case 'down':
@@ -56,10 +58,10 @@ async function main() {
       }
       return;
     case 'kill':
-      await cluster.kill(daemon(name));
+      await cluster.kill(daemon(cluster, name));
       return;
     case 'start':
-      await cluster.start(daemon(name));
+      await cluster.start(daemon(cluster, name));
       return;
     default:
       throw new UsageError(command === undefined ? 'no command was given' : `there is no command \`${command}\``);
@@ -70,17 +72,25 @@ function parseCommand() {
   try {
     return parseArgs({
       allowPositionals: true,
-      options: { 'port-offset': { type: 'string' }, profile: { type: 'string' }, fresh: { type: 'boolean', default: false } },
+      options: {
+        'port-offset': { type: 'string' },
+        profile: { type: 'string' },
+        hadoop: { type: 'string' },
+        fresh: { type: 'boolean', default: false },
+      },
     });
   } catch (error) {
     throw new UsageError(/** @type {Error} */ (error).message);
   }
 }
 
-/** @param {string | undefined} name */
-function daemon(name) {
-  const found = daemonNamed(name ?? '');
-  if (found === null) {
+/**
+ * @param {Cluster} cluster
+ * @param {string | undefined} name
+ */
+function daemon(cluster, name) {
+  const found = daemonNamed(name ?? '') ?? cluster.processes.find((each) => each === name);
+  if (found === undefined) {
     throw new UsageError(name === undefined ? 'no daemon was named' : `there is no daemon \`${name}\``);
   }
   return found;

@@ -23,6 +23,7 @@ test('closing removes the files that containers copied to this machine', async (
       askRefused: () => {},
       launchFailed: () => {},
       ended: (_, end) => ended.push(end),
+      preempting: () => {},
       cluster: () => {},
       fenced: () => {},
     },

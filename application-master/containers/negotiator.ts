@@ -43,6 +43,8 @@ export interface NegotiatorListener {
   askRefused(role: string, message: string): void;
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
+  /** The cluster will take these containers for another application, unless it finds other room. Reported once for each. */
+  preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;
   /** The ResourceManager no longer recognises this attempt, or orders it to exit: exit immediately without unregistering. */
   fenced(message: string): void;

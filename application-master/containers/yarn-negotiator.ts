@@ -16,6 +16,7 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration 
 
 /** Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next one returns the containers. */
 const BEAT_WHILE_ASKING_MS = 150;
+/** Heartbeat interval while no containers are wanted (ms). */
 const BEAT_MS = 1000;
 
 /**
@@ -175,6 +176,9 @@ export class YarnNegotiator implements Negotiator {
           if (role !== undefined) {
             this.#listener.askRefused(role, refused.message);
           }
+        }
+        if (answer.preempting.length > 0) {
+          this.#listener.preempting(answer.preempting);
         }
         this.#listener.cluster(answer.nodes, answer.headroom);
         for (const completed of answer.completed) {

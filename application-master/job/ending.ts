@@ -6,13 +6,13 @@ import type { Transition } from './transition.ts';
 
 /**
  * Detaches a task's container. From then on the container is not part of the job, and receives stop orders until it has ended.
- * - `leave`: its program has ended; the executor leaves by itself.
- * - `stop`: the cluster ends the container in any case.
+ * - `leave`: its program has ended; the executor is ordered to exit.
+ * - `stop`: the cluster stops the container in any case.
  * - `drain`: the job is over.
  * - `release`: the container was never launched.
  * - `ended`: its NodeManager has ended it.
- * - `unreachable`: the cluster has given up its node, where its processes may still be running.
- * - `preempted`: its NodeManager is about to end it.
+ * - `unreachable`: the cluster considers its node lost, although its processes may still be running there.
+ * - `preempted`: its NodeManager is about to kill it.
  */
 export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unreachable' | 'preempted';
 
@@ -34,8 +34,9 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   if (how === 'release') {
     transition.act({ type: 'release', containerId: container.id });
   } else {
-    // The executor ends the whole process group of its program; the cluster's own signals may not reach that group. For a container that
-    // the cluster has given up, the executor skips the grace period, because the replacement is waiting for the program to end.
+    // The executor ends the whole process group of its program; the cluster's own signals may not reach that group. If the cluster
+    // considers the container lost or is about to preempt it, the executor skips the grace period, because the replacement is waiting for
+    // the program to end.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }
@@ -67,7 +68,7 @@ export function giveBack(transition: Transition, task: Task, reason: string): vo
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }
 
-/** Lets the executors of succeeded tasks leave once the success is saved. */
+/** Lets the executors of succeeded tasks exit once the success is saved. */
 export function letLeave(transition: Transition): void {
   for (const { slot, container } of transition.state.tasks) {
     const leaveRevision = container?.leaveRevision ?? null;
@@ -188,7 +189,7 @@ export function noteLeft(transition: Transition, containerId: string): void {
 
 /**
  * Handles the loss of an executor's stream. Without a stream, the executor is certain to have ended only once its lease has expired. A
- * preempted container has ended when its stream closes, because its NodeManager ends the executor and the program together.
+ * preempted container has ended when its stream closes, because its NodeManager kills the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);

@@ -95,6 +95,8 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'stream-lost'; readonly containerId: string }
   /** The executor's last message: no process of its program is left. */
   | { readonly type: 'left'; readonly containerId: string }
+  /** The cluster has announced that it will take these containers for another application. */
+  | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot of this revision is durable and supersedes all earlier ones. Actions that waited for the revision may start. */
   | { readonly type: 'persisted'; readonly generation: Generation; readonly revision: Revision }
   /** Cluster size and headroom, used to explain why a gang is waiting. */
@@ -125,10 +127,12 @@ export type Action =
   /** Returns a container that was never launched. */
   | { readonly type: 'release'; readonly containerId: string }
   | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
-  /** Ends a launched container through its NodeManager. */
+  /** Stops a launched container through its NodeManager. */
   | { readonly type: 'stop-container'; readonly containerId: string }
   | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
+  /** Orders the program of this generation, through its executor, to store a checkpoint at once. */
+  | { readonly type: 'order-checkpoint'; readonly containerId: string; readonly generation: Generation }
   /** Orders the executor to end its program and exit. `atOnce`: without the grace period for a final checkpoint. */
   | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'persist'; readonly snapshot: Snapshot }

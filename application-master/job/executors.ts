@@ -276,7 +276,7 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
     return;
   }
   transition.patchTraining({ earlyEnd });
-  // Saved, because the chief may have left by the time a later attempt writes the final diagnostics.
+  // Saved, because the chief may have exited by the time a later attempt writes the final diagnostics.
   transition.dirty = true;
   transition.recordTask('early-end', task, { detail: earlyEnd });
 }
@@ -345,8 +345,8 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
 }
 
 /**
- * The executor stays until the success is saved. Otherwise a later attempt would find neither the executor nor a record of its success and
- * would treat the task as lost.
+ * The executor keeps running until the success is saved. Otherwise a later attempt would find neither the executor nor a record of its
+ * success and would treat the task as lost.
  */
 function succeed(transition: Transition, slot: number): void {
   transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null } });

@@ -54,8 +54,8 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
 
 /**
  * Finds the member to blame when members report a lost peer, but no failure was detected within the time that it takes to detect a silent
- * peer. Returns the member that most reports name; of several, preferably one that does not itself report a lost peer. Returns null if
- * there is no such member.
+ * peer. Returns the member that most reports name; if several are named equally often, prefers one that does not itself report a lost
+ * peer. Returns null if there is no such member.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -148,7 +148,7 @@ export function isLastStraw(state: JobState, task: Task): boolean {
 
 /**
  * Applies the cluster's late report on a container whose task was charged because of silence or a signal: the cluster ended the container,
- * or it exceeded its memory limit.
+ * or the container exceeded its memory limit.
  */
 export function correctFailure(transition: Transition, containerId: string, cause: Extract<Cause, { kind: 'container' }>): void {
   const ending = transition.state.ending.get(containerId);
@@ -215,7 +215,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   }
 }
 
-/** Silence or death by a signal may be caused by a preempted container or a lost node, which the cluster reports later. */
+/** A preemption or a lost node may have caused a silence or a death by a signal; the cluster reports that cause later. */
 function mayBeCorrected(cause: Cause): boolean {
   return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
 }

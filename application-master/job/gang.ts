@@ -289,7 +289,7 @@ export function endRound(transition: Transition): void {
 }
 
 /**
- * The pause before a new round: 5 to 15 % of the gang timeout per finished round, with deterministic jitter derived from the application
+ * The pause before a new round: 5 to 15% of the gang timeout per finished round, with deterministic jitter derived from the application
  * ID.
  */
 function pause(state: JobState, round: number): number {

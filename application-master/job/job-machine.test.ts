@@ -118,7 +118,7 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
-    // The cluster ends an executor that does not end by itself.
+    // The cluster kills an executor that does not exit by itself.
     scene.wait(5_500);
     expect(scene.told('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');
@@ -389,7 +389,7 @@ describe('a container that the cluster gives up while its executor is still conn
     const other = lost('node-lost');
     other.scene.say({ type: 'left', containerId: other.first });
     expect(other.scene.status().orphanedContainers).toEqual([]);
-    // The NodeManager of a preempted container is alive and ends it.
+    // The NodeManager of a preempted container is alive and kills it.
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 

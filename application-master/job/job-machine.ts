@@ -12,6 +12,7 @@ import { grow } from './growth.ts';
 import type { JobState, Task } from './job-state.ts';
 import { inGang } from './membership.ts';
 import { impossibleAsk } from './pending-reasons.ts';
+import { preemptionAnnounced } from './preemption.ts';
 import { type Place, places } from './ranks.ts';
 import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
@@ -100,6 +101,9 @@ function apply(transition: Transition, event: Event): void {
       break;
     case 'container-ended':
       containerEnded(transition, event);
+      break;
+    case 'preempting':
+      preemptionAnnounced(transition, event.containerIds);
       break;
     case 'persisted':
       persisted(transition, event.revision);
@@ -202,7 +206,7 @@ function admitted(transition: Transition): void {
   }
 }
 
-/** Gives up TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
+/** Gives up on TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {

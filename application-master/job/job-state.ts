@@ -108,7 +108,7 @@ export interface Gang {
   /**
    * - `forming`: generation + 1 is waiting for its members.
    * - `started`: `generation` is running.
-   * - `reattaching`: a later attempt waits for the executors of an earlier attempt to find out whether `generation` is running.
+   * - `reattaching`: a later attempt is waiting to hear from the executors of an earlier attempt whether `generation` is running.
    */
   readonly phase: 'forming' | 'started' | 'reattaching';
   /** When the current phase or round of forming began. */
@@ -232,7 +232,7 @@ export interface Ending {
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** When the executor's lease ends. A program may run until then. 0 if no program can be running. */
+  /** When the executor's lease ends. A program may keep running until then. 0 if no program can be running. */
   readonly until: number;
   /** True while the executor's stream is open. */
   readonly attached: boolean;
@@ -282,21 +282,23 @@ export const LIMITS = {
   choosyMs: 30_000,
   /** How long other tasks wait for a container before TensorBoard or a spare elastic task gives up its own. */
   yieldMs: 15_000,
-  /** Run time after which TensorBoard counts as stable (`tensorBoardSteadyMs`); longest pause before a restart (`tensorBoardPauseMs`). */
+  /** Run time after which TensorBoard counts as stable. */
   tensorBoardSteadyMs: 2 * 60_000,
+  /** Longest pause before a restart of TensorBoard. */
   tensorBoardPauseMs: 60_000,
   /** How long to wait, at the end of the job, for its result to be saved. */
   saveMs: 30_000,
   /** How long to wait, after the result is saved, for programs to end. */
   drainMs: 5_000,
-  /** How long an executor may take to leave before the cluster ends its container; the pause between repeated stop orders. */
+  /** How long an executor may take to exit before the cluster is ordered to stop its container. */
   leaveMs: 10_000,
+  /** The pause between repeated stop orders. */
   stopAgainMs: 30_000,
-  /** A NodeManager ends a preempted container with its next heartbeat. */
+  /** A NodeManager kills a preempted container at its next heartbeat. */
   preemptedMs: 10_000,
   /**
-   * After this time, a container that was ordered to stop is dropped from the state: by default, YARN gives up a silent node, and reports
-   * the end of its containers, within 10 minutes.
+   * After this time, a container that was ordered to stop is dropped from the state: by default, YARN declares a silent node lost, and
+   * reports the end of its containers, within 10 minutes.
    */
   forgetMs: 15 * 60_000,
   /** If a program's death by a signal would end the job: how long the job waits for the cluster to report the cause. */

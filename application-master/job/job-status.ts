@@ -74,8 +74,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * The status of the job's own TensorBoard: its metrics report whether it answers, its notices why it does not. This does not
- * apply to a role of the same name that the user defines.
+ * The status of the job's own TensorBoard: its metrics report whether it answers, and its notices explain why it does not. Does
+ * not apply to a user-defined role of the same name.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;

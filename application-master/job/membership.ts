@@ -96,8 +96,8 @@ export function isExpendable(state: JobState, task: Task): boolean {
 }
 
 /**
- * True if the job continues when this task's restarts are used up: the chief decides how the job ends, or enough other tasks remain. A
- * parameter server cannot be given up, because workers need the weights that it holds.
+ * True if the job continues when this task's restarts are used up: the chief decides how the job ends, or enough other tasks remain. The
+ * job cannot give up on a parameter server, because workers need the weights that it holds.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
   const { success } = jobOf(state);

@@ -59,7 +59,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
     failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
     generation: saved.generation,
   };
-  // A gang task that ended in an earlier generation runs again unless it has been given up.
+  // A gang task that ended in an earlier generation runs again unless the job has given up on it.
   if (
     isTaskOver(saved.state) &&
     (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')
@@ -96,7 +96,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
       continue;
     }
     const survivor = alive.get(container.id);
-    // An unlisted container has ended, and the cluster is about to report why; or the cluster lists it late.
+    // Either an unlisted container has ended and the cluster is about to report why, or the cluster lists it late.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }

@@ -3,7 +3,7 @@ import { backoffMs } from '../../platform/backoff.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 
-// The job's TensorBoard task. It only uses spare capacity: it gives up its container when another task waits for one, and its failures do
+// The job's TensorBoard task. It uses only spare capacity: it gives up its container when another task waits for one, and its failures do
 // not affect the job.
 
 export function isTensorBoardRole(job: Job, role: Role): boolean {

@@ -33,7 +33,8 @@ export function leaseMs(job: Job): number {
 }
 
 /**
- * How long a program may run after the last message of its executor. The lease begins when the executor notices that its stream is broken.
+ * How long a program may keep running after its executor's last message. The lease begins when the executor notices that its stream is
+ * broken.
  */
 export function outlivesMs(job: Job): number {
   return leaseMs(job) + LINK_LOSS_MS + END_MS;

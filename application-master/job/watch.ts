@@ -82,7 +82,8 @@ function fail(transition: Transition, diagnostics: string): void {
 }
 
 /**
- * Ends a round of waiting of a task that restarts alone. Containers of other tasks do not block it, so only its own container is given up.
+ * Ends a round of waiting of a task that restarts alone. Containers of other tasks do not block it, so the task gives back only
+ * its own container.
  */
 function endLoneRound(transition: Transition, slot: number): void {
   const task = transition.task(slot);

@@ -128,7 +128,7 @@ export class JobFiles {
 
   /**
    * Writes a file that only the job's user may read. Does not recreate the folder: the client that kills a job removes it as soon as the
-   * ResourceManager reports the end, and this process may run until its node is informed.
+   * ResourceManager reports the end, and this process may keep running until its node is informed.
    */
   async #stage(uri: string, content: object): Promise<void> {
     try {

@@ -85,6 +85,10 @@ export class ExecutorService {
     this.#send(containerId, { stop: { reason, atOnce } });
   }
 
+  orderCheckpoint(containerId: string, generation: Generation): void {
+    this.#send(containerId, { checkpoint: { generation } });
+  }
+
   /** Ends every stream. */
   close(): void {
     this.#closed = true;

@@ -130,7 +130,7 @@ test('a list shows the content, the size and the last job of each entry', async 
     },
     { hash: B, bytes: 1, usedBy: [], lastUse: null },
   ]);
-  // Only the link itself counts, which has a few bytes, but not its target.
+  // The size counts the link itself, which has a few bytes, but not its target.
   expect(entries[0]?.bytes).toBeLessThan(110);
 });
 

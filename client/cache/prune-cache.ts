@@ -19,7 +19,7 @@ export interface CacheEntry {
   readonly bytes: number;
   /** ms since the epoch. */
   readonly lastWritten: number;
-  /** IDs of the jobs that use it and may still run. */
+  /** IDs of the jobs that use it and may still be running. */
   readonly usedBy: readonly string[];
   /** The newest job that used it, according to the histories that still exist; null if there is none. */
   readonly lastUse: CacheUse | null;
@@ -70,12 +70,12 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes entries from the user's cache, oldest first, if they have not been written or used recently and no job that may still run uses
- * them. Also removes the remains of interrupted uploads. A damaged history of a finished job protects only the entries that are still
- * readable in it.
+ * Removes entries from the user's cache, oldest first, if they have not been written or used recently and no job that may still be
+ * running uses them. Also removes the remains of interrupted uploads. A damaged history of a finished job protects only the entries that
+ * are still readable in it.
  *
- * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a job that may still run is unreadable, or if there are
- * too many histories; HDFS_UNREACHABLE, ACCESS_DENIED
+ * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a job that may still be running is unreadable, or if there
+ * are too many histories; HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function* pruneCache(store: HistoryStore, options: PruneCacheOptions): AsyncGenerator<PrunedEntry> {
   checkOptions('pruneCache', options, PRUNE_OPTIONS);

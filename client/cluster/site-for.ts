@@ -2,8 +2,8 @@ import type { SiteConfig } from '../../conf/site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**
- * Returns the site configuration of a cluster, to pass to `loadJob(path, { site })`; null for local jobs (`local: true`), to which no site
- * file applies.
+ * Returns a cluster's site configuration, which `loadJob(path, { site })` takes. Returns null for local jobs (`local: true`), because no
+ * site file applies to them.
  *
  * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */

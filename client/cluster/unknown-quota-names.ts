@@ -22,7 +22,7 @@ export interface KnownNames {
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Requests an application ID only for the list of resource types in the answer, which every scheduler reports. An unused ID has no cost.
+  // Requests an application ID only because the answer lists the resource types with every scheduler. An unused ID has no cost.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }

@@ -32,7 +32,7 @@ export interface JobDescription {
   readonly notices: readonly string[];
   /** Nodes that the cluster lost while the job had containers on them. */
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still run; for a finished job, as of its end. */
+  /** Orphaned containers whose programs may still be running; for a finished job, as of its end. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
   /** Null for a local job. */

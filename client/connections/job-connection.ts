@@ -12,7 +12,7 @@ export interface Observation {
   readonly status: JobStatus | null;
   /**
    * How long the ApplicationMaster has not answered (ms), which is also the age of `status`. Null while it answers, or while no
-   * ApplicationMaster runs.
+   * ApplicationMaster is running.
    */
   readonly masterSilentMs: number | null;
   /** The job's result; null until it ends. */

@@ -3,7 +3,7 @@ import type { TaskState } from '../../conf/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** How long the job may take to end (ms): YARN acknowledges a kill request immediately, and ends the containers afterwards. */
+/** How long the job may take to end (ms): YARN acknowledges a kill request immediately, and kills the containers afterwards. */
 const PATIENCE_MS = 30_000;
 
 /** What would be lost if a job were killed. */

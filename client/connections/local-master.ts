@@ -91,7 +91,7 @@ function masterEnvironment(
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,
-    // Appends the folder of this process's Node.js, so that the command `node` works in jobs even if the PATH has no Node.js.
+    // Appends the folder of this process's Node.js, so that the `node` command works in jobs even if the PATH has no Node.js.
     PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
     USER: user,
     CONTAINER_ID: container.containerId,

@@ -9,7 +9,7 @@ const ROOT = 0;
  * Rejects a folder with programs if another user owns it or can write to it, because this process or a job would run its content. Accepts a
  * missing folder, and a folder of root.
  *
- * @param variable the environment variable that selects another folder, for the error message.
+ * @param variable the environment variable that selects another folder. The error message names it.
  * @throws TonyError FOLDER_UNSAFE
  */
 export async function refuseForeignFolder(folder: string, variable: string, user = process.getuid?.()): Promise<void> {

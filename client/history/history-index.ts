@@ -173,7 +173,7 @@ export class HistoryIndex {
   }
 
   /**
-   * The file system has just answered, so an error concerns only the files of this job, which their owner may have damaged. Such an
+   * The file system has just answered, so an error concerns only this job's files, which their owner may have damaged. Such an
    * error must not fail the list.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
@@ -222,8 +222,8 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
 }
 
 /**
- * Returns a message for a job or folder that cannot be read, so that it does not hide others. Rethrows the error of an unreachable storage,
- * which fails the whole list.
+ * Returns a message for a job or folder that cannot be read, so that it does not hide others. Rethrows the error if the storage is
+ * unreachable; the whole list then fails.
  */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) {

@@ -30,7 +30,7 @@ export interface Pruned {
   readonly failure: string;
 }
 
-/** Removes old histories, oldest first, and yields each one. Keeps the history of any job that may still run. */
+/** Removes old histories, oldest first, and yields each one. Keeps the history of any job that may still be running. */
 export async function* pruneHistory(store: HistoryStore, options: PruneOptions): AsyncGenerator<Pruned> {
   checkOptions('pruneHistory', options, PRUNE_OPTIONS);
   const { user, olderThanMs, dryRun, now } = options;

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JobStatus } from '../../conf/status.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -66,6 +67,13 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   if (auth === 'simple' && local) {
     throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove either --local or --auth.' });
   }
+  // Checked before the first connection, which needs a ticket: the answer is the same without one.
+  if (auth === 'simple' && options.resourceManager === undefined) {
+    const { secure } = await HadoopConfiguration.fromEnvironment(options.environment ?? process.env);
+    if (secure) {
+      throw requiresKerberos();
+    }
+  }
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];
   const close = async (): Promise<void> => {
@@ -121,6 +129,12 @@ async function listening(options: { address: string; port: number; site: JobPage
   }
 }
 
+function requiresKerberos(): TonyError {
+  return new TonyError('USAGE', '--auth simple believes the names that users state, but the cluster requires Kerberos.', {
+    hint: 'Use --auth token. A proxy that authenticates users can stand in front of it.',
+  });
+}
+
 /** Each job's view ACL comes from its job.json. If that file is not readable, only the owner and administrators have access. */
 async function simpleAccess(
   options: ServeOptions,
@@ -131,9 +145,7 @@ async function simpleAccess(
   const { configuration, login, site, close } = await openCluster(options);
   closers.push(close);
   if (!login.believesNames) {
-    throw new TonyError('USAGE', '--auth simple believes the names that users state, but the cluster requires Kerberos.', {
-      hint: 'Use --auth token. A proxy that authenticates users can stand in front of it.',
-    });
+    throw requiresKerberos();
   }
   const { url } = (await site()).history;
   const known = new WeightedCache<string, readonly string[]>(REMEMBERED_CHARACTERS);

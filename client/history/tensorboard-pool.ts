@@ -7,8 +7,9 @@ import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
 /** The maximum number of TensorBoards at the same time. Each needs several hundred megabytes of memory. */
 const MOST = 3;
-/** A TensorBoard without viewers stops after this time (ms), or after the shorter time if another one needs its slot. */
+/** A TensorBoard without viewers stops after this time (ms). */
 const IDLE_MS = 10 * 60_000;
+/** A TensorBoard without viewers stops after this shorter time (ms) if another one needs its slot. */
 const SPARE_MS = 60_000;
 /**
  * The time (ms) after which a TensorBoard may be replaced even while in use. An open page keeps polling it, so it might never become idle.
@@ -65,7 +66,7 @@ export class TensorBoardPool {
    * Starts a TensorBoard for these summaries unless one runs, and records the access. Returns an empty string, or a sentence that says why
    * none can start.
    *
-   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of the same visitor is replaced first
+   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of this viewer's is replaced first
    */
   wake(summaryDir: string, visitor: string): string {
     if (this.#closed) {

@@ -36,7 +36,7 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
   ];
 }
 
-/** If no task has failed, the section shows the job's diagnostics, which state why it failed. */
+/** If no task has failed, the section shows the job's diagnostics, which state why the job failed. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   const hasFailed = result?.state === 'FAILED';
   if (failure === null && !hasFailed) {

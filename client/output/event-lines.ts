@@ -50,7 +50,7 @@ function styleOf(event: string): Style | null {
   if (/failed|timeout|peer-lost|given-up/.test(event)) {
     return 'red';
   }
-  if (/^(?:job-held|node-lost|went-without|ask-refused|notice|failure-corrected)$/.test(event)) {
+  if (/^(?:job-held|node-lost|preemption-announced|went-without|ask-refused|notice|failure-corrected)$/.test(event)) {
     return 'yellow';
   }
   return event.startsWith('job-') || event.startsWith('generation-') ? 'bold' : null;

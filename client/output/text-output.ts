@@ -9,9 +9,9 @@ import { printable, type Terminal } from '../terminal/terminal.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines.ts';
 
-/** The minimum interval (ms) between lines with metrics, to keep log files small. */
+/** The minimum interval (ms) between lines with metrics. It keeps log files small. */
 const METRICS_EVERY_MS = 10_000;
-/** The minimum interval (ms) between lines that state why a job waits, because the reason may change with every new container. */
+/** The minimum interval (ms) between lines that state why a job waits. The reason may change with every new container. */
 const WAIT_EVERY_MS = 10_000;
 /** The minimum interval (ms) between progress lines of an upload. */
 const UPLOAD_EVERY_MS = 10_000;

@@ -25,7 +25,7 @@ export interface QuotaUsage extends QuotaSums {
 }
 
 /**
- * Returns the use of every total that the site file sets, and which jobs wait for which total. Reads the site file from HDFS, as
+ * Returns how much of each of the site file's totals is in use, and which jobs wait for which total. Reads the site file from HDFS, as
  * ApplicationMasters do, or from this machine if HDFS has none.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*

@@ -171,7 +171,7 @@ export async function readPart<T>(
   }
 }
 
-/** Ignores the error of a missing file, which may have been removed in the meantime. Throws for an unreadable or unreachable file. */
+/** Ignores a NOT_FOUND error, because the file may have been removed in the meantime. Rethrows any other error as a TonyError. */
 function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError && error.code === 'NOT_FOUND') {
     return;

@@ -190,7 +190,7 @@ export function shortened(value: string, most: number): string {
 /** `forgotten`: the cluster answers, but does not know the job. `silent`: the cluster did not answer. */
 export type ClusterAnswer = ClusterWord | 'forgotten' | 'silent';
 
-/** Whether a job without a final status may still run; true if the cluster was not queried about it. */
+/** Whether a job without a final status may still be running; true if the cluster was not queried about it. */
 export function mayRun(answer: ClusterAnswer | undefined): boolean {
   return answer === undefined || answer === 'silent' || (typeof answer === 'object' && answer.result === null);
 }
@@ -292,7 +292,7 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
   };
 }
 
-/** Returns the result of a job if neither final.json nor the cluster states one; null if the job may still run. */
+/** Returns the result of a job if neither final.json nor the cluster states one; null if the job may still be running. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) {
     return end;

@@ -13,9 +13,9 @@ const NODE_API = 8;
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Defines the one symbol of a newer libstdc++ that headers of newer compilers (since GCC 11) reference; it is called only for containers
- * larger than the address space. The cluster's nodes may have an older libstdc++ than this machine; with this definition, every libstdc++
- * that can run Node can also load the addon.
+ * Defines the one symbol of a newer libstdc++ that headers of newer compilers (since GCC 11) reference; the headers call it only for
+ * C++ containers larger than the address space. The cluster's nodes may have an older libstdc++ than this machine; with this definition,
+ * the addon loads with every libstdc++ that can run Node.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }

@@ -141,8 +141,8 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
     await rm(download, { recursive: true });
     say(`downloaded Node ${node.version}`);
   };
-  // Downloads the wheels one after another: a large download uses the full bandwidth anyway, and each wheel is deleted once unpacked, which
-  // saves disk space.
+  // Downloads the wheels one after another: a large download uses the full bandwidth anyway, and deleting each wheel once it is
+  // unpacked saves disk space.
   const getWheels = async (signal: AbortSignal) => {
     for (const wheel of [tensorflow, ...nvidia]) {
       const download = path.join(parts.scratch, 'wheel');

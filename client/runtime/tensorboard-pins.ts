@@ -2,8 +2,8 @@ import type { Architecture, Wheel } from './pins.ts';
 
 /*
  * The exact versions of TensorBoard and its dependencies (see pins.ts). Each package has the newest version that supports all of these
- * Pythons, which then share its files; compiled files carry the Python version in their names. Only NumPy has no such version. setuptools
- * and tensorboard-data-server are omitted: TensorBoard requires them but does not import them in this configuration.
+ * Pythons, so all of them share its files; compiled files carry the Python version in their names. Only NumPy has no such version.
+ * setuptools and tensorboard-data-server are omitted: TensorBoard requires them but does not import them in this configuration.
  */
 
 export const TENSORBOARD_VERSION = '2.21.0';

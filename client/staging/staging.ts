@@ -111,8 +111,8 @@ export async function isResourceThere(storage: Storage, { uri, size, timestamp }
 }
 
 /**
- * Finds the archive of a folder, which containers unpack under `name`. If the archive is missing, packs it immediately, because its size is
- * otherwise unknown.
+ * Finds the archive of a folder. Containers unpack the archive under `name`. If the archive is missing, packs it immediately, because its
+ * size is otherwise unknown.
  */
 export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
   const { storage, root } = place;

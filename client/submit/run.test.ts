@@ -16,7 +16,7 @@ test('run rejects a function whose text does not compile, with a hint', async ()
   await expect(run({ slots: 1, local: true }, Math.max as never)).rejects.toMatchObject({
     code: 'FUNCTION_INVALID',
     message: expect.stringContaining('as source text (function max() { [native code] })'),
-    hint: expect.stringContaining('Export the function from a module'),
+    hint: expect.stringContaining('Move the function to its own module'),
   });
 });
 

@@ -174,7 +174,8 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * A job of the queue `default` may still run: the scheduler's placement rules may move it to another queue, which the plan does not know.
+ * A job in the `default` queue may be able to run although the plan refuses it: the scheduler's placement rules may move it to another
+ * queue, and the plan does not know these rules.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {
   return verdict.type === 'refused' && queue !== 'default' ? verdict.reasons : null;

@@ -46,7 +46,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.type': not('the application type is always TONY'),
   'tony.application.num-client-rm-connect-retries': not(NOTHING_NEEDED),
   'tony.application.security.enabled': not(
-    'hadoop.security.authentication decides; tony-ts creates a certificate and a secret for each job',
+    '`hadoop.security.authentication` decides; tony-ts creates a certificate and a secret for each job',
   ),
   'tony.application.hdfs-conf-path': not('tony-ts reads the Hadoop configuration from the folder HADOOP_CONF_DIR'),
   'tony.application.yarn-conf-path': not('tony-ts reads the Hadoop configuration from the folder HADOOP_CONF_DIR'),

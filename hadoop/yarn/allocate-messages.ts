@@ -34,7 +34,7 @@ export interface Registration {
   /** Names of all resource types. Empty when the response was lost; the client then checks only the allocated containers. */
   readonly resourceTypes: readonly string[];
   readonly queue: string;
-  /** Containers of the previous attempt that still run. */
+  /** Containers of the previous attempt that are still running. */
   readonly previousContainers: readonly AllocatedContainer[];
 }
 

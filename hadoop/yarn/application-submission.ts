@@ -47,7 +47,7 @@ export function submissionBody(
     'application-id': submission.applicationId,
     'application-name': submission.name,
     'application-type': submission.type,
-    'application-tags': { tag: submission.tags },
+    ...(submission.tags.length === 0 ? {} : { 'application-tags': { tag: submission.tags } }),
     queue: submission.queue,
     'unmanaged-AM': false,
     'max-app-attempts': submission.maxAttempts,
@@ -82,7 +82,8 @@ function localResource(resource: Resource): Record<string, unknown> {
   };
 }
 
-/** The ResourceManager's JSON form of a map. */
+/** The ResourceManager's JSON form of a map. Hadoop 2 answers a body that contains an empty list with a NullPointerException. */
 function entries(map: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return { entry: Object.entries(map).map(([key, value]) => ({ key, value })) };
+  const all = Object.entries(map).map(([key, value]) => ({ key, value }));
+  return all.length === 0 ? {} : { entry: all };
 }

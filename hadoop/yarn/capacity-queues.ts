@@ -39,7 +39,7 @@ export interface CapacityQueue {
   /** Node labels that the queue can access; `*` means all. */
   readonly labels: readonly string[];
   readonly defaultLabel: string | null;
-  /** ACL in the form `USERS GROUPS`, each a comma-separated list; `*` means every user, a space no user. */
+  /** ACL in the form `USERS GROUPS`, each a comma-separated list; `*` means everyone; a single space means no one. */
   readonly submitters: string;
   readonly administrators: string;
   readonly maximumAllocation: Readonly<Record<string, number>>;

@@ -81,7 +81,7 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
 
 /**
  * Returns the names of the cluster's queues if the cluster certainly lacks a queue of this name; null if it has one, or may create one on
- * demand. Placement rules of the scheduler may replace the queue `default`, so it counts as present.
+ * demand. Placement rules of the scheduler may replace the `default` queue, so it counts as present.
  */
 export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
   const info = record(record(record(answer).scheduler).schedulerInfo);

@@ -9,7 +9,7 @@ import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
 /**
- * The folder for screenshots. If the environment variable SCREENSHOTS names it, a run takes screenshots in both color schemes, for a person
+ * The folder for screenshots. If the SCREENSHOTS environment variable names it, a run takes screenshots in both color schemes, for a person
  * to inspect. The color scheme does not affect the layout.
  */
 const SCREENSHOTS = process.env.SCREENSHOTS;

@@ -22,7 +22,7 @@ import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
-/** A run name with characters of which YARN's proxy corrupts some in transit. */
+/** A run name with special characters, some of which YARN's proxy corrupts. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
 /** The tabs, each with a selector that matches once its data has loaded. */

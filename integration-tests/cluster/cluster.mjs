@@ -10,7 +10,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
 import { hadoopJars } from './jars.mjs';
-import { CACHE, HADOOP_VERSION, portsAt, stateFolder } from './layout.mjs';
+import { DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
 import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
 import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
 
@@ -55,26 +55,46 @@ export class Cluster {
     this.offset = offset;
     this.profileName = profile ?? existingProfile(offset) ?? 'plain';
     this.profile = profileNamed(this.profileName);
-    this.ports = portsAt(offset, this.profile.processes);
-    /** All processes, in the order in which they start. */
-    this.processes = [...this.profile.processes.map(({ name }) => name), ...START_ORDER];
+    const daemons = Object.entries(this.profile.daemons ?? {});
+    this.ports = portsAt(offset, [...this.profile.processes, ...daemons.map(([name, { ports }]) => ({ name, ports }))]);
+    /** @param {string} start */
+    const starting = (start) => daemons.filter(([, each]) => each.start === start).map(([name]) => name);
+    /** The daemons, in the order in which they start. */
+    this.order = { first: starting('first'), main: [...START_ORDER, ...starting('with Hadoop')], last: starting('last') };
+    this.daemons = [...this.order.first, ...this.order.main, ...this.order.last];
+    /** All processes. */
+    this.processes = [...this.profile.processes.map(({ name }) => name), ...this.daemons];
+    /** @type {Readonly<Record<string, { main: string, heap: string, args?: (place: import('./profiles.mjs').Place) => readonly string[] }>>} */
+    this.programs = { ...PROGRAMS, ...this.profile.daemons };
     /** HDFS's superuser and YARN's administrator. */
     this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
     /** HADOOP_CONF_DIR for clients. */
     this.configuration = path.join(this.state, 'conf', 'client');
-    this.resourceManager = `http://localhost:${this.ports.resourcemanager.http}`;
-    this.nameNode = `http://localhost:${this.ports.namenode.http}`;
-    this.defaultFs = `hdfs://localhost:${this.ports.namenode.rpc}`;
+    /** The active ResourceManager, as of the last `isReady`. */
+    this.resourceManager = this.webAddresses('resourcemanager')[0];
+    /** The active NameNode, as of the last `isReady`. */
+    this.nameNode = this.webAddresses('namenode')[0];
+    this.defaultFs = this.profile.properties(this).core?.['fs.defaultFS'] ?? `hdfs://localhost:${this.ports.namenode.rpc}`;
+  }
+
+  /**
+   * The web addresses of a daemon and its standby.
+   * @param {'resourcemanager' | 'namenode'} kind
+   */
+  webAddresses(kind) {
+    const own = `http://localhost:${this.ports[kind].http}`;
+    const standby = this.ports[`${kind}-standby`];
+    return /** @type {[string, ...string[]]} */ (standby === undefined ? [own] : [own, `http://localhost:${standby.http}`]);
   }
 
   /**
    * Starts the processes that are not running, and returns when both NodeManagers are active and HDFS accepts writes.
-   * @param {{ fresh?: boolean, overrides?: import('./configuration.mjs').SiteProperties, log?: (line: string) => void }} [options]
-   *   fresh: start with an empty HDFS and no applications; overrides: of properties in the configuration of each daemon and of clients
+   * @param {{ fresh?: boolean, hadoop?: string, overrides?: import('./configuration.mjs').SiteProperties, log?: (line: string) => void }} [options]
+   *   fresh: start with an empty HDFS and no applications; hadoop: its version, by default the one that the cluster had last;
+   *   overrides: of properties in the configuration of each daemon and of clients
    */
-  async up({ fresh = false, overrides = {}, log } = {}) {
-    const [jars, java] = await Promise.all([hadoopJars(log ? { log } : {}), findJava()]);
+  async up({ fresh = false, hadoop, overrides = {}, log } = {}) {
     if (fresh) {
       await this.wipe();
     }
@@ -82,6 +102,8 @@ export class Cluster {
     if (existing !== this.profileName) {
       throw new Error(`the cluster at this offset has the profile ${existing}: replace it (up --fresh), or choose another offset`);
     }
+    await this.setVersion(hadoop);
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion(), ...(log ? { log } : {}) }), findJava()]);
     const stopped = await this.stoppedDaemons();
     if (stopped.length === this.processes.length) {
       await this.killContainers();
@@ -91,23 +113,47 @@ export class Cluster {
     await writeFile(profileFile(this.state), this.profileName);
     await this.profile.prepare(this, log);
     if (stopped.length > 0) {
-      const layers = [this.profile.properties(this), overrides];
-      await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, overrides: layers });
+      await this.configure(overrides);
     }
-    const additional = this.profile.processes.map(({ name }) => name);
-    for (const name of additional.filter((each) => stopped.includes(each))) {
+    await this.launchAll(stopped, jars, java);
+    await this.waitUntilReady();
+    await this.makeFolders();
+  }
+
+  /** @param {import('./configuration.mjs').SiteProperties} overrides */
+  async configure(overrides) {
+    const { ports, state, daemons } = this;
+    /** @param {string} name */
+    const layers = (name) => [this.profile.properties(this), this.profile.ownProperties?.(this, name) ?? {}, overrides];
+    await writeConfiguration(path.join(state, 'conf'), { ports, state, daemons, overrides: layers });
+  }
+
+  /**
+   * @param {readonly string[]} stopped
+   * @param {string} jars
+   * @param {string} java
+   */
+  async launchAll(stopped, jars, java) {
+    const early = [...this.profile.processes.map(({ name }) => name), ...this.order.first];
+    for (const name of early.filter((each) => stopped.includes(each))) {
       await this.launch(name, jars, java);
       await this.waitUntilListening(name);
     }
     await this.profile.begin(this);
-    for (const name of START_ORDER.filter((each) => stopped.includes(each))) {
+    for (const name of this.order.main.filter((each) => stopped.includes(each))) {
       if (name === 'namenode') {
         await this.format(jars, java);
       }
       await this.launch(name, jars, java);
     }
-    await this.waitUntilReady();
-    await this.makeFolders();
+    const last = this.order.last.filter((each) => stopped.includes(each));
+    if (this.profile.beforeLast !== undefined && last.length > 0) {
+      const { main, configuration, args, exitCodes } = this.profile.beforeLast;
+      await this.runJava({ main, configuration, args, exitCodes, log: last[0] ?? main }, jars, java);
+    }
+    for (const name of last) {
+      await this.launch(name, jars, java);
+    }
   }
 
   /** Stops every process and every container: with recovery enabled, NodeManagers leave containers running when they stop. */
@@ -131,7 +177,7 @@ export class Cluster {
     if (await this.pidOf(name)) {
       return;
     }
-    const [jars, java] = await Promise.all([hadoopJars(), findJava()]);
+    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
     await this.requirePorts([name]);
     await this.launch(name, jars, java);
   }
@@ -184,6 +230,28 @@ export class Cluster {
     return { ready: daemons.every(({ pid }) => pid !== null) && (await this.isReady()), daemons };
   }
 
+  /** The version of Hadoop whose data the state folder holds. */
+  async hadoopVersion() {
+    return (await readFile(this.versionFile(), 'utf8').catch(() => DEFAULT_HADOOP)).trim();
+  }
+
+  versionFile() {
+    return path.join(this.state, 'hadoop-version');
+  }
+
+  /**
+   * Versions cannot read each other's stored data, so a cluster keeps its version until it is wiped.
+   * @param {string | undefined} wanted
+   */
+  async setVersion(wanted) {
+    const held = await this.hadoopVersion();
+    if (existsSync(this.state) && wanted !== undefined && wanted !== held) {
+      throw new Error(`the cluster holds data of Hadoop ${held}; to replace it with an empty one of ${wanted}, add --fresh`);
+    }
+    await mkdir(this.state, { recursive: true });
+    await writeFile(this.versionFile(), `${wanted ?? held}\n`);
+  }
+
   /**
    * Environment variables with which Hadoop clients find this cluster.
    * @param {string} [user] the profile's usual user by default
@@ -198,7 +266,8 @@ export class Cluster {
    * @returns {Promise<number | null>}
    */
   async pidOf(name) {
-    return (await processesWithArgument(this.mark(name)))[0]?.pid ?? null;
+    const mark = this.mark(name);
+    return (await processesWithArgument(mark)).find(({ args }) => args.includes(mark))?.pid ?? null;
   }
 
   /** Running container processes, of all applications or of one. @param {string} [applicationId] */
@@ -238,6 +307,7 @@ export class Cluster {
   }
 
   async isReady() {
+    await this.findActive();
     const nodes = [this.ports.nodemanager1, this.ports.nodemanager2];
     const [system, info, metrics, ...served] = await Promise.all([
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
@@ -252,6 +322,30 @@ export class Cluster {
       metrics?.clusterMetrics?.activeNodes === nodes.length &&
       served.every((node) => node?.nodeInfo?.nodeHealthy === true)
     );
+  }
+
+  /** Finds out which daemon of each pair is active. Keeps the last answer where none is. */
+  async findActive() {
+    const resourceManagers = this.webAddresses('resourcemanager');
+    const nameNodes = this.webAddresses('namenode');
+    const infos = await Promise.all(resourceManagers.map((url) => this.getJson(`${url}/ws/v1/cluster/info`)));
+    const states = await Promise.all(nameNodes.map((url) => this.getJson(`${url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeStatus`)));
+    this.resourceManager = resourceManagers.find((_, at) => infos[at]?.clusterInfo?.haState === 'ACTIVE') ?? this.resourceManager;
+    this.nameNode = nameNodes.find((_, at) => states[at]?.beans?.[0]?.State === 'active') ?? this.nameNode;
+    return {
+      resourceManager: infos.some((info) => info?.clusterInfo?.haState === 'ACTIVE'),
+      nameNode: states.some((state) => state?.beans?.[0]?.State === 'active'),
+    };
+  }
+
+  /**
+   * The name of the active daemon of a pair.
+   * @param {'resourcemanager' | 'namenode'} kind
+   */
+  async activeName(kind) {
+    await this.findActive();
+    const active = kind === 'namenode' ? this.nameNode : this.resourceManager;
+    return this.webAddresses(kind).indexOf(active) === 0 ? kind : `${kind}-standby`;
   }
 
   /** @returns {Promise<string[]>} */
@@ -284,7 +378,7 @@ export class Cluster {
     await mkdir(path.dirname(this.logFile(name)), { recursive: true });
     const log = await open(this.logFile(name), 'a');
     const additional = this.profile.processes.find((each) => each.name === name);
-    const { command, args, env } = additional?.command(this) ?? (await this.daemon(/** @type {DaemonName} */ (name), jars, java));
+    const { command, args, env } = additional?.command(this) ?? (await this.daemon(name, jars, java));
     const child = spawn(command, args, {
       argv0: additional === undefined ? command : this.mark(name),
       cwd: this.state,
@@ -302,8 +396,8 @@ export class Cluster {
   }
 
   /**
-   * The command of one of Hadoop's daemons.
-   * @param {DaemonName} name
+   * The command of a daemon.
+   * @param {string} name
    * @param {string} jars
    * @param {string} java
    */
@@ -312,7 +406,11 @@ export class Cluster {
     const temporary = path.join(this.state, 'tmp', name);
     const webapps = await this.webapps();
     await mkdir(temporary, { recursive: true });
-    const { main, heap } = PROGRAMS[name];
+    const program = this.programs[name];
+    if (program === undefined) {
+      throw new Error(`this cluster has no ${name}`);
+    }
+    const { main, heap, args = () => [] } = program;
     const flags = [
       `-Xmx${heap}`,
       ...JAVA_FLAGS,
@@ -323,7 +421,7 @@ export class Cluster {
     ];
     return {
       command: java,
-      args: [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main],
+      args: [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main, ...args(this)],
       // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers, which must inherit nothing else from this environment.
       env: {
         HADOOP_CONF_DIR: configuration,
@@ -357,32 +455,18 @@ export class Cluster {
     }
     await mkdir(path.dirname(target), { recursive: true });
     const copy = `${target}.new`;
-    const formatted = path.join(CACHE, `hadoop-${HADOOP_VERSION}`, 'formatted');
+    const formatted = path.join(versionFolder(await this.hadoopVersion()), 'formatted');
     await rm(copy, { recursive: true, force: true });
     if (existsSync(formatted)) {
+      if (this.daemons.includes('namenode-standby')) {
+        await this.copyToPair(formatted);
+      }
       await cp(formatted, copy, { recursive: true });
       await rename(copy, target);
       return;
     }
-    const log = await open(this.logFile('namenode'), 'a');
-    try {
-      const classPath = [path.join(this.state, 'conf', 'namenode'), `${jars}/*`].join(':');
-      const command = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
-      const child = spawn(
-        java,
-        ['-Xmx128m', ...JAVA_FLAGS, ...this.profile.javaFlags(this), '-cp', classPath, PROGRAMS.namenode.main, ...command],
-        {
-          stdio: ['ignore', log.fd, log.fd],
-          timeout: READY_LIMIT_MS,
-        },
-      );
-      const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-      if (code !== 0) {
-        throw new Error(`formatting the name directory failed; see ${this.logFile('namenode')}`);
-      }
-    } finally {
-      await log.close();
-    }
+    const args = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
+    await this.runJava({ main: PROGRAMS.namenode.main, configuration: 'namenode', args, exitCodes: [0], log: 'namenode' }, jars, java);
     await rename(copy, formatted).catch((error) => {
       // Another cluster that was started at the same time has already stored its directory.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
@@ -390,6 +474,38 @@ export class Cluster {
       }
     });
     return this.format(jars, java);
+  }
+
+  /**
+   * The standby NameNode begins with the same image, and the shared edits with the same identity.
+   * @param {string} formatted
+   */
+  async copyToPair(formatted) {
+    const data = path.join(this.state, 'data');
+    await cp(formatted, path.join(data, 'namenode-standby'), { recursive: true });
+    await mkdir(path.join(data, 'shared-edits', 'current'), { recursive: true });
+    await cp(path.join(formatted, 'current', 'VERSION'), path.join(data, 'shared-edits', 'current', 'VERSION'));
+  }
+
+  /**
+   * Runs a Java program with the configuration of a daemon, to its end.
+   * @param {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[], log: string }} program
+   * @param {string} jars
+   * @param {string} java
+   */
+  async runJava({ main, configuration, args, exitCodes, log: name }, jars, java) {
+    const log = await open(this.logFile(name), 'a');
+    try {
+      const classPath = [path.join(this.state, 'conf', configuration), `${jars}/*`].join(':');
+      const words = ['-Xmx128m', ...JAVA_FLAGS, ...this.profile.javaFlags(this), '-cp', classPath, main, ...args];
+      const child = spawn(java, words, { stdio: ['ignore', log.fd, log.fd], timeout: READY_LIMIT_MS });
+      const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
+      if (!exitCodes.includes(code)) {
+        throw new Error(`${main} ${args.join(' ')} failed; see ${this.logFile(name)}`);
+      }
+    } finally {
+      await log.close();
+    }
   }
 
   /** Creates the home folders, the folder of aggregated logs, and a folder that every user may write to. */
@@ -423,7 +539,11 @@ export class Cluster {
    * @param {RequestInit} [init]
    */
   request(url, init = {}) {
-    return this.profile.request(this, url, { signal: AbortSignal.timeout(10_000), ...init });
+    const limited = { signal: AbortSignal.timeout(10_000), ...init };
+    const { request } = this.profile;
+    return request === undefined
+      ? fetch(`${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`, limited)
+      : request(this, url, limited);
   }
 
   /** @param {string} url */

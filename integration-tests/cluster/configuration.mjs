@@ -2,10 +2,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
-import { DAEMONS } from './layout.mjs';
 
-/** @typedef {Record<string, string | number | boolean>} Properties */
-/** Overrides by file: core-site.xml, hdfs-site.xml and yarn-site.xml. @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties }} SiteProperties */
+/** null removes a property. @typedef {Record<string, string | number | boolean | null>} Properties */
+/**
+ * Overrides by file: core-site.xml, hdfs-site.xml, yarn-site.xml and capacity-scheduler.xml.
+ * @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties, scheduler?: Properties }} SiteProperties
+ */
 
 /** The resources of one NodeManager. The memory is nominal: nothing reserves it, so it may exceed the machine's memory. */
 export const NODE = { memoryMb: 8192, vcores: 8, gpus: 4 };
@@ -168,37 +170,39 @@ log4j.logger.org.apache.hadoop.metrics2=WARN
 export function toXml(properties) {
   /** @param {unknown} value */
   const escaped = (value) => String(value).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-  const lines = Object.entries(properties).map(
-    ([name, value]) => `  <property><name>${escaped(name)}</name><value>${escaped(value)}</value></property>\n`,
-  );
+  const set = Object.entries(properties).filter(([, value]) => value !== null);
+  const lines = set.map(([name, value]) => `  <property><name>${escaped(name)}</name><value>${escaped(value)}</value></property>\n`);
   return `<?xml version="1.0"?>\n<configuration>\n${lines.join('')}</configuration>\n`;
 }
 
 /**
  * Writes one configuration folder per daemon, and `client` for all clients.
  * @param {string} folder
- * @param {{ ports: import('./layout.mjs').Ports, state: string, overrides: readonly SiteProperties[] }} cluster a later override wins
+ * @param {object} cluster
+ * @param {import('./layout.mjs').Ports} cluster.ports
+ * @param {string} cluster.state
+ * @param {readonly string[]} cluster.daemons
+ * @param {(daemon: string) => readonly SiteProperties[]} cluster.overrides a later override wins
  */
-export async function writeConfiguration(folder, { ports, state, overrides }) {
-  const [core, hdfs, yarn] = /** @type {const} */ (['core', 'hdfs', 'yarn']).map((site) =>
-    Object.assign({}, ...overrides.map((each) => each[site])),
-  );
-  for (const name of /** @type {const} */ ([...DAEMONS, 'client'])) {
-    const isNode = name === 'nodemanager1' || name === 'nodemanager2';
-    const own = isNode ? nodeManagerSite(ports, state, name) : {};
+export async function writeConfiguration(folder, { ports, state, daemons, overrides }) {
+  for (const name of [...daemons, 'client']) {
+    const layers = overrides(name);
+    /** @param {keyof SiteProperties} site @returns {Properties} */
+    const of = (site) => Object.assign({}, ...layers.map((each) => each[site]));
+    const node = name === 'nodemanager1' || name === 'nodemanager2' ? nodeManagerSite(ports, state, name) : null;
     /** @type {Record<string, string>} */
     const files = {
-      'core-site.xml': toXml({ ...coreSite(ports), ...core }),
-      'hdfs-site.xml': toXml({ ...hdfsSite(ports, state), ...hdfs }),
-      'yarn-site.xml': toXml({ ...yarnSite(ports, state), ...own, ...yarn }),
+      'core-site.xml': toXml({ ...coreSite(ports), ...of('core') }),
+      'hdfs-site.xml': toXml({ ...hdfsSite(ports, state), ...of('hdfs') }),
+      'yarn-site.xml': toXml({ ...yarnSite(ports, state), ...node, ...of('yarn') }),
       'resource-types.xml': toXml(RESOURCE_TYPES),
       'log4j.properties': LOG4J,
     };
-    if (isNode) {
+    if (node !== null) {
       files['node-resources.xml'] = toXml(NODE_RESOURCES);
     }
-    if (name === 'resourcemanager') {
-      files['capacity-scheduler.xml'] = toXml(capacityScheduler());
+    if (name.startsWith('resourcemanager')) {
+      files['capacity-scheduler.xml'] = toXml({ ...capacityScheduler(), ...of('scheduler') });
     }
     await mkdir(path.join(folder, name), { recursive: true });
     await Promise.all(Object.entries(files).map(([file, text]) => writeFile(path.join(folder, name, file), text)));

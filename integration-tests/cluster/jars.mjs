@@ -1,59 +1,77 @@
-/** Hadoop's jars. Maven downloads them once into a folder that is used only when it is complete. */
+/** The jars of a Hadoop version. Maven downloads them once into a folder that is used only when it is complete. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { CACHE, HADOOP_VERSION, ROOT } from './layout.mjs';
+import { DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
 export const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
-const HOME = path.join(CACHE, `hadoop-${HADOOP_VERSION}`);
-const LIB = path.join(HOME, 'lib');
-/** Written last: the pom's hash, and the name and length of each jar. */
-const MANIFEST = path.join(HOME, 'jars.json');
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
- * The folder with all jars. Downloads them (about a minute) when the folder is missing, incomplete, or made from another pom.
- * @param {{ log?: (line: string) => void }} [options]
+ * The folder with all jars of a version. Downloads them (about a minute) when the folder is missing, incomplete, or made from another pom.
+ * @param {{ hadoop?: string, log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */
-export async function hadoopJars({ log = () => {} } = {}) {
+export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {}) {
+  if (!/^\d+\.\d+\.\d+$/.test(hadoop)) {
+    throw new Error(`"${hadoop}" is not a version of Hadoop, such as ${DEFAULT_HADOOP}`);
+  }
+  const home = versionFolder(hadoop);
+  const lib = path.join(home, 'lib');
   const pom = createHash('sha256')
     .update(await readFile(POM))
     .digest('hex');
-  if (await isComplete(pom)) {
-    return LIB;
+  if (await isComplete(home, pom)) {
+    return lib;
   }
   const started = performance.now();
-  log(`downloading Hadoop ${HADOOP_VERSION} with Maven (once, about a minute) ...`);
-  await mkdir(HOME, { recursive: true });
+  log(`downloading Hadoop ${hadoop} with Maven (once, about a minute) ...`);
+  await mkdir(home, { recursive: true });
   // Concurrent commands each fill their own folder; the first complete one is kept.
-  const folder = await mkdtemp(path.join(HOME, 'download-'));
+  const folder = await mkdtemp(path.join(home, 'download-'));
   try {
-    await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
+    await runMaven([...selection(hadoop), 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
     const jars = await lengths(folder);
-    if (!(`hadoop-common-${HADOOP_VERSION}.jar` in jars)) {
+    if (!(`hadoop-common-${hadoop}.jar` in jars)) {
       throw new Error(`Maven succeeded, but ${folder} contains no hadoop-common jar`);
     }
-    if (await isComplete(pom)) {
-      return LIB;
+    if (await isComplete(home, pom)) {
+      return lib;
     }
-    await rm(MANIFEST, { force: true });
-    await rm(LIB, { recursive: true, force: true });
-    await rename(folder, LIB);
-    await writeFile(MANIFEST, JSON.stringify({ pom, jars }));
+    await rm(manifestOf(home), { force: true });
+    await rm(lib, { recursive: true, force: true });
+    await rename(folder, lib);
+    await writeFile(manifestOf(home), JSON.stringify({ pom, jars }));
     log(`downloaded ${Object.keys(jars).length} jars in ${((performance.now() - started) / 1000).toFixed(0)} s`);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  return LIB;
+  return lib;
 }
 
-/** @param {string} pom */
-async function isComplete(pom) {
+/**
+ * Written last: the pom's hash, and the name and length of each jar.
+ * @param {string} home
+ */
+function manifestOf(home) {
+  return path.join(home, 'jars.json');
+}
+
+/** @param {string} hadoop */
+function selection(hadoop) {
+  const own = hadoop.startsWith('2.') ? ['-Phadoop2', '-DexcludeGroupIds=org.ow2.asm'] : [];
+  return ['-B', '-q', '-f', POM, `-Dhadoop.version=${hadoop}`, ...own];
+}
+
+/**
+ * @param {string} home
+ * @param {string} pom
+ */
+async function isComplete(home, pom) {
   try {
-    const manifest = JSON.parse(await readFile(MANIFEST, 'utf8'));
-    const present = await lengths(LIB);
+    const manifest = JSON.parse(await readFile(manifestOf(home), 'utf8'));
+    const present = await lengths(path.join(home, 'lib'));
     return manifest.pom === pom && Object.entries(manifest.jars).every(([name, length]) => present[name] === length);
   } catch {
     return false;

@@ -3,10 +3,19 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-export const HADOOP_VERSION = '3.4.3';
+/** The version of a cluster that names none. */
+export const DEFAULT_HADOOP = '3.4.3';
 /** The repository's root, found by its package.json, because benchmarks bundle this file into other folders. */
 export const ROOT = folderWith('package.json', path.dirname(fileURLToPath(import.meta.url)));
 export const CACHE = path.join(ROOT, '.cache');
+
+/**
+ * What is stored once for each Hadoop version: its jars, and a formatted name directory.
+ * @param {string} hadoop
+ */
+export function versionFolder(hadoop) {
+  return path.join(CACHE, `hadoop-${hadoop}`);
+}
 
 /** Ports stay below 32768, where Linux starts its range for outgoing connections. */
 export const LARGEST_OFFSET = 20_000;

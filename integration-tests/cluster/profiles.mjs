@@ -1,7 +1,7 @@
 /** Profiles: named sets of additional processes and configuration properties of a cluster. */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { ADMINISTRATOR } from './configuration.mjs';
+import { HIGH_AVAILABILITY } from './high-availability.mjs';
 import { KERBEROS } from './kerberos.mjs';
 import { stateFolder } from './layout.mjs';
 
@@ -19,14 +19,28 @@ import { stateFolder } from './layout.mjs';
  */
 
 /**
+ * @typedef {object} AdditionalDaemon a Java process of the cluster beside the daemons of the plain profile
+ * @property {string} main
+ * @property {string} heap
+ * @property {Readonly<Record<string, number>>} ports by use, before the cluster's offset is added
+ * @property {(place: Place) => readonly string[]} [args]
+ * @property {'first' | 'with Hadoop' | 'last'} start first: it listens before the other daemons start; last: after `beforeLast`
+ */
+
+/**
  * @typedef {object} Profile
  * @property {readonly AdditionalProcess[]} processes
+ * @property {Readonly<Record<string, AdditionalDaemon>>} [daemons]
+ * @property {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[] }} [beforeLast] a Java program
+ *   that runs to its end before the last daemons start, with the configuration of a daemon
  * @property {(place: Place, log?: (line: string) => void) => Promise<void>} prepare creates what the processes need before they start
  * @property {(place: Place) => Promise<void>} begin acts after the processes listen, before Hadoop's daemons start
  * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties override those of the plain cluster
+ * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] of one daemon
  * @property {(place: Place) => readonly string[]} javaFlags of each daemon
  * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} environment what clients need beside HADOOP_CONF_DIR
- * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} request sends a request of the administrator to a daemon
+ * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} [request] sends a request of the administrator to a
+ *   daemon; without it, requests name the administrator
  */
 
 /** @type {Profile} */
@@ -37,11 +51,13 @@ const PLAIN = {
   properties: () => ({}),
   javaFlags: () => [],
   environment: (_place, user) => (user === undefined ? {} : { HADOOP_USER_NAME: user }),
-  request: (_place, url, init) => fetch(`${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`, init),
 };
 
+/** The profile `privacy`: Hadoop RPC is encrypted. @type {Profile} */
+const PRIVACY = { ...PLAIN, properties: () => ({ core: { 'hadoop.rpc.protection': 'privacy' } }) };
+
 /** @type {Readonly<Record<string, Profile>>} */
-export const PROFILES = { plain: PLAIN, kerberos: KERBEROS };
+export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, kerberos: KERBEROS };
 
 /**
  * @param {string} name

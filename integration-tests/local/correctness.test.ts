@@ -112,6 +112,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         user: 'someone',
         hadoop: null,
         reportFile: `${file}.reports`,
+        checkpointOrder: null,
         services: null,
       };
       await writeFile(`${file}.json`, JSON.stringify(task));

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
+import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { joinRing } from '../testing/join-ring.ts';
 import { Cluster } from './cluster.ts';
 
@@ -15,7 +16,7 @@ async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster];
     return new Cluster({
       ...{ tf, backend: 'cpu', ring, wire: 'float32', servers: null, ranked: true, role: 'worker', index, roleSize: 2 },
       ...{ applicationId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
-      ...{ checkpoint: null, summaryDir: null, outputDir: null },
+      ...{ checkpoint: null, summaryDir: null, outputDir: null, checkpointOrder: new CheckpointOrder(null) },
       report: (report) => {
         if (report.type === 'notice') {
           notices[index]?.push(report.message);

@@ -5,6 +5,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { type BackendName, refuseUnfitModel } from '../backend/backend.ts';
 import { followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
+import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { CheckpointThread } from '../checkpoint/checkpoint-thread.ts';
 import { type PhaseKind, Phases } from '../checkpoint/phases.ts';
@@ -57,10 +58,12 @@ export interface ClusterParts {
   readonly summaryDir: string | null;
   readonly outputDir: string | null;
   readonly roleSize: number;
+  /** The executor's orders to store a checkpoint at once. */
+  readonly checkpointOrder: CheckpointOrder;
   readonly report: (report: Report) => void;
 }
 
-/** This process as a member of its job. A program that runs without a job is the only rank. */
+/** This process as a member of its job. A program that runs outside a job is the only rank. */
 export class Cluster {
   /** TensorFlow.js with the fastest available backend. It is the same instance that the program's own `import` returns. */
   readonly tf: typeof tfjs;
@@ -236,10 +239,10 @@ export class Cluster {
 
   /** Begins a phase. @returns the part of the environment that `fit` and loops have in common. */
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
-    const { tf, storage, applicationId, generation, report, checkpoint } = this.#parts;
+    const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
     return {
-      ...{ tf, storage, applicationId, generation, report },
+      ...{ tf, storage, applicationId, generation, report, checkpointOrder },
       phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin(kind, options.name),
       checkpoints: store === null || checkpoint === null ? null : { store, ...checkpoint },
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),

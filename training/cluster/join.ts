@@ -2,6 +2,7 @@ import type { Strategy } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { hasGpu, loadBackend } from '../backend/backend.ts';
+import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { serveParameters, servesParameters } from '../parameter-server/server/serve.ts';
 import { ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
 import { storageAlone, storageOfJob } from '../process/open-storage.ts';
@@ -58,6 +59,7 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     summaryDir: summaryDir === undefined ? null : uriOf(summaryDir),
     outputDir: outputDir === undefined ? null : uriOf(outputDir),
     roleSize: 1,
+    checkpointOrder: new CheckpointOrder(null),
     report: () => {},
   });
 }
@@ -96,6 +98,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     summaryDir: task.summaryDir,
     outputDir: task.outputDir,
     roleSize: task.roleSize,
+    checkpointOrder: new CheckpointOrder(task.checkpointOrder),
     report,
   });
 }

@@ -211,7 +211,7 @@ describe('steps', () => {
     expect((scheduled.optimizer as unknown as { learningRate: number }).learningRate).toBe(0.5);
   });
 
-  test('leak no tensor, even if there are 10 000', { timeout: 60_000 }, async () => {
+  test('leak no tensor in 1,000 steps', async () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
     model.compile({ optimizer: tf.train.momentum(0.001, 0.9), loss: 'meanSquaredError', metrics: ['mae'] });
     const line = { x: tf.tensor2d([[1], [2], [3], [4]]), y: tf.tensor2d([[2], [4], [6], [8]]) };
@@ -219,8 +219,8 @@ describe('steps', () => {
     const counts: number[] = [];
     await fitTogether([model], line, {
       batchSize: 1,
-      epochs: 2500,
-      callbacks: { onEpochEnd: (epoch) => void (epoch % 100 === 0 && counts.push(tf.memory().numTensors)) },
+      epochs: 250,
+      callbacks: { onEpochEnd: (epoch) => void (epoch % 10 === 0 && counts.push(tf.memory().numTensors)) },
     });
     expect(new Set(counts).size).toBe(1);
   });

@@ -138,7 +138,7 @@ export class FitReporter {
     report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
   }
 
-  /** Prints a line for a completed epoch, if the option `verbose` requests it. */
+  /** Prints a line for a completed epoch, if the `verbose` option requests it. */
   printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {
     const { plan, strategy } = this.#parts;
     if (plan.printsEpochs && strategy.rank === 0) {

@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Json } from '../../platform/json-value.ts';
+import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { BatchSource, BatchStep } from '../data/batch-source.ts';
 import type { Batch } from '../data/data.ts';
 import { openBatchSource } from '../data/fit-data.ts';
@@ -23,6 +24,7 @@ export interface FitStepsParts {
   readonly progress: PhaseProgress;
   readonly profile: StepProfile;
   readonly early: EarlyEnd;
+  readonly checkpointOrder: CheckpointOrder;
   readonly schedule: LearningRateSchedule | null;
   readonly classWeights: ClassWeightTables | null;
 }
@@ -39,11 +41,13 @@ export interface FitStep {
   /** The number of examples that all ranks together used in this step. */
   readonly used: number;
   readonly endsEpoch: boolean;
+  /** Whether a rank has an order to store a checkpoint. All ranks that step together see the same value. */
+  readonly isCheckpointOrdered: boolean;
 }
 
 /** The number of signals that the ranks exchange in each step; `FitSteps` describes them. */
 export function signalsOf(worldSize: number): number {
-  return worldSize === 1 ? 1 : 1 + worldSize;
+  return worldSize === 1 ? 2 : 2 + worldSize;
 }
 
 /**
@@ -52,7 +56,10 @@ export function signalsOf(worldSize: number): number {
  */
 export class FitSteps {
   readonly #parts: FitStepsParts;
-  /** Element 0: the number of ranks that want to stop. Elements 1 and up: how long each rank was busy with its previous step, in ms. */
+  /**
+   * Element 0: the number of ranks that want to stop. Element 1: the number of ranks with an order to store a checkpoint. Elements 2 and up:
+   * how long each rank was busy with its previous step, in ms.
+   */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
 
@@ -99,7 +106,7 @@ export class FitSteps {
     const endsEpoch = stepsPerEpoch === null ? batches.some((batch) => batch.ended) : (progress.step + 1) % stepsPerEpoch === 0;
     profile.stepTaken();
     progress.advance(used, endsEpoch);
-    return { values, covered, used, endsEpoch };
+    return { values, covered, used, endsEpoch, isCheckpointOrdered: (this.#signals[1] ?? 0) > 0 };
   }
 
   /** Reads the `accumulate` batches of one step, or fewer at the end of a pass over the data. */
@@ -112,18 +119,19 @@ export class FitSteps {
   }
 
   async #step(batches: readonly BatchStep[], used: number): Promise<StepValues> {
-    const { model, strategy, progress, profile, early, schedule } = this.#parts;
+    const { model, strategy, progress, profile, early, checkpointOrder, schedule } = this.#parts;
     const { worldSize, rank, peers } = strategy;
     schedule?.apply({ step: progress.step, epoch: progress.epoch, worldSize });
     const parts = batches.map((batch, index) => this.#partOf(batch, index, used));
     const signals = this.#signals.fill(0);
     signals[0] = early.isWanted(model, progress.globalStep + 1) ? 1 : 0;
+    signals[1] = checkpointOrder.isGiven ? 1 : 0;
     if (worldSize > 1) {
-      signals[1 + rank] = profile.busySinceLast();
+      signals[2 + rank] = profile.busySinceLast();
     }
     const values = await strategy.step(parts, signals);
     if (peers.stepsTogether) {
-      profile.addBusyTimes(signals.subarray(1));
+      profile.addBusyTimes(signals.subarray(2));
     }
     early.decide(signals[0] as number, model, progress.globalStep + 1);
     return values;

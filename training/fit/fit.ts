@@ -2,6 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import type { TrainingData } from '../data/data.ts';
@@ -54,6 +55,8 @@ export interface FitEnvironment {
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
   /** Holds evaluators' orders to end training, and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
+  /** The executor's orders to store a checkpoint at once. */
+  readonly checkpointOrder?: CheckpointOrder;
   /** Set only on the rank that writes summaries. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
@@ -103,6 +106,7 @@ class Fit {
   readonly #validation: Validation | null;
   readonly #divergence: Divergence;
   readonly #early: EarlyEnd;
+  readonly #checkpointOrder: CheckpointOrder;
   readonly #history: HistorySoFar;
 
   constructor(environment: FitEnvironment, model: CompiledModel, data: FitData, options: FitOptions) {
@@ -140,9 +144,10 @@ class Fit {
       cause: 'a callback has set model.stopTraining',
       keepsOrders: rank === 0,
     });
+    this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
     const parts = { model, plan, progress, strategy: this.#strategy, profile: this.#profile };
     this.#reporter = new FitReporter({ ...parts, tf, summaries, report, onNotice });
-    this.#steps = new FitSteps({ ...parts, world, early: this.#early, schedule, classWeights });
+    this.#steps = new FitSteps({ ...parts, world, early: this.#early, checkpointOrder: this.#checkpointOrder, schedule, classWeights });
   }
 
   /** The names of an epoch's values: loss and metrics, and the same with `val_` if there is validation data. */
@@ -278,7 +283,7 @@ class Fit {
       return numbers;
     };
     this.#reporter.afterStep(step, read, isLast);
-    const isCheckpointDue = !isLast && progress.isCheckpointDue(checkpoints);
+    const isCheckpointDue = !isLast && checkpoints !== null && (step.isCheckpointOrdered || progress.isCheckpointDue(checkpoints));
     if (worldSize > 1 || progress.step % LOSS_EVERY_STEPS === 0 || progress.step === 1 || isCheckpointDue || isLast) {
       this.#divergence.checkLoss(read()[0], progress.globalStep);
     }
@@ -289,6 +294,7 @@ class Fit {
       clock.enter('checkpoint');
       // A run that resumes from this checkpoint must find the summaries of all earlier steps.
       void summaries?.flush();
+      this.#checkpointOrder.taken();
       await this.#strategy.checkpoint(await this.#position(false));
       clock.enter('other');
     }

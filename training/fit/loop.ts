@@ -3,6 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
@@ -63,6 +64,8 @@ export interface LoopEnvironment {
   readonly phase: Phase;
   readonly checkpoints: { readonly store: CheckpointStore; readonly everySteps: number; readonly keep: number } | null;
   readonly stopOrders: StopOrders | null;
+  /** The executor's orders to store a checkpoint at once. */
+  readonly checkpointOrder?: CheckpointOrder;
   readonly onMetrics: (step: number, values: Readonly<Record<string, number>>) => void;
   readonly report: (report: Report) => void;
   readonly onNotice: (message: string) => void;
@@ -89,6 +92,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #kept: LoopState;
   readonly #strategy: LoopStrategy;
   readonly #early: EarlyEnd;
+  readonly #checkpointOrder: CheckpointOrder;
   readonly #divergence: Divergence;
   readonly #progress: PhaseProgress;
   #batchSource: DatasetBatchSource | null = null;
@@ -116,6 +120,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       ...{ phase: phase.name, onNotice },
       reports: environment.rank === 0 || !environment.stepsTogether,
     });
+    this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
     this.#early = new EarlyEnd(environment.stopOrders, {
       ...{ applicationId, onNotice, report },
       phase: phase.name,
@@ -289,9 +294,11 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       report({ type: 'progress', step: this.#progress.globalStep, metrics: {} });
     }
     await this.#strategy.afterStep(() => this.#positionOf(false));
-    await this.#agree();
+    const isOrdered = await this.#agree();
     const isLast = this.#reachedLimit() || this.#early.isDecided;
-    if (!isLast && this.#progress.isCheckpointDue(checkpoints) && this.#divergence.checkWeights(this.#progress.globalStep)) {
+    const isDue = !isLast && checkpoints !== null && (isOrdered || this.#progress.isCheckpointDue(checkpoints));
+    if (isDue && this.#divergence.checkWeights(this.#progress.globalStep)) {
+      this.#checkpointOrder.taken();
       await this.#strategy.checkpoint(() => this.#positionOf(false));
     }
     this.#early.afterStep(this.#stoppable, this.#progress.globalStep, this.#environment.worldSize === 1);
@@ -301,13 +308,17 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return { stopTraining: this.#stopReason !== null };
   }
 
-  /** Finds out whether any rank wants to stop, and decides whether the loop ends here. */
-  async #agree(): Promise<void> {
+  /**
+   * Finds out whether any rank wants to stop, and decides whether the loop ends here. Returns whether a rank has an order to store a
+   * checkpoint.
+   */
+  async #agree(): Promise<boolean> {
     const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
-    const reason = await this.#strategy.agree(wish);
-    if (reason !== null && !this.#early.isDecided) {
-      this.#early.decide(1, this.#stoppable, this.#progress.globalStep, reason);
+    const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);
+    if (end !== null && !this.#early.isDecided) {
+      this.#early.decide(1, this.#stoppable, this.#progress.globalStep, end);
     }
+    return checkpoint;
   }
 
   async #positionOf(final: boolean): Promise<TrainingPosition> {

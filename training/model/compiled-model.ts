@@ -108,7 +108,7 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   };
 }
 
-/** @returns a function that runs the model on a batch. It computes, for each output, the losses of the examples, and the metrics. */
+/** @returns a function that runs the model on a batch and returns the per-example losses of each output (`each`) and the `metrics`. */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];
   // As in model.fit, vectors become columns: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].

@@ -138,7 +138,7 @@ export class OptimizerSlots {
     return values.length > 0 && values.every((value) => (value as Partial<OptimizerSlot> | null)?.variable instanceof this.#tf.Variable);
   }
 
-  /** Finds slots of the variable that other code has created (`model.fit`, `minimize`, a model file): by name, or by order and shape. */
+  /** Finds the variable's slots if other code created them (`model.fit`, `minimize`, a model file): by name, or by order and shape. */
   #adopt(variable: tfjs.Variable): number | undefined {
     const arrays = this.#arrays().map(([, slots]) => slots);
     const { registeredVariables } = this.#tf.engine();

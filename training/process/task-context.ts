@@ -34,6 +34,11 @@ export interface TaskContext {
   /** The file to which the program appends one JSON object per line (see Report) for the executor to read. */
   readonly reportFile: string;
   /**
+   * A file that the executor creates when the program must store a checkpoint at once, because the cluster is about to take containers of the
+   * job. The program removes it when it takes the checkpoint. null if there are no such orders.
+   */
+  readonly checkpointOrder: string | null;
+  /**
    * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see `Services`); null if the task
    * has no services.
    */

@@ -32,6 +32,7 @@ const schema = z.object({
   user: z.string(),
   hadoop: z.record(z.string(), z.string()).nullable(),
   reportFile: z.string(),
+  checkpointOrder: z.string().nullable(),
   services: z.string().nullable(),
 });
 

@@ -167,7 +167,7 @@ export class CustomSteps {
     }
   }
 
-  /** Broadcasts rank 0's values of those variables, and of the optimizer, that no earlier step has used. */
+  /** Broadcasts rank 0's values of the variables that no earlier step has used, and of the optimizer if no earlier step has used it. */
   async #share(optimizer: tfjs.Optimizer, { variables, moving }: TrainedVariables): Promise<void> {
     const isNew = (each: object) => !this.#shared.has(each);
     const unshared = [...variables, ...moving].filter(isNew);

@@ -66,7 +66,7 @@ export class FusedGradients {
     }
   }
 
-  /** Sums the loaded gradients over all ranks. @param extras the extra numbers, which their sums replace. */
+  /** Sums the loaded gradients over all ranks. @param extras the extra numbers; replaced with their sums. */
   async sum(extras: Float32Array): Promise<void> {
     const vector = this.#vector;
     if (this.#wire === 'float32') {

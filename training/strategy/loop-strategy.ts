@@ -19,11 +19,12 @@ export interface LoopStrategy {
   /** See TrainingLoop.step. */
   step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number>;
   /**
-   * Asks whether any worker wants to end the loop. Workers that step together get the same answer.
-   * @param wish this worker's reason to end the loop; null to continue.
-   * @returns the reason of one worker that wants to end the loop; null if all continue.
+   * Asks whether any worker wants to end the loop, or has an order to store a checkpoint. Workers that step together get the same answer.
+   * @param end this worker's reason to end the loop; null to continue.
+   * @returns `end`: the reason of one worker that wants to end the loop; null if all continue. `checkpoint`: always false if workers step
+   *   independently, because they take checkpoints only at steps that all of them know beforehand.
    */
-  agree(wish: string | null): Promise<string | null>;
+  agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }>;
   /** Called after each iteration. If workers step independently, `position` resolves without waiting for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Captures a checkpoint of the current state and writes it in the background. */

@@ -39,14 +39,15 @@ export class RingLoop implements LoopStrategy {
     return await this.#steps.step(loss, optimizer, options);
   }
 
-  async agree(wish: string | null): Promise<string | null> {
-    const wishes = Float32Array.of(wish === null ? 0 : 1);
+  async agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
+    const wishes = Float32Array.of(end === null ? 0 : 1, checkpoint ? 1 : 0);
     await this.#ring.allReduce(wishes);
+    const isOrdered = (wishes[1] ?? 0) > 0;
     if (wishes[0] === 0) {
-      return null;
+      return { end: null, checkpoint: isOrdered };
     }
-    const reasons = (await gatherBytes(this.#ring, Buffer.from(wish ?? ''))).map((bytes) => Buffer.from(bytes).toString('utf8'));
-    return reasons.find((reason) => reason !== '') ?? '';
+    const reasons = (await gatherBytes(this.#ring, Buffer.from(end ?? ''))).map((bytes) => Buffer.from(bytes).toString('utf8'));
+    return { end: reasons.find((reason) => reason !== '') ?? '', checkpoint: isOrdered };
   }
 
   async afterStep(): Promise<void> {}

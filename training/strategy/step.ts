@@ -67,7 +67,7 @@ export class Stepper {
   /**
    * Takes one step.
    * @param parts this rank's micro-batches. All ranks must pass the same number of parts.
-   * @param signals the caller's numbers, which their sums over all ranks replace.
+   * @param signals the caller's numbers; replaced with their sums over all ranks.
    * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async run(parts: readonly StepPart[], signals: Float32Array = NO_SIGNALS): Promise<StepValues> {

@@ -64,7 +64,7 @@ export class SyncBatchNorm {
   }
 
   /**
-   * Replaces the method `call` of the model's batch normalisation layers. Every rank must call this function, with equal models.
+   * Replaces the `call` method of the model's batch normalisation layers. Every rank must call this function, with equal models.
    * @returns null if nothing has to be synchronised: the model has no such layers, or the world has one rank. A string, on all ranks, if
    *   synchronisation is impossible: the reason, as a clause that follows "because".
    */

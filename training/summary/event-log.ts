@@ -248,7 +248,7 @@ export class EventLog {
     await mkdir(folder, { recursive: true });
     this.#stamp ??= await this.#newestStamp();
     const content = Buffer.concat([...this.#head(), ...this.#writing]);
-    // The write starts at a fixed offset, so that a retry overwrites what a failed write has left.
+    // The write starts at a fixed offset, so that a retry overwrites the partial output of a failed write.
     const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') {
         // The file has been removed. The next attempt creates a new one.

@@ -6,6 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { onTestFinished } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
+import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { Phases } from '../checkpoint/phases.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
@@ -27,6 +28,8 @@ export interface World {
   readonly applicationId?: string;
   /** The phases of each rank's program; new ones for each call by default. */
   readonly phases?: readonly Phases[];
+  /** The checkpoint orders of each rank; default: none. */
+  readonly checkpointOrders?: readonly CheckpointOrder[];
   /** Receives the reports of each rank. */
   readonly reports?: Report[][];
   /** The summary writer of rank 0. */
@@ -73,6 +76,7 @@ export async function fitTogether(
             ? null
             : { store: new CheckpointStore(storage, fileUri(world.folder)), everySteps: world.everySteps ?? 0, keep: 3 },
         ...(world.folder === undefined ? {} : { stopOrders: new StopOrders(storage, fileUri(world.folder)) }),
+        ...(world.checkpointOrders?.[rank] === undefined ? {} : { checkpointOrder: world.checkpointOrders[rank] }),
         summaries: rank === 0 ? (world.summaries ?? null) : null,
         report: (report) => world.reports?.[rank]?.push(report),
       };

@@ -136,7 +136,16 @@ export class Gangs {
       const file = path.join(this.folder, `${name}-${generation}-${started}`);
       const roleSize = role === 'worker' ? workers : role === 'ps' ? servers : 1;
       const listener = port === 0 ? null : { fd: 3, host: '127.0.0.1', port };
-      const context: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
+      const context: TaskContext = {
+        ...common,
+        role,
+        index,
+        rank,
+        roleSize,
+        listener,
+        reportFile: `${file}.reports`,
+        checkpointOrder: null,
+      };
       await writeFile(`${file}.json`, JSON.stringify(context));
       return this.run(
         `${file}.json`,

@@ -13,7 +13,7 @@ import { openListener } from '../../training/ring/listener.ts';
 import { serveTls } from './secure-channel.ts';
 import { TensorBoard } from './tensorboard.ts';
 
-// The program of the role `tensorboard`: serves TensorBoard to the job's ApplicationMaster only.
+// The program of the `tensorboard` role: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
 /** Leaves room for other notices in the job's short list. */

@@ -17,8 +17,8 @@ const PROBE_MS = 20_000;
 export const ISOLATION = ['-I', '-S'] as const;
 
 /**
- * Finds the Pythons on the PATH that can run these packages, the newest first; returns a sentence if there is none. Executes each
- * candidate, because a name on the PATH does not always lead to a working program.
+ * Finds the Pythons on the PATH that can run these packages, the newest first; returns an explanation if there is none. Executes
+ * each candidate, because a name on the PATH does not always lead to a working program.
  */
 export async function findPythons(
   packages: Packages,

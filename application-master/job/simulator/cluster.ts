@@ -161,7 +161,7 @@ export class Cluster {
     });
   }
 
-  /** Ends a container on its node; the ResourceManager reports the end later. */
+  /** Kills a container on its node; the ResourceManager reports the end later. */
   end(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics = ''): void {
     if (each.phase === 'ended') {
       return;
@@ -211,7 +211,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.cut = false));
   }
 
-  /** Ends the NodeManager; its containers continue. */
+  /** Stops the NodeManager; its containers continue. */
   abandon(node: SimulatedNode, ms: number, noticeAfter: number): void {
     node.unmanaged = true;
     const affected = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
@@ -223,7 +223,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.unmanaged = false));
   }
 
-  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really ends them when it returns. */
+  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really kills them when it returns. */
   #giveUp(affected: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
     const { timeline } = this.#world;
     if (noticeAfter < ms) {
@@ -287,7 +287,7 @@ export class Cluster {
   }
 
   #allocate(name: string, excluded: readonly string[]): void {
-    // The container may have been allocated before the node was excluded.
+    // Ignores the exclusions in 10% of cases: a real ResourceManager may have allocated the container before it received them.
     const choosy = this.#world.random.chance(0.9);
     const free = this.nodes.filter((node) => {
       if (!isManaged(node) || (choosy && excluded.includes(node.name))) {

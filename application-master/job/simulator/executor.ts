@@ -219,7 +219,7 @@ export class Executor {
     }
   }
 
-  /** Ends the program and this executor. */
+  /** Stops the program and this executor. */
   leave(status: number): void {
     if (!this.alive || this.frozen) {
       return;
@@ -244,7 +244,7 @@ export class Executor {
     this.stream?.break();
   }
 
-  /** The cluster ends the container: programs get a signal, and the executor may still report the exit. */
+  /** The cluster kills the container: programs get a signal, and the executor may still report the exit. */
   terminated(): void {
     if (!this.frozen) {
       this.#endProgram('SIGTERM', true);

@@ -121,7 +121,7 @@ function containerFaults(targets: FaultTargets): Fault[] {
         if (each.executor === null) {
           return;
         }
-        // A frozen process cannot enforce its lease, so no guarantee holds where its NodeManager cannot end it either.
+        // A frozen process cannot enforce its lease, so no guarantee holds where its NodeManager cannot kill it either.
         if (each.node.cut || each.node.unmanaged) {
           each.executor.die();
         } else {

@@ -216,6 +216,9 @@ export class Master implements Endpoint {
         this.#checkMembers(action);
         this.#send(action.containerId, (executor) => executor.start(action.generation, action.members));
         break;
+      case 'order-checkpoint':
+        // Simulated programs store checkpoints of their own accord.
+        break;
       case 'stop-program': {
         const each = cluster.containers.get(action.containerId);
         if (each !== undefined) {

@@ -22,7 +22,7 @@ export interface Program {
 
 const CHECKPOINT_MS = 2_000;
 
-/** How a program reacts to a lost peer: it reports the loss and waits to be ended, reports it and exits, or exits without a report. */
+/** How a program reacts to a lost peer: it reports the loss and waits to be stopped, reports it and exits, or exits without a report. */
 export type Manners = 'waits' | 'says so' | 'crashes';
 
 /**
@@ -30,7 +30,7 @@ export type Manners = 'waits' | 'says so' | 'crashes';
  * servers, any worker makes progress as long as all servers are running.
  */
 export class Training {
-  /** Tasks that exited with code 0, with the newest generation in which they did. */
+  /** Tasks that exited with code 0, with the newest generation in which they did so. */
   readonly succeeded = new Map<string, number>();
   /** Number of programs that will fail exactly when their work is done. */
   failAtEnd = 0;

@@ -7,8 +7,9 @@ const SUBMIT = 'acl_submit_applications';
 const ADMINISTER = 'acl_administer_queue';
 
 /**
- * Writes `queues` of users and groups as the access list of each queue. YARN's lists can only grant access, and a queue's grants also apply
- * to the queues below it. So grants of parent queues are removed; no list can exclude a user from a queue that is open to everybody.
+ * Writes the `queues` limits of users and groups as the access list of each queue. YARN's lists can only grant access, and a queue's
+ * grants also apply to the queues below it. So grants of parent queues are removed; no list can exclude a user from a queue that is open
+ * to everybody.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);

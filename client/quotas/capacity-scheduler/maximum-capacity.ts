@@ -19,7 +19,7 @@ interface Limit {
 }
 
 /**
- * Writes the `total` of queues as maximum capacities. The scheduler ignores an absolute maximum beside queues with percentage sizes, so in
+ * Writes each queue's `total` as its maximum capacity. The scheduler ignores an absolute maximum beside queues with percentage sizes, so in
  * absolute mode all sizes become absolute amounts equal to the current guarantees. In mixed mode, a maximum states each resource in its own
  * unit, and the sizes remain as they are.
  *

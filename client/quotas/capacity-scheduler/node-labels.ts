@@ -15,8 +15,8 @@ export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<Sched
 }
 
 /**
- * Writes `nodeLabels` of queues as accessible labels. When a queue loses a label, sibling queues that keep it receive the share, so that
- * percentages still add up to 100.
+ * Writes each queue's `nodeLabels` as its accessible labels. When a queue loses a label, sibling queues that keep it receive the share, so
+ * that percentages still add up to 100.
  *
  * @param inAmounts whether sizes are absolute amounts, which need not add up to the parent's size.
  */

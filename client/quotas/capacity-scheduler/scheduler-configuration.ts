@@ -52,7 +52,7 @@ export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<st
   return { properties: draft.properties, notices: draft.notices };
 }
 
-/** Writes `timeout` of queues as the maximum application lifetime, counted from submission. */
+/** Writes each queue's `timeout` as its maximum application lifetime, which YARN counts from submission. */
 function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   for (const { name, path } of leafQueues(root)) {
     const found = entryOf(quotas.queues, name);

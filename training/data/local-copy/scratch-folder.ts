@@ -11,7 +11,7 @@ const folders = new Set<string>();
 
 /**
  * A folder for large temporary files of the program, inside the container's folder, which YARN removes with the container. Unlike the
- * working directory, it survives a restart of the program in the container. null if the program runs without a job.
+ * working directory, it survives a restart of the program in the container. null if the program runs outside a job.
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
@@ -24,7 +24,7 @@ export async function containerScratch(): Promise<string | null> {
 }
 
 /**
- * Creates a folder in `place`, by default in the container's folder or, without a job, in the machine's temporary folder. The folder is
+ * Creates a folder in `place`, by default in the container's folder or, outside a job, in the machine's temporary folder. The folder is
  * removed when the program exits by itself. First removes the folders that killed programs left in `place` or in the container's folder.
  */
 export async function createScratchFolder(place?: string): Promise<string> {

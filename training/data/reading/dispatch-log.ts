@@ -124,8 +124,8 @@ export class DispatchLog {
   }
 
   /**
-   * The number for a pass that no stored state contains. Either the pass is new, or all other readers have left it and this reader has yet
-   * to reach it.
+   * The number for a pass that no stored state contains. Either the pass is new, or all other readers have finished it and this reader has
+   * not yet reached it.
    */
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));

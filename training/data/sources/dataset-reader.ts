@@ -12,8 +12,8 @@ import { DeferredStream } from '../reading/stream.ts';
 
 export interface ReadOptions {
   /**
-   * The storage that contains the data. By default the job's storage or, without a job, a storage on the Hadoop cluster that
-   * HADOOP_CONF_DIR names.
+   * The storage that contains the data. By default the job's storage or, outside a job, a storage on the Hadoop cluster whose
+   * configuration is in the folder that HADOOP_CONF_DIR names.
    */
   readonly storage?: Storage;
   /** The share of the dataset to read; by default all of it. Readers of all shares together get each element once. */
@@ -31,7 +31,7 @@ export interface ReadOptions {
    */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
-  /** Assigns dispatched splits; by default the job's ApplicationMaster or, without a job, this process. */
+  /** Assigns dispatched splits; by default the job's ApplicationMaster or, outside a job, this process. */
   readonly splits?: SplitGiver;
   /** Called for each damaged record that is skipped. */
   readonly onDamage?: (damage: TonyError) => void;

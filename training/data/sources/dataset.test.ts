@@ -421,7 +421,7 @@ describe('prefetch', () => {
   });
 });
 
-/** A storage that counts its open streams. Each stream fails after a number of bytes, with the error of a lost connection. */
+/** A storage that counts its open streams. Each stream fails after a number of bytes, with a lost-connection error. */
 class TroubledStorage extends FileStorage {
   open_ = 0;
   opened = 0;

@@ -51,7 +51,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#signal = anySignal([signal, this.#abort.signal]);
   }
 
-  /** Starts reading ahead before the first call of `next`, which otherwise starts it. */
+  /** Starts reading ahead now. Without this call, the first call of `next` starts it. */
   begin(): void {
     this.#work ??= this.#readAhead();
   }

@@ -130,7 +130,7 @@ export class ParameterServer {
     for (const [, session] of ended) {
       session.retire();
     }
-    // The newest ended run keeps its optimizer state, with which the next run starts.
+    // The newest ended run keeps its optimizer state, because the next run starts with that state.
     for (const [, session] of ended.slice(0, -1)) {
       session.forgetStates();
     }

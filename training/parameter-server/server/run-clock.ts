@@ -3,7 +3,7 @@ import { StalenessClock } from './staleness-clock.ts';
 export interface RunClockOptions {
   readonly worldSize: number;
   readonly onNotice: (message: string) => void;
-  /** Called after the clock has given up a worker, because other workers may now be able to continue. */
+  /** Called after the clock has given up on a worker, because other workers may now be able to continue. */
   readonly onGivenUp: () => void;
 }
 
@@ -23,7 +23,7 @@ export class RunClock extends StalenessClock {
     super.join(rank);
   }
 
-  /** Gives up the worker unless it joins within `ms`. */
+  /** Gives up on the worker unless it joins within `ms`. */
   giveUpIn(rank: number, ms: number): void {
     clearTimeout(this.#timers.get(rank));
     const timer = setTimeout(() => {

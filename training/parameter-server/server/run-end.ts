@@ -2,7 +2,7 @@ import type { DelayedRequests } from './delayed-requests.ts';
 import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** The end of a run: all workers finish, then the chief stores the last checkpoint and seals the run, for which the others wait. */
+/** The end of a run: all workers finish, then the chief stores the last checkpoint and seals the run. The others wait for the seal. */
 export class RunEnd {
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;

@@ -96,8 +96,8 @@ export class Session {
   }
 
   /**
-   * Called after all workers have ended. Keeps only the state that a replacement needs, which passes through the run again if a process
-   * fails later. A run whose workers have not all finished may continue, so it keeps its whole state.
+   * Called after all workers have ended. Keeps only the state that a replacement needs to pass through the run again if a process fails
+   * later. A run whose workers have not all finished may continue, so it keeps its whole state.
    */
   retire(): void {
     this.#checkpoints.clear();

@@ -73,7 +73,7 @@ export class StalenessClock {
     return this.#worker(rank).steps <= slowest + this.staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
-  /** True if no worker has steps left, because each has finished or has been given up. */
+  /** True if no worker has steps left, because each has finished or the clock has given up on it. */
   get over(): boolean {
     return !this.#workers.some(isCounted);
   }

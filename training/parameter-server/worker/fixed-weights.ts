@@ -13,7 +13,8 @@ export interface FixedContent {
 
 /**
  * The weights that are not trained, including those that layers update themselves (moving averages). The chief stores its values on server
- * 0: during the run, the current values, with which a replacement of any worker continues; at the end, the values that all workers adopt.
+ * 0. During the run, these are the current values, from which a worker's replacement continues; at the end, the values that all workers
+ * adopt.
  */
 export class FixedWeights {
   readonly #content: FixedContent;

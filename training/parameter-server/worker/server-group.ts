@@ -49,7 +49,7 @@ export class ServerGroup {
 
   /**
    * Connects to every server.
-   * @param run the number of the run in this program, by which servers distinguish runs.
+   * @param run the number of the run in this program. Servers distinguish runs by this number.
    * @throws TonyError RING_JOIN_FAILED naming the missing servers and the last refusal of each.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {

@@ -119,8 +119,8 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step it
-   * starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
+   * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step
+   * the process starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
@@ -153,15 +153,15 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /** A worker that wants to end sends a signal to server 0. The other workers learn of it from the answer to their next push. */
-  async agree(wish: string | null): Promise<string | null> {
+  async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const remote = this.#begun();
     const isKnown = this.#hasPushed && remote.signalled === 0;
     this.#hasPushed = false;
     if (wish === null && isKnown) {
-      return null;
+      return { end: null, checkpoint: false };
     }
     const reason = await remote.signal(wish === null ? 0 : 1, wish ?? '');
-    return remote.signalled > 0 ? (reason ?? '') : null;
+    return { end: remote.signalled > 0 ? (reason ?? '') : null, checkpoint: false };
   }
 
   async afterStep(position: () => Promise<TrainingPosition>): Promise<void> {
@@ -254,7 +254,7 @@ export class ServerLoop implements LoopStrategy {
     this.#options.onDispose();
   }
 
-  /** Ends the connections when the program ends on purpose. The other workers then do not wait for this one. */
+  /** Ends the connections when the program ends on purpose. The other workers then do not wait for this worker. */
   close(): void {
     this.#writer?.giveUp();
     this.#servers?.close(true);

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 
-/** An optimizer and its variables, which a worker enters on the servers before a step. */
+/** An optimizer and its variables. A worker registers them with the servers before the first step that uses them. */
 export interface Entry {
   readonly optimizer: tfjs.Optimizer;
   /** float32 variables, in the order in which gradients are applied. */
@@ -24,7 +24,7 @@ export interface NewEntry {
   /** The index of the optimizer. */
   readonly optimizer: number;
   readonly isNewOptimizer: boolean;
-  /** The variables to assign to the optimizer that are not assigned to it yet. */
+  /** The variables that still have to be assigned to the optimizer. */
   readonly joined: readonly tfjs.Variable[];
   /** The number of a registered or new variable. */
   readonly numberOf: (variable: tfjs.Variable) => number;
@@ -136,7 +136,7 @@ export class VariableRegistry {
   }
 
   /**
-   * Returns null for a disposed optimizer, which is detected by its tensors. An optimizer without tensors is treated as alive until it is
+   * Returns null for a disposed optimizer: one with a disposed tensor. An optimizer without tensors is treated as alive until it is
    * garbage-collected.
    */
   #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {

@@ -197,7 +197,16 @@ export class Lane {
         const roleSize = role === 'worker' ? workers : servers;
         // The descriptor is invalid, because the processes inherit no socket. Each task listens on the announced port instead.
         const listener = { fd: 999, host, port };
-        const task: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
+        const task: TaskContext = {
+          ...common,
+          role,
+          index,
+          rank,
+          roleSize,
+          listener,
+          reportFile: `${file}.reports`,
+          checkpointOrder: null,
+        };
         await writeFile(file, JSON.stringify(task));
         return file;
       }),

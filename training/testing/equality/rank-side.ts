@@ -63,7 +63,7 @@ async function runFit(cluster: Cluster, machine: Machine, program: Program, acti
   );
 }
 
-/** Returns the option `variables` of a step, in the form that the action specifies. */
+/** Returns a step's `variables` option, in the form that the action specifies. */
 function namedBy(machine: Machine, action: StepAction): Pick<CustomStepOptions, 'variables'> {
   const variables = machine.variablesOf(action);
   if (variables === undefined) {

@@ -13,7 +13,7 @@ function tunnelAddress(suffix: string, parameters: Readonly<Record<string, strin
   return `${TUNNEL}${suffix}?${query.join('&')}`;
 }
 
-/** For GET: the URLs of the parts, to request first, and the URL that returns the response. */
+/** For GET: the URLs of the parts, which must be requested first, and the URL that then returns the response. */
 export function addressesOf(envelope: string): { readonly parts: readonly string[]; readonly last: string } {
   const whole = tunnelAddress('', { e: envelope });
   if (whole.length <= MAX_ADDRESS) {

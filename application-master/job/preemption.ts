@@ -1,0 +1,25 @@
+import type { Task } from './job-state.ts';
+import { inGang } from './membership.ts';
+import type { Transition } from './transition.ts';
+
+/**
+ * The cluster will take containers of the job for another application, usually some seconds later. Tasks that train together store a
+ * checkpoint now, so that the next generation loses only the steps between this checkpoint and the end of the containers.
+ */
+export function preemptionAnnounced(transition: Transition, containerIds: readonly string[]): void {
+  const announced = containerIds.flatMap((id): Task[] => {
+    const slot = transition.state.byContainer.get(id);
+    return slot === undefined ? [] : [transition.task(slot)];
+  });
+  for (const task of announced) {
+    transition.recordTask('preemption-announced', task, { detail: 'the cluster is about to take the container for another application' });
+  }
+  if (!announced.some(inGang)) {
+    return;
+  }
+  for (const { role, state, container, generation } of transition.state.tasks) {
+    if (role.ranked && state === 'running' && container !== null) {
+      transition.act({ type: 'order-checkpoint', containerId: container.id, generation });
+    }
+  }
+}

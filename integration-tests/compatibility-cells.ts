@@ -1,0 +1,29 @@
+import { z } from 'zod';
+
+const cell = z.object({
+  /** Version of Hadoop. */
+  hadoop: z.string(),
+  /** Profile of the cluster in a box. */
+  profile: z.string(),
+  /** Major version of the Node.js that runs the command; null: the one that runs the tests. */
+  node: z.union([z.literal(20), z.literal(22), z.literal(24)]).nullable(),
+});
+
+/** One combination of versions on which the compatibility tests run. */
+export type Cell = z.infer<typeof cell>;
+
+export function titleOf({ hadoop, profile, node }: Cell): string {
+  return `Hadoop ${hadoop}, ${profile}${node === null ? '' : `, Node ${node}`}`;
+}
+
+/** The cells of `npm test`: an older and the newest version. */
+const SHORT: readonly Cell[] = [
+  { hadoop: '3.3.6', profile: 'plain', node: null },
+  { hadoop: '3.5.0', profile: 'privacy', node: null },
+];
+
+/** `npm run matrix` names its cells, and runs the long form. */
+export function cellsOf(environment: NodeJS.ProcessEnv): { readonly cells: readonly Cell[]; readonly isLong: boolean } {
+  const { TONY_MATRIX: text } = environment;
+  return text === undefined ? { cells: SHORT, isLong: false } : { cells: z.array(cell).parse(JSON.parse(text)), isLong: true };
+}

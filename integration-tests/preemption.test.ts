@@ -1,0 +1,84 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, onTestFailed, test, vi } from 'vitest';
+import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
+
+/** The Capacity Scheduler takes containers of a queue that uses more than its share, some seconds after it has announced it. */
+
+vi.setConfig({ testTimeout: 300_000 });
+const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
+const cluster = useOwnCluster('plain', {
+  yarn: {
+    'yarn.resourcemanager.scheduler.monitor.enable': true,
+    [`${MONITOR}.monitoring_interval`]: 500,
+    [`${MONITOR}.max_wait_before_kill`]: 8_000,
+    [`${MONITOR}.total_preemption_per_round`]: '1.0',
+    [`${MONITOR}.natural_termination_factor`]: '1.0',
+    [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
+  },
+});
+const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
+
+async function submit(lines: readonly string[]): Promise<{ readonly id: string; readonly folder: string }> {
+  const folder = await temporaryFolder();
+  const file = path.join(folder, 'job.yaml');
+  writeFileSync(file, `${lines.join('\n').replaceAll('FOLDER', folder)}\n`);
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
+  expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+  const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  onTestFailed(() => cluster.run(['kill', id]).then(() => undefined));
+  return { id, folder };
+}
+
+test("a job stores a checkpoint when YARN announces that it will take a worker's container, and continues from there", async () => {
+  const training = await submit([
+    'name: preempted',
+    `source: ${path.dirname(PROGRAM)}`,
+    'command: exec node elastic-fit.mjs FOLDER/steps FOLDER/go',
+    // No checkpoint of its own comes in time.
+    'checkpoint: {every: 1000000}',
+    'roles: {worker: {instances: {min: 1, max: 2}, resources: {memory: 1g, gpus: 4}}}',
+  ]);
+  const trained = () =>
+    readFileSync(path.join(training.folder, 'steps'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ').map(Number) as [generation: number, step: number, workers: number]);
+  await until(() => trained().some(([, step, workers]) => workers === 2 && step > 20), {
+    describe: () => cluster.application(training.id),
+    timeoutMs: 150_000,
+  });
+  const before = (trained().at(-1) as [number, number, number])[1];
+
+  const fuller = await submit([
+    'name: entitled',
+    'queue: gpu',
+    'framework: none',
+    'runtime: system',
+    'command: while [ ! -e FOLDER/go ]; do sleep 0.1; done',
+    'roles: {worker: {resources: {memory: 256m, gpus: 4}}}',
+    'master: {memory: 512m}',
+  ]);
+  const last = (generation: number) => trained().filter((each) => each[0] === generation);
+  await until(() => last(2).length > 10, { describe: () => cluster.application(training.id), timeoutMs: 120_000 });
+  const [first] = last(2) as [[number, number, number]];
+  expect(first[2]).toBe(1);
+  // It resumes from a step after the announcement, not from the beginning.
+  expect(first[1]).toBeGreaterThan(before);
+  expect(first[1]).toBeLessThanOrEqual((last(1).at(-1) as [number, number, number])[1] + 1);
+
+  for (const { id, folder } of [training, fuller]) {
+    writeFileSync(path.join(folder, 'go'), '');
+    expect(await cluster.ended(id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
+  }
+  const history = `/user/${USER}/.tony-ts/history/${training.id}`;
+  const events = (await cluster.hdfsRead(`${history}/events-1.jsonl`)).toString().trim().split('\n');
+  const entries = events.map((line) => JSON.parse(line) as HistoryEntry);
+  const announced = entries.findIndex(({ event }) => event === 'preemption-announced');
+  const taken = entries.findIndex(({ event, detail }) => event === 'container-ended' && detail?.startsWith('preempted') === true);
+  expect(announced, events.join('\n')).toBeGreaterThanOrEqual(0);
+  expect(taken).toBeGreaterThan(announced);
+  const final = JSON.parse((await cluster.hdfsRead(`${history}/final.json`)).toString()) as JobStatus;
+  expect(final.tasks.map(({ failures }) => failures)).toEqual(final.tasks.map(() => 0));
+});

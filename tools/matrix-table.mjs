@@ -1,0 +1,45 @@
+/** The page docs/compatibility.md, made from the recorded results of `npm run matrix`. */
+
+/** @typedef {Record<string, { passed: boolean, date: string }>} Results by `HADOOP PROFILE NODE` */
+
+/** The newest release of each line that is in use. */
+export const HADOOP_VERSIONS = ['2.10.2', '3.1.4', '3.2.4', '3.3.6', '3.4.3', '3.5.0'];
+export const NODE_MAJORS = [20, 22, 24];
+export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos'];
+
+const HEAD = `# Compatibility
+
+\`npm run matrix\` wrote this page. It runs a job's life on real Hadoop daemons of each version: doctor, MNIST on two workers
+and an evaluator, the loss of a worker and of the ApplicationMaster, the job's page, logs, kill, and a job over its quota.
+Each result names the version of Node.js that ran the command.
+
+| profile | cluster |
+| --- | --- |
+| plain | simple authentication |
+| privacy | Hadoop RPC is encrypted (\`hadoop.rpc.protection\`) |
+| ha | two ResourceManagers and two NameNodes with automatic failover |
+| kerberos | Kerberos authentication |
+
+`;
+
+/** @param {Results} results */
+export function table(results) {
+  const rows = HADOOP_VERSIONS.map(
+    (hadoop) => `| ${[hadoop, ...PROFILE_NAMES.map((profile) => cellText(results, hadoop, profile))].join(' | ')} |`,
+  );
+  const head = `| Hadoop | ${PROFILE_NAMES.join(' | ')} |\n|${' --- |'.repeat(PROFILE_NAMES.length + 1)}\n`;
+  return `${HEAD}${head}${rows.join('\n')}\n`;
+}
+
+/**
+ * @param {Results} results
+ * @param {string} hadoop
+ * @param {string} profile
+ */
+function cellText(results, hadoop, profile) {
+  const own = NODE_MAJORS.flatMap((node) => {
+    const result = results[`${hadoop} ${profile} ${node}`];
+    return result === undefined ? [] : [`${result.passed ? 'passed' : '**failed**'} (Node ${node}, ${result.date})`];
+  });
+  return own.length === 0 ? 'not run' : own.join('<br>');
+}

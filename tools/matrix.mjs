@@ -1,0 +1,87 @@
+#!/usr/bin/env node
+/**
+ * `npm run matrix [-- --hadoop 3.3.6,3.5.0] [--profile plain,ha] [--node 20,22]`: runs the long form of the compatibility tests on every
+ * combination, and records the results in docs/compatibility.md. Combinations that this run leaves out keep their earlier result.
+ */
+import { spawn } from 'node:child_process';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { ensureInstalled, ROOT } from './install.mjs';
+import { HADOOP_VERSIONS, NODE_MAJORS, PROFILE_NAMES, table } from './matrix-table.mjs';
+
+const RESULTS = path.join(ROOT, 'docs', 'compatibility.json');
+const PAGE = path.join(ROOT, 'docs', 'compatibility.md');
+const REPORT = path.join(ROOT, '.cache', 'test-reports', 'matrix.json');
+
+const { values } = parseArgs({
+  options: {
+    hadoop: { type: 'string', default: HADOOP_VERSIONS.join(',') },
+    profile: { type: 'string', default: PROFILE_NAMES.join(',') },
+    node: { type: 'string', default: '22' },
+  },
+});
+const cells = values.hadoop
+  .split(',')
+  .flatMap((hadoop) =>
+    values.profile.split(',').flatMap((profile) => values.node.split(',').map((node) => ({ hadoop, profile, node: Number(node) }))),
+  );
+for (const [name, given, known] of /** @type {const} */ ([
+  ['version of Hadoop', values.hadoop, HADOOP_VERSIONS],
+  ['profile', values.profile, PROFILE_NAMES],
+  ['major version of Node', values.node, NODE_MAJORS.map(String)],
+])) {
+  const unknown = given.split(',').find((each) => !known.includes(each));
+  if (unknown !== undefined) {
+    console.error(`\`${unknown}\` is not a ${name} of the matrix (${known.join(', ')})`);
+    process.exit(2);
+  }
+}
+
+await ensureInstalled();
+const { buildAll } = await import('./build.mjs');
+await buildAll({ types: false });
+await mkdir(path.dirname(REPORT), { recursive: true });
+let failed = 0;
+for (const cell of cells) {
+  const passed = await runTests(cell);
+  failed += passed ? 0 : 1;
+  await record(cell, passed);
+}
+console.log(`${cells.length - failed} of ${cells.length} combinations passed; see ${path.relative(ROOT, PAGE)}`);
+process.exitCode = failed === 0 ? 0 : 1;
+
+/**
+ * Whether all tests of the combination passed. Each combination has a process of its own, so that an interrupted run loses only one.
+ * @param {typeof cells[number]} cell
+ */
+async function runTests(cell) {
+  await rm(REPORT, { force: true });
+  const vitest = path.join(ROOT, 'node_modules', '.bin', 'vitest');
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`];
+  const child = spawn(vitest, ['run', '--project', 'cluster', ...reporters, 'integration-tests/compatibility.test.ts'], {
+    cwd: ROOT,
+    env: { ...process.env, TONY_MATRIX: JSON.stringify([cell]) },
+    stdio: 'inherit',
+  });
+  await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
+  const report = await readFile(REPORT, 'utf8').catch(() => null);
+  if (report === null) {
+    throw new Error('the tests ended without a report; nothing is recorded for this combination');
+  }
+  /** @type {{ success: boolean, numPassedTests: number }} */
+  const { success, numPassedTests } = JSON.parse(report);
+  return success && numPassedTests > 0;
+}
+
+/**
+ * @param {typeof cells[number]} cell
+ * @param {boolean} passed
+ */
+async function record({ hadoop, profile, node }, passed) {
+  /** @type {import('./matrix-table.mjs').Results} */
+  const results = JSON.parse(await readFile(RESULTS, 'utf8').catch(() => '{}'));
+  results[`${hadoop} ${profile} ${node}`] = { passed, date: new Date().toISOString().slice(0, 10) };
+  await writeFile(RESULTS, `${JSON.stringify(Object.fromEntries(Object.entries(results).sort()), null, 2)}\n`);
+  await writeFile(PAGE, table(results));
+}
