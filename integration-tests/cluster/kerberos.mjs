@@ -244,6 +244,8 @@ function run(place, command, args, input = '', env = {}) {
         reject(new Error(`${command} failed: ${stderr.trim() || stdout.trim() || error.message}`));
       }
     });
+    // A command that ends without reading its input reports the cause by its exit status.
+    child.stdin?.on('error', () => {});
     child.stdin?.end(input);
   });
 }
