@@ -258,7 +258,8 @@ export class Cluster {
    * @returns {Record<string, string>}
    */
   environment(user) {
-    return { HADOOP_CONF_DIR: this.configuration, ...this.profile.environment(this, user) };
+    const own = this.profile.environment?.(this, user) ?? (user === undefined ? {} : { HADOOP_USER_NAME: user });
+    return { HADOOP_CONF_DIR: this.configuration, ...own };
   }
 
   /**

@@ -48,7 +48,6 @@ export const HIGH_AVAILABILITY = {
   properties,
   ownProperties,
   javaFlags: () => [],
-  environment: (_place, user) => (user === undefined ? {} : { HADOOP_USER_NAME: user }),
 };
 
 /** @param {string} state */

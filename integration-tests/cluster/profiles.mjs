@@ -38,7 +38,8 @@ import { stateFolder } from './layout.mjs';
  * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties override those of the plain cluster
  * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] of one daemon
  * @property {(place: Place) => readonly string[]} javaFlags of each daemon
- * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} environment what clients need beside HADOOP_CONF_DIR
+ * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} [environment] what clients need beside HADOOP_CONF_DIR;
+ *   without it, HADOOP_USER_NAME if there is a user
  * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} [request] sends a request of the administrator to a
  *   daemon; without it, requests name the administrator
  */
@@ -50,7 +51,6 @@ const PLAIN = {
   begin: async () => {},
   properties: () => ({}),
   javaFlags: () => [],
-  environment: (_place, user) => (user === undefined ? {} : { HADOOP_USER_NAME: user }),
 };
 
 /** The profile `privacy`: Hadoop RPC is encrypted. @type {Profile} */
