@@ -41,19 +41,27 @@ export interface HadoopCluster {
 }
 
 /**
+ * Reads the configuration in HADOOP_CONF_DIR, or that of the given ResourceManager. Only the second needs a connection.
+ *
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
+ */
+export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
+  if (resourceManager === undefined) {
+    return HadoopConfiguration.fromEnvironment(environment);
+  }
+  const { configurationOfResourceManager } = await import('../../hadoop/configuration/remote-configuration.ts');
+  return configurationOfResourceManager(resourceManager, environment);
+}
+
+/**
  * Opens the cluster that HADOOP_CONF_DIR describes, or that of the given ResourceManager. Connects only in the second case, to read the
  * ResourceManager's configuration.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
  */
-export async function openCluster({ resourceManager, staging, environment = process.env }: ClusterOptions): Promise<HadoopCluster> {
-  const configuration =
-    resourceManager === undefined
-      ? await HadoopConfiguration.fromEnvironment(environment)
-      : await (await import('../../hadoop/configuration/remote-configuration.ts')).configurationOfResourceManager(
-          resourceManager,
-          environment,
-        );
+export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {
+  const { resourceManager, staging, environment = process.env } = options;
+  const configuration = await readConfiguration(options);
   const user = await clusterUser(configuration, environment);
   const login = loginOf(configuration, user, environment);
   const home = joinUri(configuration.defaultFs, 'user', user);

@@ -3,14 +3,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JobStatus } from '../../conf/status.ts';
-import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
 import { type JobPages, WebServer } from '../../web/server.ts';
 import { jobViewers } from '../../web/view-acl.ts';
-import { type ClusterOptions, openCluster } from '../cluster/cluster.ts';
+import { type ClusterOptions, openCluster, readConfiguration } from '../cluster/cluster.ts';
 import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import type { JobPlace } from '../records/job-place.ts';
@@ -67,12 +66,11 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   if (auth === 'simple' && local) {
     throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove either --local or --auth.' });
   }
-  // Checked before the first connection, which needs a ticket: the answer is the same without one.
-  if (auth === 'simple' && options.resourceManager === undefined) {
-    const { secure } = await HadoopConfiguration.fromEnvironment(options.environment ?? process.env);
-    if (secure) {
-      throw requiresKerberos();
-    }
+  // Checked before `openCluster`, which needs a ticket: the answer is the same without one.
+  if (auth === 'simple' && (await readConfiguration(options)).secure) {
+    throw new TonyError('USAGE', '--auth simple believes the names that users state, but the cluster requires Kerberos.', {
+      hint: 'Use --auth token. A proxy that authenticates users can stand in front of it.',
+    });
   }
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];
@@ -129,12 +127,6 @@ async function listening(options: { address: string; port: number; site: JobPage
   }
 }
 
-function requiresKerberos(): TonyError {
-  return new TonyError('USAGE', '--auth simple believes the names that users state, but the cluster requires Kerberos.', {
-    hint: 'Use --auth token. A proxy that authenticates users can stand in front of it.',
-  });
-}
-
 /** Each job's view ACL comes from its job.json. If that file is not readable, only the owner and administrators have access. */
 async function simpleAccess(
   options: ServeOptions,
@@ -142,11 +134,8 @@ async function simpleAccess(
   hosts: readonly string[],
   closers: (() => Promise<void> | void)[],
 ): Promise<HistoryAccess> {
-  const { configuration, login, site, close } = await openCluster(options);
+  const { configuration, site, close } = await openCluster(options);
   closers.push(close);
-  if (!login.believesNames) {
-    throw requiresKerberos();
-  }
   const { url } = (await site()).history;
   const known = new WeightedCache<string, readonly string[]>(REMEMBERED_CHARACTERS);
   const viewers = async (place: JobPlace): Promise<(user: string | null) => boolean> => {

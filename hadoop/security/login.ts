@@ -9,8 +9,6 @@ export interface Identity {
 
 /** How this process proves its user to the daemons of one cluster. */
 export interface Login {
-  /** The cluster believes the names that users state. */
-  readonly believesNames: boolean;
   /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
   describe(): Promise<LoginDescription>;
   /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
@@ -34,7 +32,6 @@ export type TokenService = { readonly nameNode: string } | 'resource-manager';
 
 /** States a user name, which clusters without Kerberos believe. */
 export class SimpleLogin implements Login {
-  readonly believesNames = true;
   readonly #identity: Identity;
 
   /** @param user null states no name: the cluster then uses its static user, dr.who. */

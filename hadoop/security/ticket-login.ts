@@ -9,7 +9,6 @@ const RENEW_BEFORE_MS = 60_000;
 
 /** Proves the user's identity with a Kerberos ticket, once for each web server; then the server's cookie does. */
 export class TicketLogin implements Login {
-  readonly believesNames = false;
   readonly #environment: NodeJS.ProcessEnv;
   readonly #user: string;
   readonly #services: ClusterServices;

@@ -11,7 +11,6 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
  * has changed.
  */
 export class TokenLogin implements Login {
-  readonly believesNames = false;
   readonly #file: string;
   readonly #user: string;
   /** Origins of the ResourceManagers' web servers: no other server gets their token. */
@@ -36,7 +35,7 @@ export class TokenLogin implements Login {
       return { query: { delegation: encodeTokenUrl(await this.#nameNodeToken(url.hostname)) }, headers: {} };
     }
     if (this.#resourceManagers.has(url.origin)) {
-      const token = (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
+      const token = await this.#resourceManagerToken();
       return token === undefined
         ? { query: { 'user.name': this.#user }, headers: {} }
         : { query: {}, headers: { 'X-Hadoop-Delegation-Token': encodeTokenUrl(token) } };
@@ -49,19 +48,22 @@ export class TokenLogin implements Login {
   }
 
   async rpcToken(service: TokenService): Promise<Token> {
-    return service === 'resource-manager' ? this.#resourceManagerToken() : this.#nameNodeToken(hostOf(service.nameNode));
+    if (service !== 'resource-manager') {
+      return this.#nameNodeToken(hostOf(service.nameNode));
+    }
+    const token = await this.#resourceManagerToken();
+    if (token === undefined) {
+      throw this.#missing('the ResourceManager');
+    }
+    return token;
   }
 
   async jobTokens(): Promise<readonly Token[]> {
     return (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND || kind === RESOURCE_MANAGER_TOKEN_KIND);
   }
 
-  async #resourceManagerToken(): Promise<Token> {
-    const found = (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
-    if (found === undefined) {
-      throw this.#missing('the ResourceManager');
-    }
-    return found;
+  async #resourceManagerToken(): Promise<Token | undefined> {
+    return (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
   }
 
   /** With tokens of several file systems, the service in the token tells them apart: `ip:port`, or `ha-hdfs:NAMESERVICE`. */
