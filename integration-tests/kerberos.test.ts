@@ -109,7 +109,7 @@ test('kill ends a running job', async () => {
   await until(async () => (await statusOf('bob', id)).result?.state === 'KILLED', { describe: () => statusOf('bob', id) });
 });
 
-test('the ApplicationMaster applies the site file of the cluster, although nodes show their configuration to nobody without a ticket', async () => {
+test('the ApplicationMaster applies the site file of the cluster, although nodes require a ticket of everyone who reads their configuration', async () => {
   const cheating = path.join(folder, 'conf');
   await mkdir(cheating);
   await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');

@@ -21,7 +21,8 @@ export interface ProvenOptions {
 }
 
 /**
- * Returns the configuration of the ResourceManager that runs this application, for a node that shows its own to nobody without a ticket.
+ * Returns the configuration of the ResourceManager that runs this application, for a node that requires a
+ * ticket of everyone who reads its own.
  *
  * The job's configuration names the ResourceManager, and its user may have edited it. The exchange over Hadoop RPC therefore comes first: in
  * it, the server proves that it knows the password of the attempt's token, which only the ResourceManager does. The web server that is asked

@@ -86,7 +86,7 @@ test('a server whose certificate curl does not trust is named', async () => {
   await expect(login.identify(RM)).rejects.toMatchObject({ code: 'KERBEROS_FAILED', message: expect.stringContaining('rm:8088: exit 60') });
 });
 
-test('the reason of a daemon is told, without its page', async () => {
+test('the message quotes the reason of a daemon, without the markup of its error page', async () => {
   const login = await curlAnswers('HTTP/1.1 403 no\\r\\n\\r\\n<html><title>x</title><h2>No rules applied to alice@OTHER.TEST</h2></html>');
   await expect(login.identify(RM)).rejects.toMatchObject({
     code: 'KERBEROS_REALM',

@@ -13,7 +13,7 @@ export class CheckpointOrder {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isGiven = false;
 
-  /** @param file `checkpointOrder` of the task; null if nobody gives orders. */
+  /** @param file `checkpointOrder` of the task; null if the task receives no orders. */
   constructor(file: string | null, now: () => number = () => performance.now()) {
     this.#file = file;
     this.#now = now;
