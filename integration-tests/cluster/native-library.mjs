@@ -29,7 +29,7 @@ export async function ensureNativeLibrary(log = () => {}) {
   await mkdir(CACHE, { recursive: true });
   const folder = await mkdtemp(path.join(CACHE, 'libhadoop-'));
   try {
-    const options = [`-Dartifact=${ARTIFACT}`, `-DoutputDirectory=${folder}`, `-DmarkersDirectory=${path.join(folder, 'markers')}`];
+    const options = [`-Dartifact=${ARTIFACT}`, `-DoutputDirectory=${folder}`, `-Dcluster.target=${path.join(folder, 'target')}`];
     await runMaven(['-B', '-q', '-f', POM, `${PLUGIN}:unpack`, ...options, '-Dmdep.unpack.includes=nativelib/*/libhadoop.so']);
     await rename(folder, target).catch((error) => {
       // Another command has put it there at the same time.
