@@ -146,7 +146,7 @@ describe('the runtime', () => {
     await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringMatching(/lacks python3 with pip .*, and the C\+\+ compiler no-such-compiler/),
+      stderr: expect.stringMatching(/lacks python3 with pip .* and the C\+\+ compiler no-such-compiler/),
     });
     expect(await readdir(path.join(root, '.cache', 'tony-ts', 'runtime'))).toEqual([]);
   });
