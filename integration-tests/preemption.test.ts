@@ -38,7 +38,8 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'command: exec node elastic-fit.mjs FOLDER/steps FOLDER/go',
     // No checkpoint of its own comes in time.
     'checkpoint: {every: 1000000}',
-    'roles: {worker: {instances: {min: 1, max: 2}, resources: {memory: 1g, gpus: 4}}}',
+    // Not elastic: a job that starts with one worker would grow only at a checkpoint.
+    'roles: {worker: {instances: 2, resources: {memory: 1g, gpus: 4}}}',
   ]);
   const trained = () =>
     readFileSync(path.join(training.folder, 'steps'), 'utf8')
@@ -61,17 +62,22 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'master: {memory: 512m}',
   ]);
   const last = (generation: number) => trained().filter((each) => each[0] === generation);
+  // Its ApplicationMaster and its worker both run only after YARN has taken a container of the training.
+  await until(async () => (await cluster.application(fuller.id)).runningContainers === 2, {
+    describe: () => cluster.application(fuller.id),
+    timeoutMs: 120_000,
+  });
+  writeFileSync(path.join(fuller.folder, 'go'), '');
+  expect(await cluster.ended(fuller.id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
   await until(() => last(2).length > 10, { describe: () => cluster.application(training.id), timeoutMs: 120_000 });
   const [first] = last(2) as [[number, number, number]];
-  expect(first[2]).toBe(1);
+  expect(first[2]).toBe(2);
   // It resumes from a step after the announcement, not from the beginning.
   expect(first[1]).toBeGreaterThan(before);
   expect(first[1]).toBeLessThanOrEqual((last(1).at(-1) as [number, number, number])[1] + 1);
 
-  for (const { id, folder } of [training, fuller]) {
-    writeFileSync(path.join(folder, 'go'), '');
-    expect(await cluster.ended(id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
-  }
+  writeFileSync(path.join(training.folder, 'go'), '');
+  expect(await cluster.ended(training.id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
   const history = `/user/${USER}/.tony-ts/history/${training.id}`;
   const events = (await cluster.hdfsRead(`${history}/events-1.jsonl`)).toString().trim().split('\n');
   const entries = events.map((line) => JSON.parse(line) as HistoryEntry);
