@@ -8,7 +8,6 @@ import { encodeExample } from '../training/data/formats/example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
 import { idx, jsonl, lines, tfrecords } from '../training/data/sources/sources.ts';
 import { type Column, parseIdx } from '../training/encoding/idx.ts';
-import { ROOT } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
 

@@ -46,12 +46,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   expect(watched).not.toBe(plain);
   const imports = ["import { readdirSync, writeFileSync } from 'node:fs';", "import { setTimeout as delay } from 'node:timers/promises';"];
   await writeFile(script, [...imports, watched].join('\n'));
-  const sets = [
-    `data.mnist=${MNIST}`,
-    `env.OUTPUT=${output}`,
-    'tensorboard=false',
-    'heartbeat.interval=500ms',
-  ];
+  const sets = [`data.mnist=${MNIST}`, `env.OUTPUT=${output}`, 'tensorboard=false', 'heartbeat.interval=500ms'];
   const words = [
     'submit',
     '--conf',
