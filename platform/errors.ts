@@ -174,6 +174,17 @@ export const ERROR_CODES = {
     means: 'A file of the Hadoop configuration is not valid XML, contains an invalid value, or lacks a required value.',
     hint: 'Correct the Hadoop configuration named above.',
   },
+  TLS_FAILED: {
+    exit: 2,
+    means:
+      'A connection to a server of the cluster failed because of TLS: the certificate is not trusted, has expired or is for another host, or only one side speaks HTTPS.',
+    hint: 'Compare ssl-client.xml, yarn.http.policy and dfs.http.policy of HADOOP_CONF_DIR with those of the cluster.',
+  },
+  TRUST_STORE_UNREADABLE: {
+    exit: 2,
+    means: 'The file with the certificates of trusted authorities, which ssl-client.xml or tony-site.yaml names, cannot be read.',
+    hint: 'Correct ssl.client.truststore.location and its password in ssl-client.xml, or tls.ca in tony-site.yaml.',
+  },
   RM_UNREACHABLE: {
     exit: 3,
     means: 'No ResourceManager answers at its web address.',

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
 import { formatBytes } from '../../conf/values/quantities.ts';
-import { formatDuration, formatMemory } from '../../conf/values/units.ts';
+import { formatMemory } from '../../conf/values/units.ts';
+import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
 import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
-import { type Login, sendAs } from '../../hadoop/security/login.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -17,20 +17,15 @@ import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-q
 import { cacheFolder } from '../runtime/cache.ts';
 import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
+import { clockVerdict } from './clock-verdict.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
 import { homesVerdict } from './homes-verdict.ts';
 import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/**
- * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
- * but a larger skew makes timestamps in logs misleading.
- */
-const SKEW_MS = 5_000;
 /** The memory that Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;
-const CLOCK_TIMEOUT_MS = 5_000;
 /** The maximum number of nodes to ask for their settings, which are usually the same on all nodes of a cluster. */
 const NODES_TO_ASK = 3;
 /** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
@@ -88,7 +83,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
     { name: 'who am I', needs: ['NameNode'], look: async () => identity(there().cluster) },
-    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster) },
+    { name: 'clocks', needs: ['ResourceManager'], look: async () => clockVerdict(there().cluster) },
     { name: 'submission by REST', needs: ['ResourceManager'], look: async () => submission(there().resourceManager) },
     { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(there().cluster) },
     { name: 'queue', needs: ['ResourceManager'], look: async () => queue(there().resourceManager, wanted) },
@@ -144,37 +139,6 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
     `${text}; ${home} does not exist`,
     `Ask the admin of the cluster to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
   );
-}
-
-async function clocks({ configuration, login }: HadoopCluster): Promise<Verdict> {
-  const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login)));
-  const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
-  if (worst === undefined) {
-    return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
-  }
-  const text = `the clock of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
-  return Math.abs(worst.ms) > SKEW_MS
-    ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
-    : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
-}
-
-/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
-async function skewOf(address: string, login: Login): Promise<{ readonly address: string; readonly ms: number } | null> {
-  try {
-    let before = 0;
-    const ask = (url: URL, headers: Readonly<Record<string, string>>): Promise<Response> => {
-      before = Date.now();
-      return fetch(url, { headers, signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
-    };
-    const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
-    await response.body?.cancel();
-    // Hadoop sends the header twice.
-    const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.get('date') ?? '')?.[0] ?? '');
-    const here = (before + Date.now()) / 2;
-    return Number.isNaN(said) ? null : { address, ms: Math.round(said + 500 - here) };
-  } catch {
-    return null;
-  }
 }
 
 async function submission(resourceManager: ResourceManager): Promise<Verdict> {
@@ -254,7 +218,7 @@ type Settings = ReadonlyMap<string, string>;
  * `none` if there are no daemons.
  */
 async function judgeSettings(
-  login: Login,
+  { login, configuration }: HadoopCluster,
   addresses: readonly string[],
   none: string,
   judge: (settings: Settings, address: string) => Verdict,
@@ -263,7 +227,8 @@ async function judgeSettings(
   let failure = none;
   for (const address of addresses) {
     try {
-      return judge(new Map((await propertiesOfDaemon(new URL(address), { login })).map(({ name, value }) => [name, value])), address);
+      const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) });
+      return judge(new Map(properties.map(({ name, value }) => [name, value])), address);
     } catch (error) {
       failure = `${address}: ${messageOf(error)}`;
     }
@@ -273,8 +238,8 @@ async function judgeSettings(
 
 const NO_RESOURCE_MANAGER = 'no ResourceManager is configured';
 
-async function clusterSettings({ configuration, login }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
+async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
     doubtful(
       `the ResourceManager does not show its settings (${failure})`,
       "Open the ResourceManager's page /conf in a browser, or ask the cluster's admin.",
@@ -288,7 +253,7 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
   );
-  return judgeSettings(cluster.login, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
+  return judgeSettings(cluster, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
       `the nodes do not report their settings (${failure})`,
       "To check them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
@@ -297,8 +262,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
 }
 
 /** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
-async function lossOfMaster({ configuration, login }: HadoopCluster): Promise<Verdict> {
-  return judgeSettings(login, configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
+async function lossOfMaster(cluster: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
       `the ResourceManager does not report its intervals (${failure})`,
       "To check them, give this user access to the ResourceManager's page /conf. Jobs do not need this access.",

@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { readIfThere } from '../../platform/read-if-there.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
+import { readAuthorities } from './authorities.ts';
 import { parseHadoopXml } from './hadoop-xml.ts';
+import { hostAndPort, sameAddress } from './host-and-port.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -41,7 +43,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
 
 /** The properties that an ApplicationMaster, its executors and training need to find the cluster. */
 const FROZEN = [
-  /^fs\.defaultFS$/,
+  /^(fs\.defaultFS|tony\.tls\.authorities)$/,
   /^hadoop\.(rpc\.protection|security\.authentication)$/,
   /^ipc\.(client|maximum)\./,
   /^dfs\.(nameservices|http\.policy)$/,
@@ -74,12 +76,26 @@ export class HadoopConfiguration {
     this.#environment = environment;
   }
 
-  /** Reads the site files of a HADOOP_CONF_DIR. */
+  /**
+   * Reads the site files of a HADOOP_CONF_DIR, and the trusted authorities if the cluster uses HTTPS.
+   *
+   * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
+   */
   static async fromDirectory(folder: string, environment: Environment = process.env): Promise<HadoopConfiguration> {
+    const read = (files: readonly string[]) => HadoopConfiguration.#read(folder, files, environment);
+    const configuration = await read(FILES);
+    if (configuration === null) {
+      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
+    }
+    return configuration.with(await readAuthorities(configuration, read));
+  }
+
+  /** Returns null if the folder contains none of the files. */
+  static async #read(folder: string, files: readonly string[], environment: Environment): Promise<HadoopConfiguration | null> {
     const properties = new Map<string, string>();
     const finals = new Set<string>();
     let found = 0;
-    for (const name of FILES) {
+    for (const name of files) {
       const file = join(folder, name);
       const text = await readIfThere(file).catch((error: unknown) => {
         throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
@@ -98,10 +114,7 @@ export class HadoopConfiguration {
         }
       }
     }
-    if (found === 0) {
-      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
-    }
-    return new HadoopConfiguration(properties, environment);
+    return found === 0 ? null : new HadoopConfiguration(properties, environment);
   }
 
   /** Reads the folder that HADOOP_CONF_DIR names, or $HADOOP_HOME/etc/hadoop. */
@@ -123,6 +136,11 @@ export class HadoopConfiguration {
     // `freeze()` has already substituted variables, with the environment of the machine on which it ran; the environment of this machine
     // must not change the values.
     return new HadoopConfiguration(new Map(Object.entries(properties)), {});
+  }
+
+  /** A copy with these properties. */
+  with(properties: Readonly<Record<string, string>>): HadoopConfiguration {
+    return new HadoopConfiguration(new Map([...this.#properties, ...Object.entries(properties)]), this.#environment);
   }
 
   /** The value with `${...}` substituted. Falls back to Hadoop's default when no file sets the key. */
@@ -365,19 +383,6 @@ function systemProperty(name: string, environment: Environment): string | undefi
     default:
       return undefined;
   }
-}
-
-export function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
-  const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
-  const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
-  if (match?.[1] === undefined || port < 1 || port > 65_535) {
-    throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${address}", expected host:port.`);
-  }
-  return { host: match[1], port };
-}
-
-function sameAddress(a: { host: string; port: number }, b: { host: string; port: number }): boolean {
-  return a.host.toLowerCase() === b.host.toLowerCase() && a.port === b.port;
 }
 
 async function isFolder(path: string): Promise<boolean> {

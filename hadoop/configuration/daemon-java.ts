@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { HttpClient } from '../http/http-client.ts';
 import { type Login, sendAs } from '../security/login.ts';
+import type { ServerTrust } from '../tls/server-trust.ts';
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_BYTES = 1 << 20;
@@ -12,8 +13,8 @@ const MAXIMUM_BYTES = 1 << 20;
 const schema = z.object({ beans: z.array(z.object({ VmName: z.string(), VmVersion: z.string() })) });
 
 /** Returns the Java version of a daemon, e.g. `OpenJDK 64-Bit Server VM 11.0.22+7`; null when the daemon does not report it. */
-export async function javaOfDaemon(base: URL, login: Login): Promise<string | null> {
-  const http = new HttpClient();
+export async function javaOfDaemon(base: URL, login: Login, trust: ServerTrust): Promise<string | null> {
+  const http = new HttpClient({ trust });
   try {
     const url = new URL('/jmx', base);
     url.searchParams.set('qry', 'java.lang:type=Runtime');

@@ -10,7 +10,9 @@ import { TicketLogin } from '../security/ticket-login.ts';
 import { findTicket } from '../security/tickets.ts';
 import { TokenLogin } from '../security/token-login.ts';
 import { shortName } from './auth-to-local.ts';
-import { type HadoopConfiguration, hadoopUser, hostAndPort } from './configuration.ts';
+import { trustOf } from './authorities.ts';
+import { type HadoopConfiguration, hadoopUser } from './configuration.ts';
+import { hostAndPort } from './host-and-port.ts';
 
 /** One login for all clients of a configuration: they share its cookies. */
 const logins = new WeakMap<HadoopConfiguration, Login>();
@@ -89,6 +91,7 @@ async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | nu
 function servicesOf(configuration: HadoopConfiguration): ClusterServices {
   const services = configuration.list('dfs.nameservices');
   return {
+    trust: trustOf(configuration),
     resourceManagers: configuration.resourceManagers,
     resourceManagerEndpoints: configuration.resourceManagerEndpoints,
     renewer: renewerOf(configuration),

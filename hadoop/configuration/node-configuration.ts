@@ -1,4 +1,5 @@
 import { withTimeout } from '../../platform/deadline.ts';
+import { AUTHORITIES } from './authorities.ts';
 import { HadoopConfiguration } from './configuration.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
 
@@ -38,9 +39,14 @@ export async function configurationOfNode(
   }
 }
 
-/** The configuration of a daemon, completed by properties of `otherwise` that name no other hosts. */
+/**
+ * The configuration of a daemon, completed by properties of `otherwise` that name no other hosts, and by its trusted authorities, which
+ * daemons do not report.
+ */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
-  return HadoopConfiguration.fromProperties({ ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise), ...own });
+  const { [AUTHORITIES]: authorities = '' } = otherwise;
+  const missing = { ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise) };
+  return HadoopConfiguration.fromProperties({ ...missing, ...own, ...(authorities === '' ? {} : { [AUTHORITIES]: authorities }) });
 }
 
 function isLoginDemanded(error: unknown): boolean {

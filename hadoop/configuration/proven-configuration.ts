@@ -3,6 +3,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Token } from '../rpc/credentials.ts';
 import { IpcConnection } from '../rpc/ipc.ts';
 import type { Login } from '../security/login.ts';
+import { trustOf } from './authorities.ts';
 import type { HadoopConfiguration } from './configuration.ts';
 import { completed } from './node-configuration.ts';
 import { propertiesOfDaemon, reachedAt, withoutDefaults } from './remote-configuration.ts';
@@ -43,7 +44,7 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
     try {
       await connection.opened();
       const web = webServerOn(endpoint.host, own);
-      const properties = withoutDefaults(await propertiesOfDaemon(new URL(web), { timeoutMs, login: login(web) }));
+      const properties = withoutDefaults(await propertiesOfDaemon(new URL(web), { timeoutMs, login: login(web), trust: trustOf(own) }));
       return completed(reachedAt(new URL(web), properties), otherwise);
     } catch (error) {
       failure = `${endpoint.host}:${endpoint.port}: ${messageOf(error)}`;

@@ -2,6 +2,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { HttpClient } from '../http/http-client.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
 import { TicketOnDemand } from '../security/ticket-login.ts';
+import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
 import { HadoopConfiguration } from './configuration.ts';
 import { parseHadoopXml, type XmlProperty } from './hadoop-xml.ts';
 
@@ -17,9 +18,10 @@ const ANONYMOUS = new SimpleLogin(null);
 export async function configurationOfResourceManager(
   address: string,
   environment: NodeJS.ProcessEnv = process.env,
+  trust: ServerTrust = DEFAULT_TRUST,
 ): Promise<HadoopConfiguration> {
   const base = baseUrl(address);
-  const all = await propertiesOfDaemon(base, { login: new TicketOnDemand(environment) }).catch((error: unknown) => {
+  const all = await propertiesOfDaemon(base, { login: new TicketOnDemand(environment, trust), trust }).catch((error: unknown) => {
     if (error instanceof TonyError) {
       throw error;
     }
@@ -53,9 +55,10 @@ export async function propertiesOfDaemon(
     timeoutMs = TIMEOUT_MS,
     anyCertificate = false,
     login = ANONYMOUS,
-  }: { readonly timeoutMs?: number; readonly anyCertificate?: boolean; readonly login?: Login } = {},
+    trust = DEFAULT_TRUST,
+  }: { readonly timeoutMs?: number; readonly anyCertificate?: boolean; readonly login?: Login; readonly trust?: ServerTrust } = {},
 ): Promise<XmlProperty[]> {
-  const http = new HttpClient({ anyCertificate });
+  const http = new HttpClient({ anyCertificate, trust });
   try {
     const url = new URL('/conf', base);
     const answer = await sendAs(

@@ -4,6 +4,7 @@ import { type HttpAnswer, HttpClient, type HttpRequest, readWhole } from '../htt
 import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { type Login, sendAs } from '../security/login.ts';
+import type { ServerTrust } from '../tls/server-trust.ts';
 import { jsonOf, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
@@ -13,6 +14,14 @@ export interface WebHdfsOptions {
   readonly firstPatienceMs?: number;
   /** Maximum idle time of a connection. */
   readonly idleTimeoutMs?: number;
+}
+
+/** The NameNodes of a file system. */
+export interface WebHdfsServers {
+  /** Base URLs of their web servers. */
+  readonly addresses: readonly string[];
+  readonly login: Login;
+  readonly trust?: ServerTrust;
 }
 
 const PATIENCE_MS = 15_000;
@@ -40,14 +49,15 @@ export interface Transfer<T> {
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
-  readonly #http = new HttpClient();
+  readonly #http: HttpClient;
   readonly #login: Login;
   readonly #idleTimeoutMs: number;
 
-  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly login: Login }) {
+  constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS, { firstPatienceMs: options.firstPatienceMs });
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
     this.#login = options.login;
+    this.#http = new HttpClient(options.trust === undefined ? {} : { trust: options.trust });
   }
 
   /** Runs an operation that the NameNode serves itself. */

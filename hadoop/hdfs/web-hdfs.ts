@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte-source.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { loginOf } from '../configuration/login-of.ts';
 import { readWhole } from '../http/http-client.ts';
 import { isMissingBelowFile, type RemoteException, storageError } from '../http/remote-exception.ts';
 import { ResumingReader } from '../http/resuming-reader.ts';
 import { upload } from '../http/upload.ts';
-import type { Login } from '../security/login.ts';
 import { type FileStatus, fileStatusOf, notWebHdfs, recordOf, statusesOf } from './web-hdfs-answers.ts';
-import { type WebHdfsOptions, WebHdfsTransport } from './web-hdfs-transport.ts';
+import { type WebHdfsOptions, type WebHdfsServers, WebHdfsTransport } from './web-hdfs-transport.ts';
 
 export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
 
@@ -34,13 +34,14 @@ export interface CreateOptions {
 export class WebHdfs {
   readonly #transport: WebHdfsTransport;
 
-  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly login: Login }) {
+  constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#transport = new WebHdfsTransport(options);
   }
 
   /** The file system behind `hdfs://authority`. */
   static of(configuration: HadoopConfiguration, authority: string, user: string, options: WebHdfsOptions = {}): WebHdfs {
-    return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login: loginOf(configuration, user) });
+    const login = loginOf(configuration, user);
+    return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login, trust: trustOf(configuration) });
   }
 
   /** Returns null when the path does not exist. */

@@ -1,6 +1,8 @@
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
+import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
+import { tlsFailure } from '../tls/tls-failure.ts';
 
 export interface HttpRequest {
   readonly method: string;
@@ -23,13 +25,16 @@ const MAX_SOCKETS_PER_HOST = 32;
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
   readonly #anyCertificate: boolean;
+  readonly #trust: ServerTrust;
   #https: HttpsAgent | null = null;
 
   /**
+   * @param options.trust default: Node's authorities.
    * @param options.anyCertificate accepts any server certificate; only for servers that their address alone identifies, such as one on this
    * host.
    */
-  constructor(options: { readonly anyCertificate?: boolean } = {}) {
+  constructor(options: { readonly trust?: ServerTrust; readonly anyCertificate?: boolean } = {}) {
+    this.#trust = options.trust ?? DEFAULT_TRUST;
     this.#anyCertificate = options.anyCertificate ?? false;
   }
 
@@ -38,7 +43,7 @@ export class HttpClient {
     const { url, method, headers } = request;
     const secure = url.protocol === 'https:';
     if (secure) {
-      this.#https ??= new HttpsAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST, rejectUnauthorized: !this.#anyCertificate });
+      this.#https ??= this.#trust.agent({ maxSockets: MAX_SOCKETS_PER_HOST, rejectUnauthorized: !this.#anyCertificate });
     }
     const agent = secure && this.#https !== null ? this.#https : this.#http;
     const sent = (secure ? httpsRequest : httpRequest)(url, { method, agent, ...(headers === undefined ? {} : { headers }) });
@@ -73,12 +78,12 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Resolves with the head of the response; rejects with an error that occurs before it. */
+/** Resolves with the head of the response; rejects with an error that occurs before it, as TonyError TLS_FAILED if TLS is the cause. */
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
     // Not `once`: an error after the head belongs to the response, but without a listener on the request it would be thrown.
-    sent.on('error', reject);
+    sent.on('error', (error) => reject(tlsFailure(error, new URL(`${sent.protocol}//${sent.getHeader('host')}`)) ?? error));
   });
 }
 

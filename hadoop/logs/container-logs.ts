@@ -1,5 +1,6 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
+import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { loginOf } from '../configuration/login-of.ts';
 import { WebHdfs } from '../hdfs/web-hdfs.ts';
@@ -62,7 +63,7 @@ export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;
   readonly #login: Login;
-  readonly #http = new HttpClient();
+  readonly #http: HttpClient;
   readonly #fileSystems = new Map<string, WebHdfs>();
   /** Keyed by the path on HDFS. Aggregated logs do not change. */
   readonly #indexed = new WeightedCache<string, readonly AggregatedFile[]>(REMEMBERED_PARTS);
@@ -72,6 +73,7 @@ export class ContainerLogs {
     this.#configuration = options.configuration;
     this.#user = options.user;
     this.#login = loginOf(options.configuration, options.user);
+    this.#http = new HttpClient({ trust: trustOf(options.configuration) });
   }
 
   /** Returns an empty list when the container has written nothing, or when its logs are not available yet. */

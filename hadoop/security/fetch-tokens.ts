@@ -4,6 +4,7 @@ import { HttpClient } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { decodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import type { ServerTrust } from '../tls/server-trust.ts';
 import { type Login, sendAs } from './login.ts';
 
 export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
@@ -15,6 +16,7 @@ interface Endpoint {
 
 /** The daemons of a cluster that issue tokens. */
 export interface ClusterServices {
+  readonly trust: ServerTrust;
   /** Base URLs of the ResourceManagers' web servers. */
   readonly resourceManagers: readonly string[];
   /** RPC addresses of the ResourceManagers for clients. */
@@ -34,7 +36,7 @@ const MAXIMUM_BYTES = 64 * 1024;
 /** Requests a delegation token from the NameNodes of `authority`, with the kind and service that YARN's daemons look for. */
 export async function fetchNameNodeToken(login: Login, services: ClusterServices, authority: string): Promise<Token> {
   const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
-  const answer = await request(login, services.nameNodes(authority), {
+  const answer = await request(login, services, services.nameNodes(authority), {
     method: 'GET',
     path: `/webhdfs/v1/?${query}`,
     from: `the NameNode of ${authority}`,
@@ -51,7 +53,7 @@ export async function fetchNameNodeToken(login: Login, services: ClusterServices
 
 /** Requests a delegation token from the ResourceManager, valid for all of an HA list. */
 export async function fetchResourceManagerToken(login: Login, services: ClusterServices): Promise<Token> {
-  const answer = await request(login, services.resourceManagers, {
+  const answer = await request(login, services, services.resourceManagers, {
     method: 'POST',
     path: '/ws/v1/cluster/delegation-token',
     body: { renewer: services.renewer },
@@ -80,8 +82,13 @@ interface TokenRequest {
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
 }
 
-async function request(login: Login, addresses: readonly string[], { method, path, body, from, code }: TokenRequest): Promise<object> {
-  const http = new HttpClient();
+async function request(
+  login: Login,
+  { trust }: ClusterServices,
+  addresses: readonly string[],
+  { method, path, body, from, code }: TokenRequest,
+): Promise<object> {
+  const http = new HttpClient({ trust });
   const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) };
   const type = body === undefined ? {} : { 'Content-Type': 'application/json' };
   try {

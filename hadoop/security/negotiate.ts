@@ -1,4 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
+import type { ServerTrust } from '../tls/server-trust.ts';
 import { type AuthCookie, findAuthCookie } from './auth-cookie.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
 import { runTool } from './run-tool.ts';
@@ -7,8 +11,8 @@ const LIMIT_SECONDS = 20;
 const CONNECT_SECONDS = 5;
 /** curl's exit status for an option that it was built without. */
 const UNSUPPORTED_OPTION = 2;
-/** curl's exit statuses for an unknown host, a refused or broken connection, and a timeout. */
-const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
+/** curl's exit statuses for an unknown host, a refused or broken connection, a timeout, and TLS failures. */
+const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 35, 52, 56, 60]);
 
 /**
  * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues.
@@ -19,8 +23,31 @@ const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
  * @returns `no answer` when the server does not answer: the caller's own request then explains it
  * @throws TonyError KERBEROS_*
  */
-export async function negotiate(url: URL, environment: NodeJS.ProcessEnv): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
-  const authority = environment.NODE_EXTRA_CA_CERTS ? ['--cacert', environment.NODE_EXTRA_CA_CERTS] : [];
+export async function negotiate(
+  url: URL,
+  environment: NodeJS.ProcessEnv,
+  trust: ServerTrust,
+): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
+  const bundle = url.protocol === 'https:' ? trust.bundle() : null;
+  if (bundle === null) {
+    return runCurl(url, environment, []);
+  }
+  // curl takes authorities from files only.
+  const folder = await mkdtemp(join(tmpdir(), 'tony-ts-authorities-'));
+  try {
+    const file = join(folder, 'ca.pem');
+    await writeFile(file, bundle, { mode: 0o600 });
+    return await runCurl(url, environment, ['--cacert', file]);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function runCurl(
+  url: URL,
+  environment: NodeJS.ProcessEnv,
+  authority: readonly string[],
+): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
   // -q must be first: it ignores the user's .curlrc. A cluster's own addresses need no proxy.
   const args = [
     '-q',

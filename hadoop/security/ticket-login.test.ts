@@ -2,6 +2,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DEFAULT_TRUST } from '../tls/server-trust.ts';
 import { sendAs } from './login.ts';
 import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
 
@@ -11,7 +12,14 @@ printf 'Ticket cache: FILE:/cache\\nDefault principal: alice@EXAMPLE.TEST\\n\\n'
 printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'
 `;
 const RM = new URL('http://rm:8088/ws/v1/cluster/apps');
-const SERVICES = { resourceManagers: [], resourceManagerEndpoints: [], renewer: 'yarn', nameNodes: () => [], nameNodeEndpoint: () => null };
+const SERVICES = {
+  trust: DEFAULT_TRUST,
+  resourceManagers: [],
+  resourceManagerEndpoints: [],
+  renewer: 'yarn',
+  nameNodes: () => [],
+  nameNodeEndpoint: () => null,
+};
 
 let folder: string;
 beforeEach(async () => {
@@ -96,7 +104,7 @@ test('the message quotes the reason of a daemon, without the markup of its error
 
 test('an unknown server is signed in to only where it demands a login', async () => {
   await curlAnswers(WITH_COOKIE);
-  const login = new TicketOnDemand({ PATH: `${folder}:/usr/bin:/bin` });
+  const login = new TicketOnDemand({ PATH: `${folder}:/usr/bin:/bin` }, DEFAULT_TRUST);
   expect(await login.identify(RM)).toEqual({ query: {}, headers: {} });
   const send = async (_: URL, headers: Readonly<Record<string, string>>): Promise<number> => (headers.Cookie === undefined ? 401 : 200);
   expect(await sendAs(login, RM, send, (status) => status)).toBe(200);

@@ -1,4 +1,5 @@
 import type { Token } from '../rpc/credentials.ts';
+import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
 import { type ClusterServices, fetchNameNodeToken, fetchResourceManagerToken } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 import { negotiate } from './negotiate.ts';
@@ -88,7 +89,7 @@ export class TicketLogin implements Login {
   }
 
   async #signIn(url: URL): Promise<{ readonly identity: Identity; readonly expiresAt: number }> {
-    const outcome = await negotiate(probeOf(url), await ticketEnvironment(this.#environment));
+    const outcome = await negotiate(probeOf(url), await ticketEnvironment(this.#environment), this.#services.trust);
     if (typeof outcome === 'object') {
       return { identity: { query: {}, headers: { Cookie: outcome.header } }, expiresAt: outcome.expiresAt ?? Number.POSITIVE_INFINITY };
     }
@@ -98,6 +99,7 @@ export class TicketLogin implements Login {
 }
 
 const NO_SERVICES: ClusterServices = {
+  trust: DEFAULT_TRUST,
   resourceManagers: [],
   resourceManagerEndpoints: [],
   renewer: '',
@@ -109,8 +111,8 @@ const NO_SERVICES: ClusterServices = {
 export class TicketOnDemand extends TicketLogin {
   #isDemanded = false;
 
-  constructor(environment: NodeJS.ProcessEnv) {
-    super('', NO_SERVICES, environment);
+  constructor(environment: NodeJS.ProcessEnv, trust: ServerTrust) {
+    super('', { ...NO_SERVICES, trust }, environment);
   }
 
   override async identify(url: URL): Promise<Identity> {

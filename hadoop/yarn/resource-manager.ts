@@ -1,12 +1,16 @@
+import type { Agent as HttpsAgent } from 'node:https';
 import axios, { type AxiosInstance, type AxiosResponse } from 'axios';
 import { z } from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { loginOf } from '../configuration/login-of.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
+import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
+import { tlsFailure } from '../tls/tls-failure.ts';
 import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
 import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
 import { type QueueRoom, queueRoomOf, queuesWithout } from './queue-room.ts';
@@ -38,6 +42,8 @@ export interface ResourceManagerOptions {
   readonly user: string | null;
   /** Default: states the name of the user. */
   readonly login?: Login;
+  /** Default: Node's authorities. */
+  readonly trust?: ServerTrust;
   /** How long to search for an active ResourceManager. */
   readonly patienceMs?: number;
   /** Timeout for one response. */
@@ -91,6 +97,7 @@ export class ResourceManager {
   readonly #user: string | null;
   readonly #login: Login;
   readonly #timeoutMs: number;
+  readonly #agent: HttpsAgent;
   readonly #http: AxiosInstance;
 
   constructor(options: ResourceManagerOptions) {
@@ -98,10 +105,12 @@ export class ResourceManager {
     this.#user = options.user;
     this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#agent = (options.trust ?? DEFAULT_TRUST).agent();
     this.#http = axios.create({
       // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
       // misleading errors.
       proxy: false,
+      httpsAgent: this.#agent,
       maxRedirects: 0,
       maxContentLength: MAXIMUM_ANSWER_BYTES,
       responseType: 'text',
@@ -115,7 +124,8 @@ export class ResourceManager {
     user: string,
     options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
   ): ResourceManager {
-    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user, login: loginOf(configuration, user) });
+    const servers = { addresses: configuration.resourceManagers, trust: trustOf(configuration) };
+    return new ResourceManager({ ...options, ...servers, user, login: loginOf(configuration, user) });
   }
 
   /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
@@ -254,6 +264,7 @@ export class ResourceManager {
 
   close(): void {
     this.#round.close();
+    this.#agent.destroy();
   }
 
   async #json(request: Request): Promise<unknown> {
@@ -325,6 +336,10 @@ export class ResourceManager {
     } catch (error) {
       if (error instanceof TonyError) {
         throw error;
+      }
+      const failure = tlsFailure(error, new URL(address));
+      if (failure !== null) {
+        throw failure;
       }
       return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
     }

@@ -83,9 +83,10 @@ export class Cluster {
    * @param {'resourcemanager' | 'namenode'} kind
    */
   webAddresses(kind) {
-    const own = `http://localhost:${this.ports[kind].http}`;
+    const scheme = this.profile.scheme ?? 'http';
+    const own = `${scheme}://localhost:${this.ports[kind].http}`;
     const standby = this.ports[`${kind}-standby`];
-    return /** @type {[string, ...string[]]} */ (standby === undefined ? [own] : [own, `http://localhost:${standby.http}`]);
+    return /** @type {[string, ...string[]]} */ (standby === undefined ? [own] : [own, `${scheme}://localhost:${standby.http}`]);
   }
 
   /**
@@ -315,7 +316,7 @@ export class Cluster {
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
       this.getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
       // The ResourceManager counts a node as active for seconds after its NodeManager ends, so this also queries each NodeManager.
-      ...nodes.map(({ http }) => this.getJson(`http://localhost:${http}/ws/v1/node/info`)),
+      ...nodes.map(({ http }) => this.getJson(`${this.profile.scheme ?? 'http'}://localhost:${http}/ws/v1/node/info`)),
     ]);
     return (
       system?.beans?.[0]?.NumLiveDataNodes === 1 &&

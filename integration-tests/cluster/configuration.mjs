@@ -5,8 +5,8 @@ import path from 'node:path';
 
 /** null removes a property. @typedef {Record<string, string | number | boolean | null>} Properties */
 /**
- * Overrides by file: core-site.xml, hdfs-site.xml, yarn-site.xml and capacity-scheduler.xml.
- * @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties, scheduler?: Properties }} SiteProperties
+ * Overrides by file: core-site.xml, hdfs-site.xml, yarn-site.xml and capacity-scheduler.xml; ssl-client.xml and ssl-server.xml.
+ * @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties, scheduler?: Properties, sslClient?: Properties, sslServer?: Properties }} SiteProperties
  */
 
 /** The resources of one NodeManager. The memory is nominal: nothing reserves it, so it may exceed the machine's memory. */
@@ -113,6 +113,7 @@ function nodeManagerSite(ports, state, name) {
     'yarn.nodemanager.address': `localhost:${containers}`,
     'yarn.nodemanager.localizer.address': `localhost:${localizer}`,
     'yarn.nodemanager.webapp.address': `localhost:${http}`,
+    'yarn.nodemanager.webapp.https.address': `localhost:${http}`,
     'yarn.nodemanager.collector-service.address': `localhost:${collector}`,
     'yarn.nodemanager.local-dirs': `${state}/data/${name}/local`,
     'yarn.nodemanager.log-dirs': `${state}/data/${name}/logs`,
@@ -198,6 +199,14 @@ export async function writeConfiguration(folder, { ports, state, daemons, overri
       'resource-types.xml': toXml(RESOURCE_TYPES),
       'log4j.properties': LOG4J,
     };
+    for (const [file, site] of /** @type {const} */ ([
+      ['ssl-client.xml', 'sslClient'],
+      ['ssl-server.xml', 'sslServer'],
+    ])) {
+      if (layers.some((each) => each[site] !== undefined) && !(name === 'client' && site === 'sslServer')) {
+        files[file] = toXml(of(site));
+      }
+    }
     if (node !== null) {
       files['node-resources.xml'] = toXml(NODE_RESOURCES);
     }

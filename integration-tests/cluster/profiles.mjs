@@ -4,6 +4,7 @@ import path from 'node:path';
 import { HIGH_AVAILABILITY } from './high-availability.mjs';
 import { KERBEROS } from './kerberos.mjs';
 import { stateFolder } from './layout.mjs';
+import { TLS } from './tls.mjs';
 
 /**
  * @typedef {object} Place the cluster for which a profile acts
@@ -37,6 +38,7 @@ import { stateFolder } from './layout.mjs';
  * @property {(place: Place) => Promise<void>} begin acts after the processes listen, before Hadoop's daemons start
  * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties override those of the plain cluster
  * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] of one daemon
+ * @property {'https'} [scheme] of the daemons' web servers; http without it
  * @property {(place: Place) => readonly string[]} javaFlags of each daemon
  * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} [environment] what clients need beside HADOOP_CONF_DIR;
  *   without it, HADOOP_USER_NAME if there is a user
@@ -57,7 +59,7 @@ const PLAIN = {
 const PRIVACY = { ...PLAIN, properties: () => ({ core: { 'hadoop.rpc.protection': 'privacy' } }) };
 
 /** @type {Readonly<Record<string, Profile>>} */
-export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, kerberos: KERBEROS };
+export const PROFILES = { plain: PLAIN, privacy: PRIVACY, ha: HIGH_AVAILABILITY, kerberos: KERBEROS, tls: TLS };
 
 /**
  * @param {string} name

@@ -101,6 +101,7 @@ async function tensorBoardVersion(): Promise<PartVersion> {
 async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> {
   const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
   const { javaOfDaemon } = await import('../../../hadoop/configuration/daemon-java.ts');
+  const { trustOf } = await import('../../../hadoop/configuration/authorities.ts');
   try {
     const cluster = await openCluster(options);
     const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
@@ -108,7 +109,7 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
       const { resourceManagerVersion } = await resourceManager.clusterInfo();
       let java: string | null = null;
       for (const address of cluster.configuration.resourceManagers) {
-        java ??= await javaOfDaemon(new URL(address), cluster.login);
+        java ??= await javaOfDaemon(new URL(address), cluster.login, trustOf(cluster.configuration));
       }
       return [
         { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { trustOf } from '../../../hadoop/configuration/authorities.ts';
 import { parseHadoopXml } from '../../../hadoop/configuration/hadoop-xml.ts';
 import { propertiesOfDaemon } from '../../../hadoop/configuration/remote-configuration.ts';
 import { groupsOfUser } from '../../../hadoop/configuration/user-groups.ts';
@@ -98,7 +99,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
 /** null if no ResourceManager reports the setting. */
 async function aclsOf({ configuration, login }: HadoopCluster): Promise<boolean | null> {
   for (const address of configuration.resourceManagers) {
-    const properties = await propertiesOfDaemon(new URL(address), { login }).catch(() => []);
+    const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) }).catch(() => []);
     const found = properties.find(({ name }) => name === 'yarn.acl.enable');
     if (found !== undefined) {
       return found.value === 'true';

@@ -1,0 +1,47 @@
+import { formatDuration } from '../../conf/values/units.ts';
+import { trustOf } from '../../hadoop/configuration/authorities.ts';
+import { type HttpAnswer, HttpClient } from '../../hadoop/http/http-client.ts';
+import { type Login, sendAs } from '../../hadoop/security/login.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { doubtful, good, type Verdict } from './diagnosis.ts';
+
+/**
+ * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
+ * but a larger skew makes timestamps in logs misleading.
+ */
+const SKEW_MS = 5_000;
+const CLOCK_TIMEOUT_MS = 5_000;
+const CLOCK_BYTES = 64 * 1024;
+
+/** Compares the clocks of the ResourceManagers with the clock of this machine. */
+export async function clockVerdict({ configuration, login }: HadoopCluster): Promise<Verdict> {
+  const http = new HttpClient({ trust: trustOf(configuration) });
+  const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login, http)));
+  http.close();
+  const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
+  if (worst === undefined) {
+    return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
+  }
+  const text = `the clock of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
+  return Math.abs(worst.ms) > SKEW_MS
+    ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
+    : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
+}
+
+/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
+async function skewOf(address: string, login: Login, http: HttpClient): Promise<{ readonly address: string; readonly ms: number } | null> {
+  try {
+    let before = 0;
+    const ask = (url: URL, headers: Readonly<Record<string, string>>): Promise<HttpAnswer> => {
+      before = Date.now();
+      return http.fetch({ method: 'GET', url, headers, idleTimeoutMs: CLOCK_TIMEOUT_MS }, { maximumBytes: CLOCK_BYTES });
+    };
+    const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
+    // Hadoop sends the header twice.
+    const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.date ?? '')?.[0] ?? '');
+    const here = (before + Date.now()) / 2;
+    return Number.isNaN(said) ? null : { address, ms: Math.round(said + 500 - here) };
+  } catch {
+    return null;
+  }
+}

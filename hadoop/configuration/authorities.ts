@@ -1,0 +1,39 @@
+import { ServerTrust } from '../tls/server-trust.ts';
+import { readTrustStore } from '../tls/trust-store.ts';
+
+/**
+ * The cluster's own certificate authorities, as PEM: not a property of Hadoop, but the content of its client's truststore. Certificates are
+ * public, so they travel with the job's configuration.
+ */
+export const AUTHORITIES = 'tony.tls.authorities';
+
+interface Properties {
+  get(key: string): string | undefined;
+}
+
+/** The HTTPS servers that clients of this cluster accept. */
+export function trustOf(configuration: Properties): ServerTrust {
+  return ServerTrust.of(configuration.get(AUTHORITIES) ?? '');
+}
+
+/**
+ * Reads the truststore that ssl-client.xml names, if the cluster uses HTTPS. Without a truststore, Hadoop's clients also trust the default
+ * authorities only.
+ *
+ * @param read reads a file of the configuration's folder; null if it does not exist
+ * @throws TonyError HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
+ */
+export async function readAuthorities(
+  configuration: Properties,
+  read: (files: readonly string[]) => Promise<Properties | null>,
+): Promise<Readonly<Record<string, string>>> {
+  if (configuration.get('yarn.http.policy') !== 'HTTPS_ONLY' && configuration.get('dfs.http.policy') !== 'HTTPS_ONLY') {
+    return {};
+  }
+  const client = await read([configuration.get('hadoop.ssl.client.conf') ?? 'ssl-client.xml']);
+  const location = client?.get('ssl.client.truststore.location');
+  if (!location) {
+    return {};
+  }
+  return { [AUTHORITIES]: await readTrustStore({ location, password: client?.get('ssl.client.truststore.password') || null }) };
+}

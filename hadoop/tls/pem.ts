@@ -1,0 +1,24 @@
+import { X509Certificate } from 'node:crypto';
+
+const BLOCK = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
+
+export function toPem(der: Uint8Array): string {
+  const lines =
+    Buffer.from(der)
+      .toString('base64')
+      .match(/.{1,64}/g) ?? [];
+  return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`;
+}
+
+/**
+ * The certificates in a text, without the other content of the file.
+ *
+ * @throws Error when it contains no certificate, or a damaged one
+ */
+export function certificatesIn(text: string): string {
+  const blocks = text.match(BLOCK) ?? [];
+  if (blocks.length === 0) {
+    throw new Error('it contains no certificate');
+  }
+  return blocks.map((block) => toPem(new X509Certificate(block).raw)).join('');
+}

@@ -1,0 +1,85 @@
+import { TonyError } from '../../platform/errors.ts';
+
+const UNKNOWN_AUTHORITY: ReadonlySet<string> = new Set([
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'CERT_SIGNATURE_FAILURE',
+]);
+/** OpenSSL's codes for a first message that is not TLS. */
+const NOT_TLS: ReadonlySet<string> = new Set([
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+  'ERR_SSL_HTTP_REQUEST',
+  'ERR_SSL_UNKNOWN_PROTOCOL',
+]);
+/** The first byte of a TLS alert, with which TLS servers answer plain HTTP. */
+const TLS_ALERT = 0x15;
+
+/**
+ * Explains a failed request to an HTTPS server, or one of plain HTTP to such a server. Returns null for any other failure. Repeating the
+ * request does not help.
+ */
+export function tlsFailure(error: unknown, server: URL): TonyError | null {
+  const { code = '', cert, rawPacket } = causeOf(error);
+  const host = server.host;
+  const failed = (message: string, hint: string): TonyError => new TonyError('TLS_FAILED', message, { hint, cause: error });
+  if (UNKNOWN_AUTHORITY.has(code)) {
+    return failed(
+      `The certificate of ${host} is signed by an authority that is not trusted here (${code}).`,
+      "Name a truststore with the cluster's authority in the ssl-client.xml of HADOOP_CONF_DIR (ssl.client.truststore.location), or a PEM file as tls.ca in tony-site.yaml.",
+    );
+  }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    const names = (cert?.subjectaltname ?? '').replaceAll('DNS:', '').replaceAll('IP Address:', '');
+    return failed(
+      `The certificate of ${host} is not for this host name${names === '' ? '' : `, but for ${names}`}.`,
+      'Use a name from the certificate in the Hadoop configuration, or ask the admin of the cluster for a certificate with this name.',
+    );
+  }
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
+    return failed(
+      `The certificate of ${host} ${code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet'}, or that of its authority.`,
+      'Check the clock of this machine. If it is right, ask the admin of the cluster to renew the certificate.',
+    );
+  }
+  if (NOT_TLS.has(code)) {
+    return failed(
+      `${host} speaks plain HTTP, but the configuration says HTTPS.`,
+      'Correct yarn.http.policy and dfs.http.policy, or the https addresses, in the Hadoop configuration.',
+    );
+  }
+  if (code.startsWith('HPE_') && rawPacket?.[0] === TLS_ALERT) {
+    return speaksTls(server, error);
+  }
+  if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code.startsWith('CERT_')) {
+    return failed(`The TLS connection to ${host} failed (${code}).`, 'Check the TLS settings of this server in ssl-server.xml.');
+  }
+  return null;
+}
+
+/** The failure of a request of plain HTTP to a server that speaks TLS. */
+export function speaksTls({ host }: URL, cause?: unknown): TonyError {
+  return new TonyError('TLS_FAILED', `${host} speaks HTTPS, but the configuration says plain HTTP.`, {
+    hint: 'Set yarn.http.policy and dfs.http.policy to HTTPS_ONLY in the Hadoop configuration if the daemons use it, or correct the addresses.',
+    cause,
+  });
+}
+
+interface ConnectionError {
+  readonly code?: string;
+  readonly cert?: { readonly subjectaltname?: string };
+  readonly rawPacket?: Buffer;
+}
+
+/** Libraries wrap the error of the connection. */
+function causeOf(error: unknown): ConnectionError {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if ((each as { cert?: unknown }).cert !== undefined || each.cause === undefined) {
+      return each as ConnectionError;
+    }
+  }
+  return {};
+}

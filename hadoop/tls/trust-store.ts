@@ -1,0 +1,124 @@
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
+import { isJavaKeyStore, readJavaKeyStore, WrongPassword } from './java-key-store.ts';
+import { certificatesIn, toPem } from './pem.ts';
+
+const LIMIT_MS = 30_000;
+const MAXIMUM_BYTES = 16 * 1024 * 1024;
+const AS_PEM = 'Export the certificate with `keytool -exportcert -rfc`, and name the PEM file as tls.ca in tony-site.yaml.';
+
+/** A store of trusted certificates, as ssl-client.xml describes it. */
+export interface TrustStore {
+  readonly location: string;
+  /** null when the configuration contains none: Hadoop can keep it in a credential provider. */
+  readonly password: string | null;
+}
+
+/**
+ * The trusted certificates of a Java trust store (JKS or PKCS #12) or of a PEM file, as PEM. The content determines the format, as in Java:
+ * files of both formats are called `jks`.
+ *
+ * @throws TonyError TRUST_STORE_UNREADABLE
+ */
+export async function readTrustStore({ location, password }: TrustStore): Promise<string> {
+  const bytes = await readStore(location);
+  try {
+    if (isJavaKeyStore(bytes)) {
+      return readJavaKeyStore(bytes, password).trusted.map(toPem).join('');
+    }
+    // PKCS #12 is a DER SEQUENCE.
+    return bytes[0] === 0x30 ? await readPkcs12(location, password) : certificatesIn(bytes.toString('latin1'));
+  } catch (error) {
+    if (error instanceof TonyError) {
+      throw error;
+    }
+    const hint =
+      error instanceof WrongPassword
+        ? 'Correct ssl.client.truststore.password in the ssl-client.xml of HADOOP_CONF_DIR.'
+        : `Use a truststore in the format JKS or PKCS12. ${AS_PEM}`;
+    throw unreadable(location, messageOf(error), hint, error);
+  }
+}
+
+/**
+ * The certificates of a PEM file.
+ *
+ * @throws TonyError TRUST_STORE_UNREADABLE
+ */
+export async function readPemFile(file: string): Promise<string> {
+  const bytes = await readStore(file);
+  try {
+    return certificatesIn(bytes.toString('latin1'));
+  } catch (error) {
+    throw unreadable(file, messageOf(error), 'Name a PEM file with the certificates of the authorities.', error);
+  }
+}
+
+async function readStore(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    const hint = 'Correct the path, or ask the admin of the cluster to make the file readable for all users.';
+    throw unreadable(file, fileErrorOf(error), hint, error);
+  }
+}
+
+function unreadable(file: string, why: string, hint: string, cause?: unknown): TonyError {
+  return new TonyError('TRUST_STORE_UNREADABLE', `The trusted certificates in ${file} cannot be read: ${why.replace(/\.$/, '')}.`, {
+    hint,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/**
+ * Uses the system's openssl: Java encrypts the certificates, older versions with a cipher (RC2) that Node.js lacks, and Node.js reads only
+ * PKCS #12 files that contain a private key.
+ */
+async function readPkcs12(file: string, password: string | null): Promise<string> {
+  let found = await openssl(file, password ?? '', []);
+  if (found.exitCode !== 0 && /unsupported/i.test(found.stderr)) {
+    found = await openssl(file, password ?? '', ['-legacy']);
+  }
+  if (found.exitCode === 0) {
+    return certificatesIn(found.stdout);
+  }
+  if (!/mac verify/i.test(found.stderr)) {
+    throw new Error(`openssl reports ${found.stderr.trim().split('\n')[0]}`);
+  }
+  if (password === null) {
+    throw unreadable(file, 'a PKCS12 truststore needs a password', `Set ssl.client.truststore.password in ssl-client.xml. ${AS_PEM}`);
+  }
+  throw new WrongPassword();
+}
+
+/** The password goes through stdin: other users can read arguments. */
+function openssl(
+  file: string,
+  password: string,
+  options: readonly string[],
+): Promise<{ readonly exitCode: number | null; readonly stdout: string; readonly stderr: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn('openssl', ['pkcs12', ...options, '-in', file, '-nokeys', '-passin', 'stdin'], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      timeout: LIMIT_MS,
+    });
+    const collected = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', (text: string) => {
+        collected[name] += text;
+        if (collected[name].length > MAXIMUM_BYTES) {
+          child.kill('SIGKILL');
+        }
+      });
+    }
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      const hint = `Install openssl. Or do without it: ${AS_PEM}`;
+      reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
+    });
+    child.once('close', (exitCode) => resolve({ exitCode, ...collected }));
+    // A program that ends without reading its input reports the cause by its exit status.
+    child.stdin.on('error', () => {});
+    child.stdin.end(`${password}\n`);
+  });
+}
