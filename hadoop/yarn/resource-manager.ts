@@ -5,7 +5,6 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { loginOf } from '../configuration/login-of.ts';
-import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
@@ -34,6 +33,7 @@ import {
   queuesOf,
   resourcesSchema,
 } from './resource-manager-answers.ts';
+import { notResourceManager, refusal } from './resource-manager-refusal.ts';
 
 export interface ResourceManagerOptions {
   /** Base URLs of all ResourceManagers of the cluster. */
@@ -234,7 +234,7 @@ export class ResourceManager {
     const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
     return this.#ask<ClusterInfo>(request, (response) => {
       if (response.status !== 200) {
-        throw refusal(response.status, response.data, request);
+        throw refusal(response.status, response.data, request.path);
       }
       const { clusterInfo } = checked(schema, parsedJson(response.data));
       return clusterInfo.haState === 'ACTIVE'
@@ -292,7 +292,7 @@ export class ResourceManager {
           return { result: parsedJson(second.response.data) };
         }
       }
-      throw refusal(status, data, request);
+      throw refusal(status, data, request.path);
     });
   }
 
@@ -393,37 +393,6 @@ function checked<T>(schema: z.ZodType<T>, answer: unknown): T {
   }
   const [issue] = parsed.error.issues;
   throw notResourceManager(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
-}
-
-function refusal(status: number, text: string, request: Request): TonyError {
-  const remote = parseRemoteException(text);
-  // The message begins with the class name of the wrapped exception.
-  const message = remote?.message.replace(/^([\w$]+\.)+[\w$]*(Exception|Error): /, '') ?? '';
-  if (remote?.exception === 'NotFoundException' && request.path.startsWith('/ws/v1/cluster/apps/')) {
-    return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${request.path.split('/')[5] ?? 'this application'}.`);
-  }
-  if (status === 401) {
-    return new TonyError('RM_REFUSED', 'The ResourceManager requires authentication (HTTP 401).', {
-      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
-    });
-  }
-  if (remote !== null) {
-    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
-  }
-  // The servlet filters return errors as HTML or plain text.
-  const plain = text
-    .replace(/<[^>]*>/g, ' ')
-    .replace(/\s+/g, ' ')
-    .trim()
-    .slice(0, 300);
-  if (status === 403 || status === 400) {
-    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
-  }
-  return notResourceManager(`HTTP ${status}`);
-}
-
-function notResourceManager(what: string): TonyError {
-  return new TonyError('RM_UNREACHABLE', `The server at the ResourceManager's address is not a ResourceManager: ${what}.`);
 }
 
 function pathOf(id: string): string {

@@ -75,7 +75,8 @@ async function prepare({ state }) {
 /** @param {Place} place */
 function properties({ state, ports }) {
   const file = (/** @type {string} */ name) => path.join(folderOf(state), name);
-  const password = readFileSync(file('password'), 'utf8');
+  // A cluster is described before it is prepared.
+  const password = existsSync(file('password')) ? readFileSync(file('password'), 'utf8') : '';
   const { namenode, datanode, resourcemanager } = ports;
   const truststore = (/** @type {string} */ mode) => ({
     [`ssl.${mode}.truststore.location`]: file('truststore.jks'),

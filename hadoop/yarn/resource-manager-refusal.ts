@@ -1,0 +1,34 @@
+import { TonyError } from '../../platform/errors.ts';
+import { parseRemoteException } from '../http/remote-exception.ts';
+
+/** Explains a response with an error status to a request for `path`. */
+export function refusal(status: number, text: string, path: string): TonyError {
+  const remote = parseRemoteException(text);
+  // The message begins with the class name of the wrapped exception.
+  const message = remote?.message.replace(/^([\w$]+\.)+[\w$]*(Exception|Error): /, '') ?? '';
+  if (remote?.exception === 'NotFoundException' && path.startsWith('/ws/v1/cluster/apps/')) {
+    return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
+  }
+  if (status === 401) {
+    return new TonyError('RM_REFUSED', 'The ResourceManager requires authentication (HTTP 401).', {
+      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
+    });
+  }
+  if (remote !== null) {
+    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
+  }
+  // The servlet filters return errors as HTML or plain text.
+  const plain = text
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, 300);
+  if (status === 403 || status === 400) {
+    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
+  }
+  return notResourceManager(`HTTP ${status}`);
+}
+
+export function notResourceManager(what: string): TonyError {
+  return new TonyError('RM_UNREACHABLE', `The server at the ResourceManager's address is not a ResourceManager: ${what}.`);
+}
