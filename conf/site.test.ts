@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { TonyError } from '../platform/errors.ts';
-import { DEFAULT_SITE, parseSite, siteJsonSchema } from './site.ts';
+import { authorityFileOf, DEFAULT_SITE, parseSite, siteJsonSchema } from './site.ts';
 
 const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
 const SCHEMA = new URL('./site.schema.json', import.meta.url);
@@ -25,6 +25,7 @@ test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the def
   expect(DEFAULT_SITE).toEqual({
     from: null,
     history: { dir: null, url: null, keepMs: 90 * DAY_MS },
+    tls: { ca: null },
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
@@ -36,10 +37,17 @@ test('parseSite reads the settings of the history', () => {
   expect(site).toEqual({
     from: 'x',
     history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
+    tls: { ca: null },
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
   });
+});
+
+test('the file of authorities is found in a site file with mistakes, too', () => {
+  expect(parseSite('tls: {ca: ca.pem}\n', 'x').tls).toEqual({ ca: 'ca.pem' });
+  expect(authorityFileOf('histroy: {}\ntls:\n  ca: /etc/ca.pem\n')).toBe('/etc/ca.pem');
+  expect(['', 'quotas: {}\n', 'tls: {}\n', 'tls: 1\n', 'tls: {ca: [}\n', 'tls:\n'].map(authorityFileOf)).toEqual(Array(6).fill(null));
 });
 
 test('reports all mistakes at once, each with its place', () => {
@@ -51,14 +59,14 @@ test('reports all mistakes at once, each with its place', () => {
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, quotas, defaults, final)',
+    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, tls, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
 
 test.each([
-  ['- a\n', 'expected a mapping with the keys history, quotas, defaults and final, found a list'],
+  ['- a\n', 'expected a mapping with the keys history, tls, quotas, defaults and final, found a list'],
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],

@@ -1,3 +1,4 @@
+import { parse } from 'yaml';
 import { z } from 'zod';
 import { type JobPart, jobPartSchema, whyNotInSite } from './job-part.ts';
 import type { JsonSchema } from './job-schema.ts';
@@ -19,6 +20,10 @@ export interface SiteConfig {
     readonly url: string | null;
     /** The age (ms) after which `tony-ts history prune` removes histories. */
     readonly keepMs: number;
+  };
+  readonly tls: {
+    /** PEM file with the cluster's certificate authorities; a relative path starts at the folder of the site file. */
+    readonly ca: string | null;
   };
   readonly quotas: Quotas;
   /** Default values for every job.yaml, in the written form. */
@@ -54,6 +59,16 @@ export const siteSchema = z.strictObject({
     })
     .describe('Where and how long histories of ended jobs are kept.')
     .prefault({}),
+  tls: z
+    .strictObject({
+      ca: text()
+        .describe(
+          "PEM file with the cluster's own certificate authorities, in addition to the truststore of ssl-client.xml; a relative path starts at the folder of this file. It has an effect only in a site file on the user's machine, because reading the one on HDFS already requires trust.",
+        )
+        .optional(),
+    })
+    .describe('Which HTTPS servers of the cluster are trusted.')
+    .prefault({}),
   quotas: quotaSchema.prefault({}),
   defaults: jobPartSchema.optional().describe('Values for keys that a job.yaml does not set, in the format of job.yaml.'),
   final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in the format of job.yaml.'),
@@ -72,10 +87,10 @@ export function parseSite(text: string, file: string): SiteConfig {
     file,
     what: 'site file',
     code: 'SITE_INVALID',
-    expected: 'a mapping with the keys history, quotas, defaults and final',
+    expected: 'a mapping with the keys history, tls, quotas, defaults and final',
     mayBeEmpty: true,
   });
-  const { history, quotas, final } = yaml.check(siteSchema, {
+  const { history, tls, quotas, final } = yaml.check(siteSchema, {
     schema: siteJsonSchema,
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
     meaning: meaningProblems,
@@ -84,10 +99,24 @@ export function parseSite(text: string, file: string): SiteConfig {
   return {
     from: file,
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
+    tls: { ca: tls.ca ?? null },
     quotas,
     defaults: defaults ?? {},
     final: final ?? {},
   };
+}
+
+/** Returns `tls.ca` of a site file that may contain mistakes; null if it has none. */
+export function authorityFileOf(text: string): string | null {
+  if (!/^['"]?tls\b/m.test(text)) {
+    return null;
+  }
+  try {
+    const { tls } = parse(text) as { readonly tls?: { readonly ca?: unknown } };
+    return typeof tls?.ca === 'string' ? tls.ca : null;
+  } catch {
+    return null;
+  }
 }
 
 /** JSON Schema (2020-12) of tony-site.yaml, for editors. */

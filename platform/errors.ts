@@ -178,7 +178,7 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'A connection to a server of the cluster failed because of TLS: the certificate is not trusted, has expired or is for another host, or only one side speaks HTTPS.',
-    hint: 'Compare ssl-client.xml, yarn.http.policy and dfs.http.policy of HADOOP_CONF_DIR with those of the cluster.',
+    hint: "Check the truststore of ssl-client.xml in HADOOP_CONF_DIR and tls.ca in tony-site.yaml; they must contain the cluster's certificate authority.",
   },
   TRUST_STORE_UNREADABLE: {
     exit: 2,

@@ -1,4 +1,5 @@
 import type { SiteConfig } from '../../conf/site.ts';
+import { withAuthorities } from '../../hadoop/configuration/authorities.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
 import type { Login } from '../../hadoop/security/login.ts';
@@ -7,6 +8,7 @@ import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
+import { localAuthorities } from './local-authorities.ts';
 import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
@@ -43,14 +45,20 @@ export interface HadoopCluster {
 /**
  * Reads the configuration in HADOOP_CONF_DIR, or that of the given ResourceManager. Only the second needs a connection.
  *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
+  const authorities = (): Promise<string> => localAuthorities(siteFolders(environment, resourceManager !== undefined), environment);
   if (resourceManager === undefined) {
-    return HadoopConfiguration.fromEnvironment(environment);
+    const configuration = await HadoopConfiguration.fromEnvironment(environment);
+    return configuration.usesHttps ? withAuthorities(configuration, await authorities()) : configuration;
   }
-  const { configurationOfResourceManager } = await import('../../hadoop/configuration/remote-configuration.ts');
-  return configurationOfResourceManager(resourceManager, environment);
+  const [{ configurationOfResourceManager }, { ServerTrust }] = await Promise.all([
+    import('../../hadoop/configuration/remote-configuration.ts'),
+    import('../../hadoop/tls/server-trust.ts'),
+  ]);
+  const trusted = await authorities();
+  return withAuthorities(await configurationOfResourceManager(resourceManager, environment, ServerTrust.of(trusted)), trusted);
 }
 
 /**

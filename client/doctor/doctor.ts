@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
+import type { SiteConfig } from '../../conf/site.ts';
 import { formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';
@@ -97,7 +98,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     {
       name: 'site file',
       needs: ['NameNode'],
-      look: async () => good((await there().cluster.site()).from ?? 'no site file: the defaults apply'),
+      look: async () => siteFile(await there().cluster.site()),
     },
     { name: "users' homes", needs: ['site file'], look: async () => homes(there().cluster) },
     { name: 'quotas', needs: ['site file', 'submission by REST'], look: async () => quotas(there()) },
@@ -139,6 +140,13 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
     `${text}; ${home} does not exist`,
     `Ask the admin of the cluster to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
   );
+}
+
+function siteFile({ from, tls }: SiteConfig): Verdict {
+  const text = from ?? 'no site file: the defaults apply';
+  return tls.ca !== null && from?.startsWith('hdfs:')
+    ? doubtful(`${text}: tls.ca has no effect there`, 'Put tls.ca into the tony-site.yaml of HADOOP_CONF_DIR on the machines of users.')
+    : good(text);
 }
 
 async function submission(resourceManager: ResourceManager): Promise<Verdict> {

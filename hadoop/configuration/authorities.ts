@@ -1,4 +1,4 @@
-import { ServerTrust } from '../tls/server-trust.ts';
+import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
 /**
@@ -17,7 +17,7 @@ export function trustOf(configuration: Properties): ServerTrust {
 }
 
 /**
- * Reads the truststore that ssl-client.xml names, if the cluster uses HTTPS. Without a truststore, Hadoop's clients also trust the default
+ * Reads the truststore that ssl-client.xml names. Without a truststore, Hadoop's clients also trust the default
  * authorities only.
  *
  * @param read reads a file of the configuration's folder; null if it does not exist
@@ -27,13 +27,21 @@ export async function readAuthorities(
   configuration: Properties,
   read: (files: readonly string[]) => Promise<Properties | null>,
 ): Promise<Readonly<Record<string, string>>> {
-  if (configuration.get('yarn.http.policy') !== 'HTTPS_ONLY' && configuration.get('dfs.http.policy') !== 'HTTPS_ONLY') {
-    return {};
-  }
   const client = await read([configuration.get('hadoop.ssl.client.conf') ?? 'ssl-client.xml']);
   const location = client?.get('ssl.client.truststore.location');
   if (!location) {
     return {};
   }
-  return { [AUTHORITIES]: await readTrustStore({ location, password: client?.get('ssl.client.truststore.password') || null }) };
+  const password = client?.get('ssl.client.truststore.password') || null;
+  return { [AUTHORITIES]: additionalAuthorities(await readTrustStore({ location, password })) };
+}
+
+/** Adds authorities, as PEM, to those of the configuration. */
+export function withAuthorities<C extends Properties & { with(properties: Readonly<Record<string, string>>): C }>(
+  configuration: C,
+  pem: string,
+): C {
+  return pem === ''
+    ? configuration
+    : configuration.with({ [AUTHORITIES]: additionalAuthorities(`${configuration.get(AUTHORITIES) ?? ''}\n${pem}`) });
 }

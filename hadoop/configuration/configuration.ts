@@ -87,7 +87,7 @@ export class HadoopConfiguration {
     if (configuration === null) {
       throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
     }
-    return configuration.with(await readAuthorities(configuration, read));
+    return configuration.usesHttps ? configuration.with(await readAuthorities(configuration, read)) : configuration;
   }
 
   /** Returns null if the folder contains none of the files. */
@@ -174,6 +174,11 @@ export class HadoopConfiguration {
   freeze(): Record<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key)).sort();
     return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
+  }
+
+  /** True if YARN or HDFS serves HTTPS only. */
+  get usesHttps(): boolean {
+    return ['yarn.http.policy', 'dfs.http.policy'].some((key) => this.get(key) === 'HTTPS_ONLY');
   }
 
   /** True if the cluster requires Kerberos. */

@@ -11,8 +11,11 @@ const LIMIT_SECONDS = 20;
 const CONNECT_SECONDS = 5;
 /** curl's exit status for an option that it was built without. */
 const UNSUPPORTED_OPTION = 2;
-/** curl's exit statuses for an unknown host, a refused or broken connection, a timeout, and TLS failures. */
-const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 35, 52, 56, 60]);
+/** curl's exit statuses for an unknown host, a refused or broken connection, and a timeout. */
+const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
+
+/** curl's exit statuses for a failed TLS handshake and a rejected certificate. */
+const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 
 /**
  * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues.
@@ -21,7 +24,7 @@ const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 35, 52, 56, 
  * kinds of ticket caches. One run per server is enough, because the cookie is valid for hours. The ticket is never in its arguments.
  *
  * @returns `no answer` when the server does not answer: the caller's own request then explains it
- * @throws TonyError KERBEROS_*
+ * @throws TonyError KERBEROS_*, TLS_FAILED
  */
 export async function negotiate(
   url: URL,
@@ -69,7 +72,8 @@ async function runCurl(
   const { head, status, body } = lastAnswer(stdout);
   const complaint = /^curl: \(\d+\) (.*)$/m.exec(stderr)?.[1];
   if (status === 0 && exitCode !== null && exitCode !== 0 && !CONNECTION_FAILURES.has(exitCode)) {
-    throw new TonyError('KERBEROS_FAILED', `curl cannot sign in at ${url.host}: ${complaint ?? `exit ${exitCode}`}.`);
+    const code = TLS_FAILURES.has(exitCode) ? 'TLS_FAILED' : 'KERBEROS_FAILED';
+    throw new TonyError(code, `curl cannot sign in at ${url.host}: ${complaint ?? `exit ${exitCode}`}.`);
   }
   const cookie = findAuthCookie(head);
   if (cookie !== null) {

@@ -91,7 +91,7 @@ test('a server that does not answer is tried again', async () => {
 
 test('a server whose certificate curl does not trust is named', async () => {
   const login = await curlAnswers('', 60);
-  await expect(login.identify(RM)).rejects.toMatchObject({ code: 'KERBEROS_FAILED', message: expect.stringContaining('rm:8088: exit 60') });
+  await expect(login.identify(RM)).rejects.toMatchObject({ code: 'TLS_FAILED', message: expect.stringContaining('rm:8088: exit 60') });
 });
 
 test('the message quotes the reason of a daemon, without the markup of its error page', async () => {

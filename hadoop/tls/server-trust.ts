@@ -45,6 +45,13 @@ export class ServerTrust {
 /** Accepts only Node's default authorities. */
 export const DEFAULT_TRUST = ServerTrust.of('');
 
+/** The certificates in `pem` that are not among Node's own, each once: Java's truststores often contain all public authorities as well. */
+export function additionalAuthorities(pem: string): string {
+  const own = new Set(rootCertificates.map((each) => each.trim()));
+  const given = pem.split(/(?<=-----END CERTIFICATE-----)\s*/).map((each) => each.trim());
+  return [...new Set(given)].filter((each) => each !== '' && !own.has(each)).join('\n');
+}
+
 /** Certificates that are given explicitly replace the defaults, so they must include them. */
 function defaultAuthorities(): readonly string[] {
   // Node.js has this function since 22.15.

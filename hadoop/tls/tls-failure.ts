@@ -8,13 +8,8 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'CERT_SIGNATURE_FAILURE',
 ]);
-/** OpenSSL's codes for a first message that is not TLS. */
-const NOT_TLS: ReadonlySet<string> = new Set([
-  'ERR_SSL_WRONG_VERSION_NUMBER',
-  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
-  'ERR_SSL_HTTP_REQUEST',
-  'ERR_SSL_UNKNOWN_PROTOCOL',
-]);
+/** OpenSSL's reasons for a first message that is not TLS. */
+const NOT_TLS: ReadonlySet<string> = new Set(['wrong version number', 'packet length too long', 'http request', 'unknown protocol']);
 /** The first byte of a TLS alert, with which TLS servers answer plain HTTP. */
 const TLS_ALERT = 0x15;
 
@@ -23,7 +18,8 @@ const TLS_ALERT = 0x15;
  * request does not help.
  */
 export function tlsFailure(error: unknown, server: URL): TonyError | null {
-  const { code = '', cert, rawPacket } = causeOf(error);
+  const { code = '', cert, rawPacket, message = '' } = causeOf(error);
+  const reason = opensslReason(code, message);
   const host = server.host;
   const failed = (message: string, hint: string): TonyError => new TonyError('TLS_FAILED', message, { hint, cause: error });
   if (UNKNOWN_AUTHORITY.has(code)) {
@@ -45,7 +41,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
       'Check the clock of this machine. If it is right, ask the admin of the cluster to renew the certificate.',
     );
   }
-  if (NOT_TLS.has(code)) {
+  if (reason !== null && NOT_TLS.has(reason)) {
     return failed(
       `${host} speaks plain HTTP, but the configuration says HTTPS.`,
       'Correct yarn.http.policy and dfs.http.policy, or the https addresses, in the Hadoop configuration.',
@@ -54,8 +50,8 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
   if (code.startsWith('HPE_') && rawPacket?.[0] === TLS_ALERT) {
     return speaksTls(server, error);
   }
-  if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code.startsWith('CERT_')) {
-    return failed(`The TLS connection to ${host} failed (${code}).`, 'Check the TLS settings of this server in ssl-server.xml.');
+  if (reason !== null || code.startsWith('ERR_TLS_') || code.startsWith('CERT_')) {
+    return failed(`The TLS connection to ${host} failed (${reason ?? code}).`, 'Check the TLS settings of this server in ssl-server.xml.');
   }
   return null;
 }
@@ -68,7 +64,16 @@ export function speaksTls({ host }: URL, cause?: unknown): TonyError {
   });
 }
 
+/** OpenSSL's reason, in small letters: Node.js reports it as a code, or within the message of EPROTO. Null for any other error. */
+function opensslReason(code: string, message: string): string | null {
+  if (code === 'EPROTO') {
+    return /:SSL routines:[^:]*:([^:]+)/.exec(message)?.[1]?.toLowerCase() ?? null;
+  }
+  return code.startsWith('ERR_SSL_') ? code.slice('ERR_SSL_'.length).toLowerCase().replaceAll('_', ' ') : null;
+}
+
 interface ConnectionError {
+  readonly message?: string;
   readonly code?: string;
   readonly cert?: { readonly subjectaltname?: string };
   readonly rawPacket?: Buffer;

@@ -1,0 +1,139 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { rootCertificates } from 'node:tls';
+import { afterAll, expect, test } from 'vitest';
+import { TonyError } from '../../platform/errors.ts';
+import { HttpClient } from '../http/http-client.ts';
+import { SimpleLogin } from '../security/login.ts';
+import { listening } from '../testing/http-server.ts';
+import { ResourceManager } from '../yarn/resource-manager.ts';
+import { additionalAuthorities, DEFAULT_TRUST, ServerTrust } from './server-trust.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tony-ts-tls-test-'));
+const openssl = (line: string): void => void execFileSync('openssl', line.split(' '), { cwd: folder, stdio: 'pipe' });
+const read = (name: string): string => readFileSync(join(folder, name), 'utf8');
+
+const KEY = '-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes';
+writeFileSync(
+  join(folder, 'x.cnf'),
+  '[ca]\nbasicConstraints=CA:TRUE\n[good]\nsubjectAltName=DNS:localhost\n[other]\nsubjectAltName=DNS:rm.example.com,IP:10.0.0.1\n',
+);
+openssl(`req ${KEY} -keyout ca.key -out ca.csr -subj /CN=authority`);
+openssl('x509 -req -in ca.csr -signkey ca.key -days 10 -extfile x.cnf -extensions ca -out ca.pem');
+openssl(`req ${KEY} -keyout key.pem -out server.csr -subj /CN=localhost`);
+for (const [name, days, section] of [
+  ['good', 10, 'good'],
+  ['other', 10, 'other'],
+  ['expired', 0, 'good'],
+] as const) {
+  openssl(
+    `x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days ${days} -extfile x.cnf -extensions ${section} -out ${name}.pem`,
+  );
+}
+
+const TRUST = ServerTrust.of(read('ca.pem'));
+const CONNECT = { 'Content-Type': 'application/json' };
+const servers: { close(): unknown }[] = [];
+afterAll(() => {
+  for (const server of servers) {
+    server.close();
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const answerInfo: RequestListener = (_request, response) => {
+  response
+    .writeHead(200, CONNECT)
+    .end('{"clusterInfo":{"id":1,"startedOn":1,"state":"STARTED","haState":"ACTIVE","hadoopVersion":"3","resourceManagerVersion":"3"}}');
+};
+
+/** Returns the port of an HTTPS server with this certificate. */
+async function serve(certificate: string): Promise<number> {
+  const server: Server = createServer({ key: read('key.pem'), cert: read(`${certificate}.pem`) }, answerInfo);
+  servers.push(server);
+  await listening(server);
+  return (server.address() as AddressInfo).port;
+}
+
+async function servePlain(): Promise<number> {
+  const server = createHttpServer(answerInfo);
+  servers.push(server);
+  await listening(server);
+  return (server.address() as AddressInfo).port;
+}
+
+/** What both clients report about a server; they must agree. */
+async function ask(address: string, trust: ServerTrust): Promise<string> {
+  const http = new HttpClient({ trust });
+  const resourceManager = new ResourceManager({ addresses: [address], user: null, login: new SimpleLogin(null), trust });
+  try {
+    const told = await Promise.all([
+      report(http.fetch({ method: 'GET', url: new URL(address), idleTimeoutMs: 5_000 }, { maximumBytes: 1000 })),
+      report(resourceManager.clusterInfo()),
+    ]);
+    expect(told[0]).toBe(told[1]);
+    return told[0];
+  } finally {
+    http.close();
+    resourceManager.close();
+  }
+}
+
+async function report(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+    return 'answered';
+  } catch (error) {
+    expect(error).toBeInstanceOf(TonyError);
+    const { code, message, hint } = error as TonyError;
+    return `${code} ${message} ${hint}`;
+  }
+}
+
+test('a server of a trusted authority is accepted, and only under its own name', async () => {
+  const port = await serve('good');
+  expect(await ask(`https://localhost:${port}`, TRUST)).toBe('answered');
+  expect(await ask(`https://127.0.0.1:${port}`, TRUST)).toMatch(
+    /^TLS_FAILED The certificate of 127\.0\.0\.1:\d+ is not for this host name, but for localhost\. Use a name/,
+  );
+});
+
+test('a server of an unknown authority is rejected', async () => {
+  const port = await serve('good');
+  expect(await ask(`https://localhost:${port}`, DEFAULT_TRUST)).toMatch(
+    /^TLS_FAILED The certificate of localhost:\d+ is signed by an authority that is not trusted here \(\w+\)\. Name a truststore/,
+  );
+});
+
+test('a certificate for other hosts and an expired one are rejected', async () => {
+  expect(await ask(`https://localhost:${await serve('other')}`, TRUST)).toContain(
+    'is not for this host name, but for rm.example.com, 10.0.0.1.',
+  );
+  expect(await ask(`https://localhost:${await serve('expired')}`, TRUST)).toContain(
+    'has expired, or that of its authority. Check the clock',
+  );
+});
+
+test('HTTPS to a server of plain HTTP, and the reverse, are named', async () => {
+  expect(await ask(`https://localhost:${await servePlain()}`, TRUST)).toContain(
+    'speaks plain HTTP, but the configuration says HTTPS. Correct',
+  );
+  // Node.js, unlike Hadoop's web servers, closes the connection without an alert.
+  const alerting = createHttpServer().on('connection', (socket) => socket.end(Buffer.from('15030300020250', 'hex')));
+  servers.push(alerting);
+  const { port } = new URL(await listening(alerting));
+  expect(await ask(`http://localhost:${port}`, TRUST)).toContain(
+    'speaks HTTPS, but the configuration says plain HTTP. Set yarn.http.policy',
+  );
+});
+
+test('authorities that Node.js has, and repeated ones, are left out', () => {
+  const given = [read('ca.pem'), ...rootCertificates, read('ca.pem')].join('\n');
+  expect(additionalAuthorities(given)).toBe(read('ca.pem').trim());
+  expect(DEFAULT_TRUST.bundle()).toBeNull();
+});
