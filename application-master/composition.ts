@@ -18,6 +18,7 @@ import { JobShell, now } from './job-shell.ts';
 import { LiveJobView } from './pages/live-job-view.ts';
 import { LiveTensorBoard } from './pages/live-tensorboard.ts';
 import { MasterVitals } from './pages/master-vitals.ts';
+import { pagesTls } from './pages/pages-tls.ts';
 import { viewAccess } from './pages/view-access.ts';
 import { JobFiles } from './records/job-files.ts';
 import { TaskLogs } from './records/task-logs.ts';
@@ -89,6 +90,7 @@ export function compose(settings: MasterSettings, log: Logger) {
     serve: (call) => services.serve({ ...call, ranked: isRanked(call.role) }),
     log,
   });
+  const tls = hadoop === null ? null : pagesTls(settings.credentials, hadoop, log);
   const gatekeeper =
     hadoop === null
       ? null
@@ -100,7 +102,7 @@ export function compose(settings: MasterSettings, log: Logger) {
           node: settings.node,
           log,
         });
-  return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
+  return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, tls, services, executors, gatekeeper };
 }
 
 /** Creates the source of containers. With YARN, starts to look up the size and modification time of job.json, which launches need. */

@@ -52,17 +52,17 @@ interface Connections {
 
 /** Starts to listen, publishes this attempt's address and registers with the cluster. */
 async function start(parts: Parts): Promise<Connections> {
-  const { settings, log, job, files, view, executors, site, token } = parts;
+  const { settings, log, job, files, view, executors, site, token, tls } = parts;
   const { frozen, attempt, host } = settings;
   const { address } = await lookup(host);
-  const [port, web] = await Promise.all([executors.listen(address), WebServer.open({ address, site, log })]);
+  const [port, web] = await Promise.all([executors.listen(address), WebServer.open({ address, site, log, tls })]);
   const negotiator = createNegotiator(parts);
   const authority = host.includes(':') ? `[${host}]` : host;
   job.connect({ files, executors, negotiator, masterAddress: `${authority}:${port}`, recorded: (entry) => view.recorded(entry) });
   shell = job;
   endWithThisProcess(job, frozen, log);
 
-  const http = `http://${authority}:${web.port}`;
+  const http = `${tls === null ? 'http' : 'https'}://${authority}:${web.port}`;
   const isLocal = frozen.cluster.kind === 'local';
   // An attempt publishes its address before it reads the previous attempt's state: see `JobFiles.persist`.
   void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });

@@ -1,9 +1,13 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { Agent, get, type IncomingMessage } from 'node:http';
+import { get as getTls, Agent as TlsAgent } from 'node:https';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
+import { type ProtectedKey, privateKeyOf, readJavaKeyStore } from '../hadoop/tls/java-key-store.ts';
+import { toPem } from '../hadoop/tls/pem.ts';
 import { answerText } from './answer.ts';
 import { type JobPages, WebServer } from './server.ts';
 
@@ -86,4 +90,31 @@ test('unexpected addresses share a small number of connections and still get a r
   await expect.poll(() => remaining(sockets)).toBe(16);
   // Connections from unexpected addresses still get a response.
   expect(await ask(port, new Agent())).toBe('hello\n');
+});
+
+test('a server with TLS answers only clients with a certificate of the given authority, and closes the others to make room', async () => {
+  const store = readJavaKeyStore(await readFile(new URL('../hadoop/golden/tls/keystore.jks', import.meta.url)), 'secret1');
+  const [own] = store.keys;
+  const key = toPem(privateKeyOf(own as ProtectedKey, 'secret1'), 'PRIVATE KEY');
+  const certificate = toPem(own?.chain[0] as Buffer);
+  const handle: JobPages['handle'] = async (request, response) => answerText(request, response, 200, 'hello');
+  const tls = { key, certificate, clientAuthority: certificate };
+  const web = await WebServer.open({ address: '127.0.0.1', site: { handle }, log: pino({ level: 'silent' }), mostConnections: 2, tls });
+  onTestFinished(() => web.close());
+  const known = { ca: certificate, checkServerIdentity: () => undefined, port: web.port, host: '127.0.0.1' };
+  const hello = async (agent: TlsAgent): Promise<string> => {
+    const [response] = (await once(getTls({ ...known, agent }), 'response')) as [IncomingMessage];
+    return text(response);
+  };
+  await expect(hello(new TlsAgent())).rejects.toThrow();
+  const idle = await silent(web.port, 5);
+  await expect.poll(() => remaining(idle)).toBe(2);
+  const agent = new TlsAgent({ key, cert: certificate, keepAlive: true });
+  onTestFinished(() => agent.destroy());
+  expect(await hello(agent)).toBe('hello\n');
+  expect(await hello(agent)).toBe('hello\n');
+  await expect.poll(() => remaining(idle)).toBe(1);
+  // The answered connection counts as idle again, and is older than this one.
+  await silent(web.port, 2);
+  await expect.poll(() => remaining(idle)).toBe(0);
 });

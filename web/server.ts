@@ -1,5 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import type { TlsOptions } from 'node:tls';
 import { ConnectionLimit } from '../platform/connection-limit.ts';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
@@ -12,6 +14,14 @@ export interface JobPages {
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
   /** Whether viewers connect from this address. Without this method any address is expected. */
   expects?(address: string): boolean;
+}
+
+/** Serves HTTPS, only to clients with a certificate of `clientAuthority`. All in PEM. */
+export interface ServerTls {
+  readonly key: string;
+  /** The server's certificate and those that lead to its authority. */
+  readonly certificate: string;
+  readonly clientAuthority: string;
 }
 
 /** A ResourceManager forwards up to 64 KiB of request line and headers; other gateways may add their own. */
@@ -40,8 +50,10 @@ export class WebServer {
     site: JobPages;
     log: Logger;
     mostConnections?: number;
+    /** Without it, the server speaks plain HTTP. */
+    tls?: ServerTls | null;
   }): Promise<WebServer> {
-    const { address, port = 0, site, log, mostConnections = MAX_CONNECTIONS } = options;
+    const { address, port = 0, site, log, mostConnections = MAX_CONNECTIONS, tls = null } = options;
     const limits = {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: HEADERS_MS,
@@ -51,8 +63,10 @@ export class WebServer {
     const expected = new ConnectionLimit({ mostUnproven: mostConnections, most: mostConnections });
     const unexpected = new ConnectionLimit({ mostUnproven: MAX_UNEXPECTED, most: MAX_UNEXPECTED });
     const limitOf = new WeakMap<Socket, ConnectionLimit>();
-    const server = createServer(limits, (request, response) => {
-      const { socket } = request;
+    /** The socket below that of a TLS connection, by its peer. */
+    const plainSocketOf = new Map<string, Socket>();
+    const listener: RequestListener = (request, response) => {
+      const socket = plainSocketOf.get(peerOf(request.socket)) ?? request.socket;
       const limit = limitOf.get(socket);
       limit?.proven(socket);
       response.once('close', () => limit?.answered(socket));
@@ -66,8 +80,14 @@ export class WebServer {
           answerText(request, response, 500, 'The server failed to create this page: its log states the reason.');
         }
       });
-    });
+    };
+    const server = tls === null ? createServer(limits, listener) : createTlsServer({ ...limits, ...tlsOptions(tls) }, listener);
     server.on('connection', (socket: Socket) => {
+      if (tls !== null) {
+        const peer = peerOf(socket);
+        plainSocketOf.set(peer, socket);
+        socket.once('close', () => plainSocketOf.get(peer) === socket && plainSocketOf.delete(peer));
+      }
       const limit = (site.expects?.(plainAddress(socket.remoteAddress ?? '')) ?? true) ? expected : unexpected;
       limitOf.set(socket, limit);
       limit.admit(socket);
@@ -92,4 +112,12 @@ export class WebServer {
     this.#server.close();
     this.#server.closeAllConnections();
   }
+}
+
+function tlsOptions({ key, certificate, clientAuthority }: ServerTls): TlsOptions {
+  return { key, cert: certificate, ca: clientAuthority, requestCert: true, rejectUnauthorized: true, handshakeTimeout: HEADERS_MS };
+}
+
+function peerOf({ remoteAddress = '', remotePort = 0 }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }

@@ -25,7 +25,9 @@ export async function readTrustStore({ location, password }: TrustStore): Promis
   const bytes = await readStore(location);
   try {
     if (isJavaKeyStore(bytes)) {
-      return readJavaKeyStore(bytes, password).trusted.map(toPem).join('');
+      return readJavaKeyStore(bytes, password)
+        .trusted.map((each) => toPem(each))
+        .join('');
     }
     // PKCS #12 is a DER SEQUENCE.
     return bytes[0] === 0x30 ? await readPkcs12(location, password) : certificatesIn(bytes.toString('latin1'));
