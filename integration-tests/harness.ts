@@ -114,6 +114,13 @@ export class TestCluster extends Cluster {
       signal: AbortSignal.timeout(10_000),
     });
     const { Location } = (await answer.json()) as { Location: string };
+    if (this.profile.scheme === 'https') {
+      const written = await this.request(Location, { method: 'PUT', body: Buffer.from(content) });
+      if (written.status !== 201) {
+        throw new Error(`writing ${file}: ${written.status}`);
+      }
+      return;
+    }
     // Not fetch: a DataNode sends an unrequested "100 Continue", which fetch rejects as a malformed response.
     const request = httpRequest(Location, { method: 'PUT', signal: AbortSignal.timeout(60_000) }).end(content);
     const [written] = (await once(request, 'response')) as [IncomingMessage];

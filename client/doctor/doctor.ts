@@ -23,6 +23,7 @@ import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict }
 import { homesVerdict } from './homes-verdict.ts';
 import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
+import { secretsVerdict } from './secrets-verdict.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
 /** The memory that Node, TensorFlow and a small model need. */
@@ -80,6 +81,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
     { name: 'login', needs: ['configuration'], look: async () => loginVerdict(there().cluster) },
+    { name: 'secrets', needs: ['configuration'], look: async () => secretsVerdict(there().cluster.configuration) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
     { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
     { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },

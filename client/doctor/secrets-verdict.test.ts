@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { secretsVerdict } from './secrets-verdict.ts';
+
+const verdict = (properties: Readonly<Record<string, string>>) =>
+  secretsVerdict(HadoopConfiguration.fromProperties({ 'yarn.resourcemanager.hostname': 'rm', ...properties }));
+const HTTPS = { 'yarn.http.policy': 'HTTPS_ONLY' };
+const PRIVACY = { 'hadoop.rpc.protection': 'privacy' };
+
+test('each way on which secrets are readable is named', () => {
+  expect(verdict({})).toMatchObject({
+    state: 'doubtful',
+    text: 'the secret of a job crosses the network in clear text, over HTTP at submission and over Hadoop RPC when containers start: who reads it can join the job',
+    remedy: expect.stringContaining('HTTPS_ONLY'),
+  });
+  expect(verdict(HTTPS).text).toContain('clear text, over Hadoop RPC when containers start:');
+  expect(verdict(PRIVACY).text).toContain('clear text, over HTTP at submission:');
+  // A daemon may choose the weaker of the two.
+  expect(verdict({ ...HTTPS, 'hadoop.rpc.protection': 'privacy,authentication' }).state).toBe('doubtful');
+});
+
+test('encrypted secrets, and those that cross no network, are good', () => {
+  expect(verdict({ ...HTTPS, ...PRIVACY }).state).toBe('good');
+  expect(verdict({ 'yarn.resourcemanager.hostname': 'localhost' }).state).toBe('good');
+  expect(verdict({ 'yarn.resourcemanager.hostname': '127.0.0.1' }).state).toBe('good');
+});

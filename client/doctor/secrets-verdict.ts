@@ -1,0 +1,29 @@
+import { isIP } from 'node:net';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { doubtful, good, type Verdict } from './diagnosis.ts';
+
+/**
+ * Checks whether the cluster encrypts the secrets with which the processes of a job recognize each other. They reach the ResourceManager
+ * over REST, and containers over Hadoop RPC.
+ */
+export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {
+  const addresses = configuration.resourceManagers.map((address) => new URL(address));
+  if (addresses.every(({ hostname }) => isLoopback(hostname))) {
+    return good('they cross no network: the ResourceManager is on this machine');
+  }
+  const clear = [
+    ...(addresses.some(({ protocol }) => protocol === 'http:') ? ['over HTTP at submission'] : []),
+    ...(configuration.minimumQop === 'auth-conf' ? [] : ['over Hadoop RPC when containers start']),
+  ];
+  if (clear.length === 0) {
+    return good('HTTPS and hadoop.rpc.protection: privacy encrypt them');
+  }
+  return doubtful(
+    `the secret of a job crosses the network in clear text, ${clear.join(' and ')}: who reads it can join the job`,
+    'On a network that you do not trust, set yarn.http.policy to HTTPS_ONLY and hadoop.rpc.protection to privacy, for daemons and clients.',
+  );
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'));
+}

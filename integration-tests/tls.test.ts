@@ -1,0 +1,194 @@
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { ensureTensorBoard } from '../client/runtime/ensure-tensorboard.ts';
+import type { JobStatus } from '../conf/status.ts';
+import { type Properties, toXml } from './cluster/configuration.mjs';
+import { authorityFile } from './cluster/tls.mjs';
+import { type CommandResult, ROOT } from './command.ts';
+import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
+
+/** A cluster whose web servers speak HTTPS only, with certificates of a private authority that only the truststore of ssl-client.xml names. */
+
+vi.setConfig({ testTimeout: 240_000 });
+
+/** The policy for the connection from the ResourceManager's proxy to the ApplicationMaster. */
+const POLICY = 'yarn.resourcemanager.application-https.policy';
+const cluster = useOwnCluster('tls', { yarn: { [POLICY]: 'STRICT' } });
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-tls-test-'));
+  // The first run downloads TensorBoard.
+  await ensureTensorBoard();
+}, 600_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function jobFile(name: string, lines: readonly string[]): Promise<string> {
+  const file = path.join(folder, `${name}.yaml`);
+  await writeFile(file, `name: ${name}\n${lines.join('\n')}\n`);
+  return file;
+}
+
+async function submit(file: string, env: Record<string, string> = {}): Promise<string> {
+  const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach', '--output', 'json'], { env });
+  const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
+  if (submitted === undefined) {
+    throw new Error(stderr);
+  }
+  return String(submitted.applicationId);
+}
+
+/** A page of a job, through the ResourceManager's proxy. */
+async function pageOf(id: string, page: string): Promise<string> {
+  const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/${page}`);
+  const text = await answer.text();
+  if (!answer.ok) {
+    throw new Error(`${answer.status} ${text}`);
+  }
+  return text;
+}
+
+function showsState(id: string, state: string): Promise<JobStatus> {
+  const look = async (): Promise<JobStatus> => JSON.parse(await pageOf(id, 'tony/api/job')) as JobStatus;
+  return until(
+    async () => {
+      const status = await look().catch(() => null);
+      return status?.state === state && status;
+    },
+    { describe: () => look().catch(String), timeoutMs: 60_000 },
+  );
+}
+
+/** Restarts the ResourceManager with another policy; null removes the property. */
+async function restart(policy: string | null): Promise<void> {
+  await cluster.stop('resourcemanager');
+  await cluster.configure({ yarn: { [POLICY]: policy } });
+  await cluster.start('resourcemanager');
+  await cluster.waitUntilReady();
+}
+
+/** A copy of the client's configuration with other files; null removes a file. */
+async function configuration(
+  name: string,
+  files: Readonly<Record<string, Properties | string | null>>,
+): Promise<{ HADOOP_CONF_DIR: string }> {
+  const copy = path.join(folder, name);
+  await cp(cluster.configuration, copy, { recursive: true });
+  for (const [file, content] of Object.entries(files)) {
+    const target = path.join(copy, file);
+    await (content === null ? rm(target) : writeFile(target, typeof content === 'string' ? content : toXml(content)));
+  }
+  return { HADOOP_CONF_DIR: copy };
+}
+
+test('workers train on from a checkpoint on HDFS after one has died; logs and history are readable', async () => {
+  const file = await jobFile('training', [
+    'command: node dying.ts',
+    `source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}`,
+    `env: {TONY_BACKEND: cpu, DEATHS: '{"1":{"rank":1,"step":12,"where":"between"}}'}`,
+    'checkpoint: {every: 5}',
+    'roles: {worker: {instances: 2, resources: {memory: 768m}}}',
+  ]);
+  const { exitCode, stdout, stderr } = await cluster.run(['submit', '--conf', file, '--output', 'json']);
+  expect(exitCode, stderr + stdout).toBe(0);
+  const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const [status, logs, history] = (await Promise.all(
+    [
+      ['status', applicationId, '--output', 'json'],
+      ['logs', applicationId, 'worker:0'],
+      ['history', '--output', 'json'],
+    ].map((words) => cluster.run(words)),
+  )) as [CommandResult, CommandResult, CommandResult];
+  expect((jsonLines(status.stdout)[0] as { status: JobStatus }).status).toMatchObject({ state: 'SUCCEEDED', generations: 2 });
+  expect(logs.stdout, logs.stderr).toContain('"steps"');
+  expect(history.stdout, history.stderr).toContain(applicationId);
+});
+
+test('with the policy STRICT, the pages and TensorBoard are served over HTTPS', async () => {
+  const file = await jobFile('curves', [
+    `source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}`,
+    'command: node curves.mjs',
+    `env: {OUT: ${folder}, TONY_BACKEND: cpu}`,
+    'roles: {worker: {instances: 1, restart: {policy: never}, resources: {memory: 1g}}}',
+    'tensorboard: true',
+  ]);
+  const id = await submit(file);
+  await showsState(id, 'RUNNING');
+  await until(async () => (await pageOf(id, 'data/environment').catch(() => '')).includes('data_location'), {
+    describe: () => pageOf(id, '').catch(String),
+    timeoutMs: 90_000,
+  });
+  await writeFile(path.join(folder, 'go'), '');
+  expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+});
+
+test('doctor reports every check as good', async () => {
+  const { exitCode, stdout } = await cluster.run(['doctor', '--output', 'json']);
+  const findings = jsonLines(stdout);
+  expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
+  expect(exitCode).toBe(0);
+});
+
+test('commands say why HTTPS fails, and what to do', async () => {
+  const { resourcemanager } = cluster.ports;
+  const https = { 'yarn.http.policy': 'HTTPS_ONLY' };
+  const [unknown, otherName, plain, password] = await Promise.all([
+    configuration('unknown', { 'ssl-client.xml': null }),
+    configuration('other-name', {
+      'yarn-site.xml': { ...https, 'yarn.resourcemanager.webapp.https.address': `127.0.0.1:${resourcemanager.http}` },
+    }),
+    configuration('plain', { 'yarn-site.xml': { 'yarn.resourcemanager.webapp.address': `localhost:${resourcemanager.http}` } }),
+    configuration('password', {
+      'ssl-client.xml': {
+        'ssl.client.truststore.location': path.join(cluster.state, 'tls', 'truststore.jks'),
+        'ssl.client.truststore.password': 'wrong',
+      },
+    }),
+  ]);
+  const list = async (env: Record<string, string>): Promise<string> => (await cluster.run(['list'], { env })).stderr;
+  expect(await list(unknown)).toMatch(
+    /^error: The certificate of localhost:\d+ is signed by an authority that is not trusted here \(\w+\)\.\nhint: Name a truststore/,
+  );
+  expect(await list(otherName)).toMatch(
+    /^error: The certificate of 127\.0\.0\.1:\d+ is not for this host name, but for localhost\.\nhint: /,
+  );
+  expect(await list(plain)).toMatch(/^error: localhost:\d+ speaks HTTPS, but the configuration says plain HTTP\.\nhint: /);
+  expect(await list(password)).toMatch(/^error: The trusted certificates in .*truststore\.jks cannot be read: the password is wrong/);
+  const doctor = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env: unknown })).stdout);
+  for (const name of ['ResourceManager', 'NameNode']) {
+    expect(doctor.find((each) => each.name === name)).toMatchObject({
+      state: 'bad',
+      text: expect.stringContaining('not trusted here'),
+      remedy: expect.stringContaining('ssl-client.xml'),
+    });
+  }
+});
+
+test.each([
+  [null, 'plain HTTP'],
+  ['LENIENT', 'HTTPS'],
+])(
+  'with the policy %s, the pages are served over %s, to a job whose authority comes from tls.ca of the site file',
+  async (policy, _scheme) => {
+    await restart(policy);
+    const env = await configuration(`site-${policy}`, {
+      'ssl-client.xml': null,
+      'tony-site.yaml': `tls: {ca: ${authorityFile(cluster.state)}}\n`,
+    });
+    const go = path.join(folder, `go-${policy}`);
+    const shell = `command: 'while [ ! -e ${go} ]; do sleep 0.1; done'`;
+    const file = await jobFile('shell', [
+      'framework: none',
+      'runtime: system',
+      shell,
+      'roles: {worker: {instances: 1, resources: {memory: 256m}}}',
+    ]);
+    const id = await submit(file, env);
+    expect(await showsState(id, 'RUNNING')).toMatchObject({ user: USER });
+    expect(await pageOf(id, 'tony/')).toContain('<!doctype html>');
+    await writeFile(go, '');
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+  },
+);
