@@ -8,7 +8,7 @@ import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
-import { localAuthorities } from './local-authorities.ts';
+import { extraAuthorities, siteAuthorities } from './local-authorities.ts';
 import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
@@ -48,16 +48,16 @@ export interface HadoopCluster {
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
-  const authorities = (): Promise<string> => localAuthorities(siteFolders(environment, resourceManager !== undefined), environment);
+  const ofSite = (): Promise<string> => siteAuthorities(siteFolders(environment, resourceManager !== undefined));
   if (resourceManager === undefined) {
-    const configuration = await HadoopConfiguration.fromEnvironment(environment);
-    return configuration.usesHttps ? withAuthorities(configuration, await authorities()) : configuration;
+    const configuration = await HadoopConfiguration.fromEnvironment(environment, ofSite);
+    return configuration.usesHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;
   }
   const [{ configurationOfResourceManager }, { ServerTrust }] = await Promise.all([
     import('../../hadoop/configuration/remote-configuration.ts'),
     import('../../hadoop/tls/server-trust.ts'),
   ]);
-  const trusted = await authorities();
+  const trusted = (await Promise.all([ofSite(), extraAuthorities(environment)])).join('\n');
   return withAuthorities(await configurationOfResourceManager(resourceManager, environment, ServerTrust.of(trusted)), trusted);
 }
 

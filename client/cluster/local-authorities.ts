@@ -4,17 +4,18 @@ import { readPemFile } from '../../hadoop/tls/trust-store.ts';
 import { readIfThere } from '../../platform/read-if-there.ts';
 
 /**
- * The certificate authorities that this machine trusts beside the default ones and those of Hadoop's truststore: `tls.ca` of the site file
- * in the first of the folders that has one, and NODE_EXTRA_CA_CERTS, which processes of a job do not inherit.
+ * The certificate authorities in `tls.ca` of the site file in the first of the folders that has one, as PEM; empty without them.
  *
- * @throws TonyError TRUST_STORE_UNREADABLE for `tls.ca`
+ * @throws TonyError TRUST_STORE_UNREADABLE
  */
-export async function localAuthorities(folders: readonly string[], environment: NodeJS.ProcessEnv): Promise<string> {
+export async function siteAuthorities(folders: readonly string[]): Promise<string> {
   const file = await authorityFile(folders);
-  const ofSite = file === null ? '' : await readPemFile(file);
-  const extra = environment.NODE_EXTRA_CA_CERTS;
-  // Node.js itself prints a warning about a file that it cannot read.
-  return `${ofSite}${extra ? await readPemFile(extra).catch(() => '') : ''}`;
+  return file === null ? '' : readPemFile(file);
+}
+
+/** Those of NODE_EXTRA_CA_CERTS, which processes of a job do not inherit. Node.js itself prints a warning about a file that it cannot read. */
+export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.ProcessEnv): Promise<string> {
+  return file ? readPemFile(file).catch(() => '') : '';
 }
 
 /** Mistakes elsewhere in the site file, or one that cannot be read, are reported by commands that need it. */

@@ -20,20 +20,20 @@ export function trustOf(configuration: Properties): ServerTrust {
  * Reads the truststore that ssl-client.xml names. Without a truststore, Hadoop's clients also trust the default
  * authorities only.
  *
+ * @param given authorities, as PEM, that the user names otherwise; with them, an unreadable truststore is no error
  * @param read reads a file of the configuration's folder; null if it does not exist
  * @throws TonyError HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
  */
 export async function readAuthorities(
   configuration: Properties,
+  given: string,
   read: (files: readonly string[]) => Promise<Properties | null>,
 ): Promise<Readonly<Record<string, string>>> {
   const client = await read([configuration.get('hadoop.ssl.client.conf') ?? 'ssl-client.xml']);
   const location = client?.get('ssl.client.truststore.location');
-  if (!location) {
-    return {};
-  }
   const password = client?.get('ssl.client.truststore.password') || null;
-  return { [AUTHORITIES]: additionalAuthorities(await readTrustStore({ location, password })) };
+  const stored = location ? await readTrustStore({ location, password }).catch((error: unknown) => unlessGiven(given, error)) : '';
+  return { [AUTHORITIES]: additionalAuthorities(`${stored}\n${given}`) };
 }
 
 /** Adds authorities, as PEM, to those of the configuration. */
@@ -44,4 +44,11 @@ export function withAuthorities<C extends Properties & { with(properties: Readon
   return pem === ''
     ? configuration
     : configuration.with({ [AUTHORITIES]: additionalAuthorities(`${configuration.get(AUTHORITIES) ?? ''}\n${pem}`) });
+}
+
+function unlessGiven(given: string, error: unknown): string {
+  if (given === '') {
+    throw error;
+  }
+  return '';
 }

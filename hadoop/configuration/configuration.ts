@@ -79,15 +79,20 @@ export class HadoopConfiguration {
   /**
    * Reads the site files of a HADOOP_CONF_DIR, and the trusted authorities if the cluster uses HTTPS.
    *
+   * @param authorities supplies authorities beside those of the truststore, as PEM
    * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
    */
-  static async fromDirectory(folder: string, environment: Environment = process.env): Promise<HadoopConfiguration> {
+  static async fromDirectory(
+    folder: string,
+    environment: Environment = process.env,
+    authorities: () => Promise<string> = async () => '',
+  ): Promise<HadoopConfiguration> {
     const read = (files: readonly string[]) => HadoopConfiguration.#read(folder, files, environment);
     const configuration = await read(FILES);
     if (configuration === null) {
       throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
     }
-    return configuration.usesHttps ? configuration.with(await readAuthorities(configuration, read)) : configuration;
+    return configuration.usesHttps ? configuration.with(await readAuthorities(configuration, await authorities(), read)) : configuration;
   }
 
   /** Returns null if the folder contains none of the files. */
@@ -118,14 +123,14 @@ export class HadoopConfiguration {
   }
 
   /** Reads the folder that HADOOP_CONF_DIR names, or $HADOOP_HOME/etc/hadoop. */
-  static async fromEnvironment(environment: Environment = process.env): Promise<HadoopConfiguration> {
+  static async fromEnvironment(environment: Environment = process.env, authorities?: () => Promise<string>): Promise<HadoopConfiguration> {
     if (environment.HADOOP_CONF_DIR) {
-      return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment);
+      return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment, authorities);
     }
     if (environment.HADOOP_HOME) {
       const folder = join(environment.HADOOP_HOME, 'etc', 'hadoop');
       if (await isFolder(folder)) {
-        return HadoopConfiguration.fromDirectory(folder, environment);
+        return HadoopConfiguration.fromDirectory(folder, environment, authorities);
       }
     }
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');

@@ -1,8 +1,9 @@
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { rootCertificates } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DEFAULT_TRUST } from '../tls/server-trust.ts';
+import { DEFAULT_TRUST, ServerTrust } from '../tls/server-trust.ts';
 import { sendAs } from './login.ts';
 import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
 
@@ -108,4 +109,19 @@ test('an unknown server is signed in to only where it demands a login', async ()
   expect(await login.identify(RM)).toEqual({ query: {}, headers: {} });
   const send = async (_: URL, headers: Readonly<Record<string, string>>): Promise<number> => (headers.Cookie === undefined ? 401 : 200);
   expect(await sendAs(login, RM, send, (status) => status)).toBe(200);
+});
+
+test('curl gets the authorities of the cluster from a file, which is removed', async () => {
+  const seen = join(folder, 'seen');
+  await program(
+    'curl',
+    `#!/bin/sh\nwhile [ "$1" != --cacert ]; do shift; done\ncp "$2" ${seen}\necho "$2" > ${seen}.name\nprintf 'HTTP/1.1 200 OK\\r\\nSet-Cookie: hadoop.auth=n\\r\\n\\r\\n{}'\n`,
+  );
+  const authority = await readFile(new URL('../golden/tls/ca.pem', import.meta.url), 'utf8');
+  const login = new TicketLogin('alice', { ...SERVICES, trust: ServerTrust.of(authority) }, { PATH: `${folder}:/usr/bin:/bin` });
+  expect((await login.identify(new URL('https://rm:8090/ws/v1/cluster/info'))).headers.Cookie).toBe('hadoop.auth=n');
+  const bundle = await readFile(seen, 'utf8');
+  expect(bundle).toContain(authority);
+  expect(bundle).toContain(rootCertificates[0]);
+  await expect(readFile((await readFile(`${seen}.name`, 'utf8')).trim())).rejects.toMatchObject({ code: 'ENOENT' });
 });
