@@ -5,7 +5,7 @@
 /** The newest release of each line that is in use. */
 export const HADOOP_VERSIONS = ['2.10.2', '3.1.4', '3.2.4', '3.3.6', '3.4.3', '3.5.0'];
 export const NODE_MAJORS = [20, 22, 24];
-export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos'];
+export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos', 'tls'];
 
 const HEAD = `# Compatibility
 
@@ -19,6 +19,7 @@ Each result names the version of Node.js that ran the command.
 | privacy | Hadoop RPC is encrypted (\`hadoop.rpc.protection\`) |
 | ha | two ResourceManagers and two NameNodes with automatic failover |
 | kerberos | Kerberos authentication |
+| tls | HTTPS with certificates of a private authority |
 
 `;
 
