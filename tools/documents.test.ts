@@ -231,8 +231,8 @@ test('docs/job-api.md lists exactly the fields of the types that it describes', 
   }
 });
 
-/** Environment variables, which are also in capitals. */
-const VARIABLE = /^(TONY|HADOOP)_\w+$|^(NO_COLOR|CXX)$/;
+/** Environment variables and Hadoop's policies for HTTPS, which are also in capitals. */
+const VARIABLE = /^(TONY|HADOOP)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS)$|^(HTTPS_ONLY|LENIENT|STRICT)$/;
 
 test('every error code in the documents exists', () => {
   const states: readonly string[] = LISTED_STATES;

@@ -105,13 +105,14 @@ function properties({ state, ports }) {
 }
 
 /**
- * `fetch` cannot be given an authority.
+ * `fetch` cannot be given an authority. Follows redirects of GET, as `fetch` does.
  * @param {Place} place
  * @param {string} url
  * @param {RequestInit} [init]
  * @returns {Promise<Response>}
  */
-function request({ state }, url, { method = 'GET', headers = {}, body, signal } = {}) {
+function request(place, url, init = {}) {
+  const { method = 'GET', headers = {}, body, signal } = init;
   const target = new URL(url);
   if (!target.searchParams.has('delegation')) {
     target.searchParams.set('user.name', ADMINISTRATOR);
@@ -122,13 +123,17 @@ function request({ state }, url, { method = 'GET', headers = {}, body, signal } 
       {
         method,
         headers: Object.fromEntries(new Headers(headers)),
-        ca: readFileSync(authorityFile(state)),
+        ca: readFileSync(authorityFile(place.state)),
         ...(signal ? { signal } : {}),
       },
       async (answer) => {
         try {
           const whole = Buffer.concat(await answer.toArray());
           const status = answer.statusCode ?? 0;
+          const { location } = answer.headers;
+          if (method === 'GET' && location !== undefined && status >= 300 && status < 400) {
+            return resolve(request(place, new URL(location, target).href, init));
+          }
           const given = Object.entries(answer.headers).flatMap(([name, value]) => [value ?? []].flat().map((each) => [name, each]));
           resolve(new Response(status === 204 || status === 304 ? null : whole, { status, headers: /** @type {any} */ (given) }));
         } catch (error) {
