@@ -6,7 +6,7 @@ import { ensureTensorBoard } from '../client/runtime/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status.ts';
 import { type Properties, toXml } from './cluster/configuration.mjs';
 import { authorityFile } from './cluster/tls.mjs';
-import { ROOT } from './command.ts';
+import { type CommandResult, ROOT } from './command.ts';
 import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
 
 /** A cluster whose web servers speak HTTPS only, with certificates of a private authority that only the truststore of ssl-client.xml names. */
@@ -112,8 +112,17 @@ test('under the policy STRICT, workers train on from a checkpoint on HDFS after 
   const resumedAt = stepsOf('2')[0];
   expect(resumedAt).toBeGreaterThan(20);
   expect(resumedAt).toBeLessThanOrEqual((stepsOf('1').at(-1) ?? 0) + 1);
-  const [logs, history] = await Promise.all([cluster.run(['logs', id, 'worker:0']), cluster.run(['history', '--output', 'json'])]);
+  const [logs, ofMaster, history] = (await Promise.all(
+    [
+      ['logs', id, 'worker:0'],
+      ['logs', id, 'master'],
+      ['history', '--output', 'json'],
+    ].map((words) => cluster.run(words)),
+  )) as [CommandResult, CommandResult, CommandResult];
   expect(logs.exitCode, logs.stderr).toBe(0);
+  // Warnings would say that the pages use plain HTTP, or that the node does not report its configuration.
+  expect(ofMaster.stdout, ofMaster.stderr).toContain('registered');
+  expect(ofMaster.stdout).not.toMatch(/plain HTTP|did not report its configuration/);
   expect(history.stdout, history.stderr).toContain(id);
 });
 
