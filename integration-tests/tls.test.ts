@@ -62,8 +62,8 @@ function shows(id: string, is: (status: JobStatus) => boolean): Promise<JobStatu
   );
 }
 
-/** Restarts the ResourceManager with another policy; null removes the property. */
-async function restart(policy: string | null): Promise<void> {
+/** Restarts the ResourceManager with another policy. */
+async function restart(policy: string): Promise<void> {
   await cluster.stop('resourcemanager');
   await cluster.configure({ yarn: { [POLICY]: policy } });
   await cluster.start('resourcemanager');
@@ -169,7 +169,7 @@ test('commands say why HTTPS fails, and what to do', async () => {
 });
 
 test.each([
-  [null, 'plain HTTP'],
+  ['NONE', 'plain HTTP'],
   ['LENIENT', 'HTTPS'],
 ])(
   'with the policy %s, the pages are served over %s, to a job whose authority comes from tls.ca of the site file',
