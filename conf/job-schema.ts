@@ -49,7 +49,7 @@ const otherResource = count(0, undefined, ({ path }) => {
 
 const resources = z
   .object({
-    memory: memory('Memory of each container; at least 1g if YARN checks virtual memory.').default(2048),
+    memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').default(2048),
     vcores: vcoreCount().describe('Virtual cores of each container.').default(1),
     gpus: gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
   })
@@ -79,7 +79,7 @@ export const roleSchema = z.strictObject({
     .strictObject({
       policy: restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
       maxRestarts: count(0, MOST_RESTARTS)
-        .describe('Maximum number of restarts of each task, not counting failures of the cluster.')
+        .describe('Maximum number of restarts of each task. Failures that the cluster causes do not count.')
         .default(3),
     })
     .describe('Restarts of failed tasks of this role.')
@@ -91,7 +91,9 @@ export const roleSchema = z.strictObject({
     .default(false),
   chief: z
     .boolean()
-    .describe('Task 0 of this role is the chief. By default, it is task 0 of the role chief, else of worker, else of the first role.')
+    .describe(
+      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role chief; without this role, of the role worker; without both, of the first role.',
+    )
     .optional(),
   ranked: z
     .boolean()
@@ -179,7 +181,7 @@ export const jobSchema = z.strictObject({
         GANG_TIMEOUT,
       ).default(300_000),
     })
-    .describe('Formation of the gang.')
+    .describe('How the job forms the gang.')
     .prefault({}),
   heartbeat: z
     .strictObject({
@@ -201,7 +203,7 @@ export const jobSchema = z.strictObject({
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('Runs TensorBoard with the job, behind its tracking URL. Training does not depend on it.')
+    .describe('Whether the job runs TensorBoard, behind its tracking URL. Training does not depend on TensorBoard.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy
     .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
@@ -212,7 +214,7 @@ export const jobSchema = z.strictObject({
       view: acl.describe('Users and groups that may view the job.').prefault({}),
       modify: acl.describe('Users and groups that may kill the job.').prefault({}),
     })
-    .describe('Access to the job; it takes effect if the cluster checks ACLs.')
+    .describe('Access to the job, if the cluster checks ACLs.')
     .prefault({}),
   master: z
     .strictObject({
@@ -225,7 +227,9 @@ export const jobSchema = z.strictObject({
   tags: z
     .array(tag)
     .max(MOST_TAGS)
-    .describe('YARN application tags. The ResourceManager accepts ten by default, of which tony-ts needs two, or more for many roles.')
+    .describe(
+      'YARN application tags. The ResourceManager accepts ten tags by default. tony-ts itself needs two of them, or more if the job has many roles.',
+    )
     .default([]),
 });
 

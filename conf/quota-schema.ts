@@ -26,7 +26,7 @@ const limits = {
 
 const ofJobs = {
   timeout: duration('Maximum run time of a job; also the timeout of jobs that set none.', { min: 1000 }).optional(),
-  idle: duration('Time after which a job is ended when none of its programs computes or reports anything.', { min: 10_000 }).optional(),
+  idle: duration('Maximum time for which none of the programs of a job computes or reports anything; tony-ts then ends the job.', { min: 10_000 }).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 
@@ -60,7 +60,7 @@ export const quotaSchema = z
       .default({}),
     groups: z
       .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which members may submit.').optional() }))
-      .describe("Limits of groups by name; the NameNode knows each user's groups. All members share a total.")
+      .describe("Limits of groups by name. The NameNode resolves each user's groups. All members of a group share its total.")
       .default({}),
     queues: z
       .record(queueName, jobLimits)

@@ -153,7 +153,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
         requiresArg: true,
       },
       ...DRY_RUN_OPTION,
-      all: { type: 'boolean', default: false, describe: 'Include the histories of other users, where you are allowed to remove them' },
+      all: { type: 'boolean', default: false, describe: 'Include the histories of other users, if you are allowed to remove them' },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,

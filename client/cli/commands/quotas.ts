@@ -132,7 +132,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       masters: {
         ...wholeNumber(0),
         default: 8,
-        describe: 'Number of ApplicationMasters per queue for which to reserve resources in addition to its total',
+        describe: 'Number of ApplicationMasters for which each queue gets resources in addition to its total',
       },
       ...CLUSTER_OPTIONS,
     }),

@@ -64,7 +64,7 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
 
 export const runtimeCommand: CommandModule = {
   command: 'runtime',
-  describe: 'Node.js and TensorFlow.js for nodes that have neither',
+  describe: 'The archive with Node.js and TensorFlow.js for the nodes: build, path, info',
   builder: (yargs) => yargs.command(buildCommand).command(pathCommand).command(infoCommand),
   handler: () => {},
 };
