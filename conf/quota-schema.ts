@@ -26,7 +26,9 @@ const limits = {
 
 const ofJobs = {
   timeout: duration('Maximum run time of a job; also the timeout of jobs that set none.', { min: 1000 }).optional(),
-  idle: duration('Maximum time for which none of the programs of a job computes or reports anything; tony-ts then ends the job.', { min: 10_000 }).optional(),
+  idle: duration('Maximum time for which none of the programs of a job computes or reports anything; tony-ts then ends the job.', {
+    min: 10_000,
+  }).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 
