@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /*
- * The fields of /proc/PID/stat that are used here, see proc(5):
+ * The fields of /proc/PID/stat that `parseStat` reads, see proc(5):
  *
  *   1 pid   2 (comm)   3 state   4 ppid   5 pgrp   6 session   14 utime   15 stime   22 starttime   24 rss in pages
  *
@@ -47,7 +47,7 @@ export function readStat(pid: number): ProcessStat | null {
   }
 }
 
-/** Keys of this process's auxiliary vector: pairs of 64-bit words. */
+/** Keys in /proc/self/auxv, a list of pairs of 64-bit words: key and value. */
 const AT_PAGE_SIZE = 6;
 const AT_CLOCK_TICKS = 17;
 
@@ -60,7 +60,7 @@ function auxiliary(key: number, otherwise: number): number {
       }
     }
   } catch {
-    // Without /proc, fall back to the value of nearly every Linux.
+    // Without /proc, use the value of nearly every Linux system.
   }
   return otherwise;
 }
@@ -68,9 +68,9 @@ function auxiliary(key: number, otherwise: number): number {
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
 /**
- * The minimum pause between searches of all processes of the machine (ms); in between, only the known processes are read. A search is slow
- * on a machine with thousands of processes or many executors, so the pause grows until searches take at most `SEARCH_SHARE` of the time,
- * but not beyond `LONGEST_SEARCH_MS`.
+ * The minimum pause between two searches through all processes of the machine (ms). Between searches, only the known processes are read. A
+ * search is slow on a machine with thousands of processes. The pause therefore grows until searches take at most `SEARCH_SHARE` of the
+ * time; its maximum is `LONGEST_SEARCH_MS`.
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;
@@ -79,7 +79,7 @@ const SEARCH_SHARE = 0.005;
 export interface TreeUsage {
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Whether any of the processes is stopped by a signal. */
+  /** True if a signal has stopped any of the processes. */
   readonly stopped: boolean;
 }
 
@@ -148,7 +148,7 @@ export class ProcessTree {
       if (known !== undefined) {
         return known;
       }
-      // Set before checking the parent: a pid reused during the search could otherwise cause a cycle.
+      // Set before the recursion, because a pid that is reused during the search can cause a cycle.
       belongs.set(stat.pid, false);
       const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));
       belongs.set(stat.pid, member);

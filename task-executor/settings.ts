@@ -26,7 +26,7 @@ export interface ExecutorSettings {
   readonly tokens: Credentials['tokens'];
 }
 
-/** The environment variables with the executor's own settings. */
+/** Names of the environment variables with the executor's settings. */
 export const EXECUTOR_ENVIRONMENT = {
   master: 'TONY_MASTER',
   role: 'TONY_ROLE',
@@ -88,7 +88,7 @@ async function readContainerFile(file: string): Promise<Buffer> {
   }
 }
 
-/** The ApplicationMaster has already validated this file; validating it again would cost each container 2 MiB. */
+/** Skips validation: the ApplicationMaster has validated this file, and the validator would take 2 MiB of memory in each container. */
 function parseCheckedJob(text: string): FrozenJob {
   let job: FrozenJob;
   try {

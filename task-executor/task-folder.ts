@@ -82,8 +82,8 @@ export async function prepareRun(
 }
 
 /**
- * Writes the delegation tokens to a file for the program, without the executor's own secrets, and returns the variable that names it.
- * Hadoop's own clients read the same variable.
+ * Writes the delegation tokens, without the executor's own secrets, to a file for the program. Returns the environment variable with the
+ * file's path, which Hadoop's clients read too.
  */
 async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readonly<Record<string, string>>> {
   if (tokens.length === 0) {

@@ -11,7 +11,7 @@ export interface TaskIdentity {
   readonly generation: number;
 }
 
-/** Variables that give access to the executor's credentials and connections. The program does not get them. */
+/** Variables that give access to the executor's credentials and connections. The program does not inherit them. */
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
 /** The environment of the user's program: the container's variables, overridden by the job's and role's, then by the task's identity. */
