@@ -28,7 +28,9 @@ import type { FeedListener, ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 
-/** Executors need little memory, and the container's memory belongs to the user. These flags save 20 MiB (measured). */
+/**
+ * Node.js flags that save 20 MiB of memory in each container (measured). Executors need little memory; the rest is for the user's program.
+ */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -50,7 +52,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   const storage = createStorage({ hadoop, user: frozen.user });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {
-    const reason = `${frozen.staging} has been removed, as happens when the job is killed`;
+    const reason = `${frozen.staging} was removed, which happens when the job is killed`;
     process.stderr.write(`${reason}\n`);
     job.fence(reason);
   };
@@ -66,7 +68,7 @@ export function compose(settings: MasterSettings, log: Logger) {
     endpoint: () => job.endpointOf(TENSORBOARD_ROLE, 0),
     ringKey: ringKey(secrets.jobSecret),
   });
-  /** The token with which the client of a local job reads the pages. */
+  /** The token that the client of a local job presents to read the pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
 
@@ -103,7 +105,9 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
 }
 
-/** Creates the source of containers. With YARN, starts to look up the size and modification time of job.json, which launches need. */
+/**
+ * Creates the negotiator. With YARN, also starts to look up the size and modification time of job.json, which container launches require.
+ */
 export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
   const { frozen, attempt, host, credentials } = settings;
   const { listener } = job;
@@ -148,7 +152,7 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
-/** The files that the client listed, and job.json, which cannot list itself. */
+/** Returns the files that job.json lists, and job.json itself. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);

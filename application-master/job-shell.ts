@@ -27,7 +27,10 @@ export interface Outcome {
   readonly state: JobResult['state'] | 'FENCED';
 }
 
-/** The components that the shell calls. They are connected after its construction, because they call the shell from the start. */
+/**
+ * The components that the shell calls. They are connected after the shell is constructed, because their constructors take the shell's
+ * callbacks.
+ */
 export interface Components {
   readonly files: JobFiles;
   readonly executors: ExecutorService;
@@ -38,14 +41,14 @@ export interface Components {
   readonly recorded: (entry: HistoryEntry) => void;
 }
 
-/** The shell around the job machine: adds the time to events, feeds them to the machine and carries out its actions. */
+/** Runs the job machine: adds the time to events, passes them to the machine and carries out its actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;
   #state: JobState | null = null;
   /**
-   * Events that arrive before the state of an earlier attempt is read, or while actions are carried out: an action may report its outcome
-   * synchronously.
+   * Queued events. They wait until the state of an earlier attempt has been read, and while actions are carried out, because an action may
+   * emit an event synchronously.
    */
   readonly #waiting: UntimedEvent[] = [];
   #performing = false;
@@ -54,7 +57,7 @@ export class JobShell {
   #decision: Promise<{ status: JobStatus; written: boolean }> | null = null;
   #final: JobStatus | null = null;
   #report: (outcome: Outcome) => void = () => {};
-  /** Resolves when the job has ended or this attempt can do nothing more. */
+  /** Resolves when the job has ended or this attempt no longer manages it. */
   readonly ended = new Promise<Outcome>((resolve) => {
     this.#report = resolve;
   });
@@ -67,7 +70,7 @@ export class JobShell {
     this.#components = components;
   }
 
-  /** Starts the job machine. `snapshot` is the state that an earlier attempt left, or null. */
+  /** Starts the job machine from the state that an earlier attempt saved; null starts a new job. */
   begin(snapshot: Snapshot | null): void {
     const { frozen, attempt } = this.#options;
     const options = { attempt, now: now() };
@@ -170,7 +173,7 @@ export class JobShell {
     void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
   }
 
-  /** An earlier attempt has already decided the result: reports it to the cluster. */
+  /** Ends the job with the result that an earlier attempt has decided. */
   async conclude(final: JobStatus): Promise<void> {
     const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
     this.#final = final;
@@ -216,7 +219,7 @@ export class JobShell {
         }
         break;
       case 'record':
-        // Omits the entry's `attempt`, the number of the task's container: in this log, `attempt` is the ApplicationMaster's attempt.
+        // Omits the entry's `attempt`, which counts the task's containers. In this log, `attempt` is the ApplicationMaster's attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
@@ -230,7 +233,7 @@ export class JobShell {
     }
   }
 
-  /** A later attempt reads final.json first. Once it is written, the saved state of the job is irrelevant. */
+  /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and then ignores all snapshots. */
   #saveDecision({ generation, revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
@@ -279,7 +282,10 @@ export class JobShell {
     }
   }
 
-  /** Ends the job: the first attempt to write final.json decides the result; then the cluster is informed and staging files are removed. */
+  /**
+   * Ends the job. The first attempt that writes final.json decides the result. Then reports the result to the cluster and removes staging
+   * files.
+   */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) {
       return;
@@ -298,7 +304,7 @@ export class JobShell {
       }
       this.#report({ state: decided.state });
     } catch (error) {
-      log.fatal({ error: messageOf(error) }, 'could not end the job properly');
+      log.fatal({ error: messageOf(error) }, 'could not complete the end of the job');
       this.#report({ state: result.state });
     }
   }
@@ -314,7 +320,10 @@ export class JobShell {
   }
 }
 
-/** A program receives its environment in its Welcome. The shell that starts the executor also uses PATH to find `node`. */
+/**
+ * Returns PATH for the shell that starts the executor, because that shell must find `node`. Welcome contains all other variables of the
+ * program.
+ */
 function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
   const PATH = role?.env.PATH ?? frozen.job.env.PATH;

@@ -46,7 +46,7 @@ test('rejects a job.json that was replaced after the submission', async () => {
   });
 });
 
-test('rejects a local job under YARN, where the quotas would not be read', async () => {
+test('rejects a local job under YARN, because a local job would bypass the quotas', async () => {
   const local: FrozenJob = { ...JOB, cluster: { kind: 'local', directory: '/tmp/containers' } };
   await expect(settings(local)).rejects.toMatchObject({ code: 'JOB_INVALID', message: expect.stringContaining('cluster.kind local') });
   expect((await settings(local, { byYarn: false })).frozen.cluster.kind).toBe('local');

@@ -14,7 +14,7 @@ export interface MasterSettings {
   /** The unparsed text of job.json. */
   readonly frozenText: string;
   readonly attempt: number;
-  /** The name of this host for other hosts. */
+  /** The name under which other hosts reach this host. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
@@ -67,8 +67,8 @@ export async function readSettings(environment: Readonly<Record<string, string |
 }
 
 /**
- * Rejects a modified job.json. Its digest is part of the credentials, which YARN keeps from the submission for every attempt; job.json lies
- * in the user's own folder.
+ * Rejects a job.json that was modified after the submission, because the user can write the file. Its digest is part of the credentials,
+ * which YARN stores at submission and passes to every attempt.
  */
 function refuseReplaced(job: Buffer, digest: Secret): void {
   const found = createHash('sha256').update(job).digest();
@@ -81,7 +81,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
   });
 }
 
-/** Rejects a local job in a YARN container: local jobs have no gatekeeper, so it would bypass every quota. */
+/** Rejects a local job in a YARN container. Local jobs have no gatekeeper, so the job would bypass every quota. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) {
     return;

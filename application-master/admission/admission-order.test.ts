@@ -19,7 +19,7 @@ interface Plan {
   readonly user: string;
   readonly gpus: number;
   readonly submittedAt: number;
-  /** Time until its ApplicationMaster first queries YARN, between queries, and from a query to the decision. */
+  /** Three times: until the ApplicationMaster first queries YARN, between two queries, and from a query to the decision. */
   readonly startsIn: number;
   readonly queriesEvery: number;
   readonly decidesAfter: number;

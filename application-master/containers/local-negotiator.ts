@@ -31,7 +31,7 @@ const ABORTED = -100;
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** File stored beside a container's folders while its process is running, so that a later attempt can find the process. */
+/** File in a container's folder while its process is running. A later attempt reads it to find the process. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -50,8 +50,8 @@ interface Running {
 }
 
 /**
- * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers outlive an attempt
- * that dies, and the next attempt finds them.
+ * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers keep running when an
+ * attempt fails, and the next attempt finds them.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
@@ -104,7 +104,7 @@ export class LocalNegotiator implements Negotiator {
       this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
     }
     return {
-      // No limits: a laptop without GPUs runs a job that requests GPUs.
+      // Without a maximum, a job that requests GPUs can also run on a laptop without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',
@@ -316,11 +316,11 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // This process exits next, and leftover files would stay; a copy of the job's data may be large.
+    // Wait for the cleanups, because this process exits next. A copy of the job's data may be large.
     await Promise.all(this.#clearing);
   }
 
-  /** Records of all containers whose process is running or whose end no attempt has handled. */
+  /** Reads the records of all containers that are running or whose end has not been handled. */
   async #records(): Promise<ContainerRecord[]> {
     const names = await readdir(this.#directory).catch(() => []);
     const texts = await Promise.all(names.map((name) => readFile(path.join(this.#directory, name, RECORD), 'utf8').catch(() => null)));

@@ -11,9 +11,9 @@ import type { LogOwner } from '../records/task-logs.ts';
 import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 
 const SAMPLE_MS = 5_000;
-/** Minimum age of a cached status before it is rebuilt, because many viewers may poll at the same time. */
+/** How long a cached status is reused (ms), because many viewers may poll at the same time. */
 const STATUS_LIFE_MS = 250;
-/** How long a page waits for the events of earlier attempts. After that it is served without them and requests them again. */
+/** How long a request waits for the events of earlier attempts (ms). After that the page is served without them and requests them again. */
 const EARLIER_MS = 3_000;
 
 export interface LiveJobViewOptions {
@@ -35,7 +35,7 @@ export interface LiveJobViewOptions {
   readonly now: () => number;
 }
 
-/** The data of a running job's pages, from its ApplicationMaster. */
+/** Provides the data for a running job's pages. */
 export class LiveJobView implements JobView {
   readonly #options: LiveJobViewOptions;
   readonly #events: EventLog;
@@ -68,7 +68,7 @@ export class LiveJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    // Without the earlier events, later ones would be delivered out of order.
+    // Entries are delivered in order, so the events of this attempt wait for those of earlier attempts.
     return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
   }
 
@@ -139,7 +139,9 @@ export class LiveJobView implements JobView {
     }
   }
 
-  /** The container for a log request. `worker:0` means the task's current or last container; a container ID means that container. */
+  /**
+   * Finds the container of a log request. `worker:0` selects the task's current or last container; a container ID selects that container.
+   */
   async #ownerOf(task: string): Promise<LogOwner | null> {
     const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);
     if (present?.containerId) {

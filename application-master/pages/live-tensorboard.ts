@@ -11,7 +11,7 @@ export interface LiveTensorBoardOptions {
   readonly ringKey: Uint8Array;
 }
 
-/** The TensorBoard of a running job, in its own container on any node. */
+/** Connects the pages to a running job's TensorBoard, which runs in its own container on any node. */
 export class LiveTensorBoard implements TensorBoardTarget {
   readonly #options: LiveTensorBoardOptions;
 

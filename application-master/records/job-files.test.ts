@@ -72,7 +72,7 @@ it('ignores a state that cannot be read', async () => {
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 1 } });
 });
 
-it('tells an attempt that a newer one has superseded it, before the attempt acts on its state', async () => {
+it('reports that a newer attempt has taken over, before the older attempt acts on its state', async () => {
   const { of } = newFolders();
   const first = of(1);
   await first.writeAddress({ attempt: 1 });

@@ -1,6 +1,6 @@
 import type { FeedMessage, ProducerMessage } from '../../protos/feed-protocol.ts';
 
-/** A producer's connection as the feeds use it. */
+/** A connection to a producer. */
 export interface ProducerLink {
   readonly feed: string;
   readonly producer: string;

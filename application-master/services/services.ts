@@ -7,7 +7,7 @@ import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { FeedListener, ProducerEvents } from './producer-link.ts';
 
-/** The longest time (ms) that a service holds a request it cannot answer yet. After that, the client must repeat it. */
+/** How long a service holds a request that it cannot answer yet (ms). After that, the client must repeat the request. */
 const HOLD_MS = 10_000;
 /** Interval (ms) at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
@@ -63,7 +63,7 @@ export class Services {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
-  /** Answers a request; null if another attempt has taken over, which the client must ask instead. */
+  /** Answers a request; null if another attempt has taken over, to which the client must send the request. */
   async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
     try {
       this.#restored ??= this.#restore();
@@ -79,7 +79,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // A refusal is as binding as an answer: a superseded attempt must not send it.
+      // An error is a commitment too, so a superseded attempt must not send it.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -146,7 +146,7 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Repeats a request until there is an answer, and returns the answer only once the state is stored. */
+  /** Repeats a request until an answer is available, and returns the answer once the state is stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);
