@@ -252,7 +252,7 @@ test('accepts an ApplicationMaster that YARN rounded up by more than the smalles
   expect(judge(FROZEN, admits)).toEqual({ type: 'admitted' });
   expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
   expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
-  // The vcores that YARN granted always count.
+  // The memory that YARN granted counts in full.
   expect(judge(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('requests 5 GiB of memory'),

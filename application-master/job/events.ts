@@ -95,15 +95,13 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'stream-lost'; readonly containerId: string }
   /** The executor's last message: no process of its program is left. */
   | { readonly type: 'left'; readonly containerId: string }
-  /** The cluster has announced that it will take these containers for another application. */
+  /** The cluster has announced that it will preempt these containers for another application. */
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot of this revision is durable and supersedes all earlier ones. Actions that waited for the revision may start. */
   | { readonly type: 'persisted'; readonly generation: Generation; readonly revision: Revision }
   /** Cluster size and headroom, used to explain why a gang is waiting. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
-  /**
-   * The job must not request containers yet because other jobs leave too little of the quota. The reason is empty until it is determined.
-   */
+  /** The job must not request containers yet, for example because other jobs use the quota. The reason is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
   /** The admin's current limits for a running job. */
@@ -120,7 +118,7 @@ export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit
 /** A report of an executor. */
 export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
-/** An output of the job machine. Actions are carried out in order; none is awaited. */
+/** An output of the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =
   /** Sets the number of containers still wanted for the role, on any node except the excluded ones. It replaces the previous request. */
   | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
@@ -181,10 +179,10 @@ export interface SnapshotEnding {
   readonly role: string;
   readonly index: number;
   readonly node: string;
-  /** The executor's lease ends at this time in any case. */
+  /** The executor's lease has ended by this time (ms since the epoch). */
   readonly until: number;
-  /** As in `Ending`. The ResourceManager does not repeat the report to a later attempt. */
+  /** See `Ending`. It is saved, because the ResourceManager does not repeat its report to a later attempt. */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
-  /** The failure that ended the container was charged; the cluster may still report that it caused the failure. */
+  /** True if the failure that ended the container was charged, but the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
 }

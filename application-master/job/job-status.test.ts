@@ -58,7 +58,7 @@ test('TensorBoard is off when the job requests none', () => {
   expect(scene.status().tensorboard).toEqual({ state: 'off', message: '' });
 });
 
-test('the status gives the first failure in structured form, and ignores failures of sidecars', () => {
+test('the status contains the first failure as data, and ignores failures of sidecars', () => {
   const job = JobScenario.running(frozen({ roles: [workers(), role({ name: 'logger', tracking: 'sidecar' })] }));
   const [first, second, third] = job.state.tasks.map(({ container }) => container?.id ?? '');
   job.exit(third ?? '', 4, { stderr: 'sidecar' });

@@ -49,8 +49,8 @@ export function snapshotOf(state: JobState): Snapshot {
 }
 
 /**
- * The metrics of the job: those of all tasks merged. For the same name, the chief's value wins. TensorBoard's metrics describe only itself
- * and are excluded.
+ * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value wins. TensorBoard's metrics are excluded,
+ * because they describe only TensorBoard itself.
  */
 export function mergedMetrics(state: JobState): Record<string, number> {
   const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);

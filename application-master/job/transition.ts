@@ -16,8 +16,8 @@ type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
 
 /**
- * The working copy of one step. It copies only what changes: the old state stays intact, and a heartbeat in a job with thousands of tasks
- * costs one shallow array copy.
+ * The working copy of one step. It copies only changed parts of the state. The old state stays intact, and a heartbeat in a job with
+ * thousands of tasks costs one shallow array copy.
  */
 export class Transition {
   readonly actions: Action[] = [];
@@ -33,7 +33,7 @@ export class Transition {
   #ending: Map<string, Ending> | null = null;
 
   constructor(state: JobState, now: number) {
-    // State time is monotonic: if the clock went backwards, deadlines would be postponed.
+    // Time never goes backwards, because that would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 

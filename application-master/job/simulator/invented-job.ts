@@ -3,7 +3,7 @@ import type { SimulatedNode } from './cluster.ts';
 import type { Random } from './random.ts';
 import { role } from './world.ts';
 
-/** A random job: every kind of role, fixed and elastic. */
+/** Creates a random job with random kinds of roles. */
 export function inventJob(random: Random, submittedAt: number): FrozenJob {
   const maxRestarts = random.between(0, 4);
   const policy = random.chance(0.1) ? ('never' as const) : ('on-failure' as const);
@@ -72,7 +72,9 @@ export function inventJob(random: Random, submittedAt: number): FrozenJob {
   };
 }
 
-/** If `roomy`, the nodes have enough room even while one is down and containers are being stopped; otherwise never enough. */
+/**
+ * Creates the nodes. If `roomy`, the job fits even while one node is down and containers are being stopped. Otherwise the job never fits.
+ */
 export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
   const count = random.between(1, 4);
   const slots = roomy ? (count === 1 ? tasks + 4 : Math.ceil((tasks + 4) / (count - 1))) : Math.max(1, Math.floor((tasks - 1) / count));

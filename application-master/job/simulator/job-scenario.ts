@@ -50,7 +50,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
   };
 }
 
-/** The same shape with plain numbers, so that tests can write generations as literals. */
+/** The same type with plain numbers, because tests write generations as literals. */
 type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
 
 /** Two ranked workers, the first of them the chief. */

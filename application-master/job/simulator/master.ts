@@ -12,7 +12,7 @@ import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** State that outlives an attempt. */
+/** The storage that all attempts share. */
 export interface Storage {
   durable: Snapshot | null;
   /** No snapshot is written before this time. */
@@ -32,7 +32,7 @@ export interface MasterOptions {
   readonly finished: (result: JobResult) => void;
 }
 
-/** The shell around the job machine, with the same duties as the real one. */
+/** Runs the job machine in the simulation, as JobShell does in the ApplicationMaster. */
 export class Master implements Endpoint {
   readonly attempt: number;
   state: JobState;
@@ -141,11 +141,11 @@ export class Master implements Endpoint {
         this.#world.charges++;
       }
     }
-    // A write in flight may or may not complete, but never after the next attempt has read the snapshot.
+    // A write in flight may complete or fail, but only before the next attempt reads the snapshot.
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }
-    // Refunds since the last write are lost: the failures count as charged again.
+    // Refunds that were not saved are lost, so their failures are charged again.
     if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) {
       this.#world.charges++;
     }
@@ -217,7 +217,7 @@ export class Master implements Endpoint {
         this.#send(action.containerId, (executor) => executor.start(action.generation, action.members));
         break;
       case 'order-checkpoint':
-        // Simulated programs store checkpoints of their own accord.
+        // Simulated programs store checkpoints without orders.
         break;
       case 'stop-program': {
         const each = cluster.containers.get(action.containerId);
@@ -242,7 +242,7 @@ export class Master implements Endpoint {
     }
   }
 
-  /** TensorBoard gets containers only when all other tasks have what they need. */
+  /** Checks that TensorBoard is requested only when all other tasks have containers. */
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
     const { job } = this.#options.frozen;
     if (count === 0 || !isTensorBoardRole(job, role)) {
@@ -279,7 +279,7 @@ export class Master implements Endpoint {
     stream?.down(() => deliver(stream.executor));
   }
 
-  /** A program must not start before a later attempt could know of it. */
+  /** Checks that the stored snapshot contains a program before the program starts. */
   #checkDurable(action: Extract<Action, { type: 'start' }>): void {
     const { durable } = this.#options.storage;
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
