@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { encodeCredentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import { Secret } from '../platform/secret.ts';
-import { frozen, workers } from './job/simulator/job-scenario.ts';
+import { frozen, workers } from './job/simulator/example-job.ts';
 import { readSettings } from './settings.ts';
 
 const JOB: FrozenJob = { ...frozen({ roles: [workers({ instances: 2 })] }), user: 'alice' };

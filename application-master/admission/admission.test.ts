@@ -4,8 +4,7 @@ import { roleTags } from '../../conf/role-tags.ts';
 import { parseSite } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { asGeneration } from '../job/counters.ts';
-import { frozen, workers } from '../job/simulator/job-scenario.ts';
-import { role } from '../job/simulator/world.ts';
+import { frozen, role, workers } from '../job/simulator/example-job.ts';
 import { admissionPolicy, type ClusterView, type Judgement, judge, limitsFor, refusalOfRunning } from './admission.ts';
 
 const JOB = frozen({ roles: [workers({ instances: 3, maxInstances: 3, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } })] });

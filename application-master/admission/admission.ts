@@ -16,7 +16,8 @@ import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
 import type { SiteConfig } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';
-import type { JobLimits, Snapshot } from '../job/events.ts';
+import type { JobLimits } from '../job/events.ts';
+import type { Snapshot } from '../job/snapshot-format.ts';
 
 /** Whether a job may start. */
 export type Judgement =

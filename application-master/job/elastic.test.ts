@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Role } from '../../conf/job.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
   return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });

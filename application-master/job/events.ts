@@ -1,9 +1,10 @@
 import type { Role } from '../../conf/job.ts';
-import type { HistoryEntry, JobResult, TaskState, Usage } from '../../conf/status.ts';
-import type { ContainerEnd, FirstFailure, ProgramEnd } from '../../conf/task-failure.ts';
+import type { HistoryEntry, JobResult, Usage } from '../../conf/status.ts';
+import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
 import type { Generation, Revision } from './counters.ts';
+import type { Snapshot } from './snapshot-format.ts';
 
 /** A container as allocated by the negotiator. `id` is YARN's text form and is never reused. */
 export interface Container {
@@ -137,52 +138,3 @@ export type Action =
   | { readonly type: 'record'; readonly entry: HistoryEntry }
   /** Emitted once. */
   | { readonly type: 'finish'; readonly result: JobResult };
-
-/** The state that a later ApplicationMaster attempt needs to continue; JSON. */
-export interface Snapshot {
-  readonly version: 1;
-  /** Increases with every snapshot of an attempt; the highest revision is valid. */
-  readonly revision: Revision;
-  /** The highest generation that may have been started once this snapshot is durable. */
-  readonly generation: Generation;
-  readonly startedAt: number;
-  readonly tasks: readonly SnapshotTask[];
-  /** Containers that were ordered to stop and whose end is not confirmed yet. */
-  readonly ending: readonly SnapshotEnding[];
-  readonly firstFailure: FirstFailure | null;
-  /** Generations in a row that failed before they made progress. */
-  readonly fruitless: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly earlyEnd: string | null;
-  readonly result: JobResult | null;
-}
-
-export interface SnapshotTask {
-  readonly role: string;
-  readonly index: number;
-  readonly state: TaskState;
-  /** The task's rank in the snapshot's `generation`; null for tasks without one. */
-  readonly rank: number | null;
-  /** Generation of the task's newest program. */
-  readonly generation: Generation;
-  readonly containerId: string | null;
-  readonly node: string | null;
-  readonly attempts: number;
-  /** Failures charged to the restart budget. */
-  readonly failures: number;
-  readonly failedNodes: readonly string[];
-  readonly exit: ProgramEnd | null;
-}
-
-export interface SnapshotEnding {
-  readonly containerId: string;
-  readonly role: string;
-  readonly index: number;
-  readonly node: string;
-  /** The executor's lease has ended by this time (ms since the epoch). */
-  readonly until: number;
-  /** See `Ending`. It is saved, because the ResourceManager does not repeat its report to a later attempt. */
-  readonly reported: 'nothing' | 'presumed' | 'preempted';
-  /** True if the failure that ended the container was charged, but the cluster may still report that it caused the failure. */
-  readonly refundable: boolean;
-}

@@ -5,7 +5,7 @@ import { greetUnassigned, heardUnassigned, noteLeft, noteStreamLost } from './en
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
-import { currentGeneration, type Executor, jobOf, LIMITS, type Task, type TaskNotice } from './job-state.ts';
+import { currentGeneration, type Executor, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
 import { failTask } from './recovery.ts';
 import { graceMs } from './timeouts.ts';
@@ -92,10 +92,8 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
   if (!inGang(task)) {
     helloUnranked(transition, slot, event);
-  } else if (transition.gang?.phase === 'forming') {
-    helloForming(transition, slot, event, before);
-  } else if (!isMember(task)) {
-    helloWaiting(transition, slot, event, before);
+  } else if (transition.gang?.phase === 'forming' || !isMember(task)) {
+    prepareForNext(transition, slot, event, before);
   } else if (transition.gang?.phase === 'started') {
     helloStarted(transition, slot, event, before);
   } else {
@@ -103,16 +101,9 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
 }
 
-function helloForming(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
-  makeReady(transition, slot, event, before, currentGeneration(transition.state));
-}
-
-/** The task is not a member of the running generation. It prepares for the next generation. */
-function helloWaiting(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
-  makeReady(transition, slot, event, before, next(transition.state.generation));
-}
-
-function makeReady(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null, generation: Generation): void {
+/** The task is not a member of a running generation. It prepares for the next generation. */
+function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+  const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
   if (event.phase === 'idle' && event.port > 0 && (unused || event.generation === generation)) {
     transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
@@ -231,10 +222,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
       transition.updateExecutor(slot, { stoppedSince });
     }
   }
-  if (executor === null || executor.program?.generation !== event.generation) {
-    return;
-  }
-  if (progress === null) {
+  if (executor === null || executor.program?.generation !== event.generation || progress === null) {
     return;
   }
   const task = transition.task(slot);
@@ -250,7 +238,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     transition.checkpointed = true;
   }
   for (const { text, about } of progress.notices.slice(0, LIMITS.notices)) {
-    const notice = { task: transition.describe(slot), text: oneLine(text), about };
+    const notice = { task: nameOf(task), text: oneLine(text), about };
     const outdated = (each: TaskNotice) => about !== '' && each.about === about && each.task === notice.task;
     transition.patchTraining({
       notices: [...transition.state.training.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Action } from './events.ts';
 import { assignmentOf } from './job-machine.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { JobState } from './job-state.ts';
 import { statusOf } from './job-status.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 import { type TaskChanges, Transition } from './transition.ts';
 
 const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 /** A running job of two workers and an evaluator. */
 function scene(): JobScenario {

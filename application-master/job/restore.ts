@@ -1,10 +1,11 @@
 import { isTaskOver } from '../../conf/status.ts';
 import { stopUnassigned } from './ending.ts';
-import type { Event, Snapshot, SnapshotTask } from './events.ts';
+import type { Event } from './events.ts';
 import { membersOf, startMember } from './gang.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './membership.ts';
 import { newGeneration } from './recovery.ts';
+import type { Snapshot, SnapshotTask } from './snapshot-format.ts';
 import { reattachMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 

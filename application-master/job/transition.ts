@@ -1,16 +1,7 @@
 import type { HistoryEntry } from '../../conf/status.ts';
 import { next, type Revision } from './counters.ts';
 import type { Action } from './events.ts';
-import {
-  type Ending,
-  type Executor,
-  type Gang,
-  type JobState,
-  nameOf,
-  type Task,
-  type TaskContainer,
-  type TrainingReports,
-} from './job-state.ts';
+import type { Ending, Executor, Gang, JobState, Task, TaskContainer, TrainingReports } from './job-state.ts';
 
 type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
@@ -134,10 +125,6 @@ export class Transition {
   recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'event' | 'role' | 'index'> = {}): void {
     const place = task.container === null ? {} : { attempt: task.attempts, containerId: task.container.id, node: task.container.node };
     this.record(event, { role: task.role.name, index: task.index, ...place, ...details });
-  }
-
-  describe(slot: number): string {
-    return nameOf(this.task(slot));
   }
 
   #containers(): Map<string, number> {

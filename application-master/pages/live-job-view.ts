@@ -5,9 +5,10 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
+import type { ScalarReader } from '../../web/scalars/scalar-reader.ts';
 import { EventLog } from '../records/event-log.ts';
-import type { EarlierAttempt } from '../records/job-files.ts';
-import type { LogOwner } from '../records/task-logs.ts';
+import type { JobFiles } from '../records/job-files.ts';
+import type { LogOwner, TaskLogs } from '../records/task-logs.ts';
 import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 
 const SAMPLE_MS = 5_000;
@@ -21,15 +22,9 @@ export interface LiveJobViewOptions {
   readonly attempt: number;
   readonly status: () => JobStatus;
   readonly master: () => MasterStatus;
-  readonly scalars: { charts(): Promise<ScalarCharts> };
-  readonly logs: {
-    own(file: LogFile, tail: number): Promise<LogTail | null>;
-    read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null>;
-  };
-  readonly history: {
-    earlier(): Promise<readonly EarlierAttempt[]>;
-    sampled(samples: () => UsageHistory['samples']): void;
-  };
+  readonly scalars: Pick<ScalarReader, 'charts'>;
+  readonly logs: Pick<TaskLogs, 'own' | 'read'>;
+  readonly history: Pick<JobFiles, 'earlier' | 'sampled'>;
   readonly log: Logger;
   /** ms since the epoch. */
   readonly now: () => number;

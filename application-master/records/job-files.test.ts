@@ -7,7 +7,7 @@ import type { JobStatus } from '../../conf/status.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { asGeneration, asRevision } from '../job/counters.ts';
-import type { Snapshot } from '../job/events.ts';
+import type { Snapshot } from '../job/snapshot-format.ts';
 import { JobFiles } from './job-files.ts';
 
 const storage = new FileStorage();

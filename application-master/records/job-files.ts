@@ -6,8 +6,7 @@ import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
-import type { Snapshot } from '../job/events.ts';
-import { parseSnapshot } from '../job/snapshot.ts';
+import { parseSnapshot, type Snapshot } from '../job/snapshot-format.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 

@@ -1,10 +1,10 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
-import type { Action, Event, Snapshot, UntimedEvent } from '../events.ts';
+import type { Action, Event, UntimedEvent } from '../events.ts';
 import { createJob, type JobState, restoreJob, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
 import { awaitedTasks, inGang, isGivenUp } from '../membership.ts';
-import { parseSnapshot } from '../snapshot.ts';
+import { parseSnapshot, type Snapshot } from '../snapshot-format.ts';
 import { isTensorBoardRole } from '../tensorboard-task.ts';
 import { heartbeatIntervalMs, leaseMs } from '../timeouts.ts';
 import type { Cluster } from './cluster.ts';

@@ -2,6 +2,7 @@ import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
 import { isElastic } from '../membership.ts';
 import { Cluster } from './cluster.ts';
+import { START } from './example-job.ts';
 import { allFaults } from './faults.ts';
 import { inventJob, inventNodes } from './invented-job.ts';
 import { judge } from './judge.ts';
@@ -26,7 +27,6 @@ export interface Outcome {
   readonly sizes: readonly number[];
 }
 
-const START = 1_700_000_000_000;
 const AFTERMATH_MS = 3_000;
 const LIMIT_MS = 60 * 60_000;
 
@@ -67,7 +67,7 @@ class Day {
       violations: [],
       trace: traced ? [] : null,
     };
-    this.#frozen = inventJob(random, START);
+    this.#frozen = inventJob(random);
     const { roles } = this.#frozen.job;
     const least = roles.reduce((sum, each) => sum + each.instances, 0);
     // At first, the cluster may have little more room than the elastic job's minimum.
