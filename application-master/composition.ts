@@ -9,6 +9,8 @@ import { createStorage } from '../storage/create-storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
+import { dialTls } from '../web/tensorboard/secure-channel.ts';
+import type { TensorBoardTarget } from '../web/tensorboard-target.ts';
 import { Gatekeeper } from './admission/gatekeeper.ts';
 import { LocalNegotiator } from './containers/local-negotiator.ts';
 import type { Negotiator } from './containers/negotiator.ts';
@@ -16,7 +18,6 @@ import { YarnNegotiator } from './containers/yarn-negotiator.ts';
 import { heartbeatIntervalMs, leaseMs } from './job/timeouts.ts';
 import { JobShell, now } from './job-shell.ts';
 import { LiveJobView } from './pages/live-job-view.ts';
-import { LiveTensorBoard } from './pages/live-tensorboard.ts';
 import { MasterVitals } from './pages/master-vitals.ts';
 import { viewAccess } from './pages/view-access.ts';
 import { JobFiles } from './records/job-files.ts';
@@ -24,7 +25,7 @@ import { TaskLogs } from './records/task-logs.ts';
 import { ExecutorService, ringKey } from './rpc/executor-service.ts';
 import { FeedServer, feedToken } from './rpc/feed-server.ts';
 import { DurableNotes } from './services/durable-notes.ts';
-import type { FeedListener, ProducerEvents } from './services/producer-link.ts';
+import type { ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 
@@ -63,11 +64,13 @@ export function compose(settings: MasterSettings, log: Logger) {
   const logs = new TaskLogs({ frozen, hadoop, logDirs: process.env.LOG_DIRS ?? '' });
   const master = () => vitals.read();
   const view = new LiveJobView({ frozen, attempt, status: job.status, master, scalars, logs, history: files, log, now });
-  const tensorboard = new LiveTensorBoard({
+  const tensorboard: TensorBoardTarget = {
     status: () => job.status().tensorboard,
-    endpoint: () => job.endpointOf(TENSORBOARD_ROLE, 0),
-    ringKey: ringKey(secrets.jobSecret),
-  });
+    get connect() {
+      const endpoint = this.status().state === 'off' ? null : job.endpointOf(TENSORBOARD_ROLE, 0);
+      return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
+    },
+  };
   /** The token that the client of a local job presents to read the pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
@@ -122,7 +125,7 @@ async function openFeedServer(
   files: JobFiles,
   { opened, said, closed }: ProducerEvents,
   log: Logger,
-): Promise<FeedListener> {
+): Promise<FeedServer> {
   const token = feedToken(secrets.jobSecret);
   const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
   const port = await server.listen((await lookup(host)).address);

@@ -6,7 +6,7 @@ import type { Logger } from '../platform/log.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
 import type { Action, Event, UntimedEvent } from './job/events.ts';
-import { assignmentOf, createJob, type JobState, restoreJob, statusOf, step } from './job/job-machine.ts';
+import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
 import type { Snapshot } from './job/snapshot-format.ts';
 import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
@@ -24,9 +24,8 @@ export interface JobShellOptions {
   readonly log: Logger;
 }
 
-export interface Outcome {
-  readonly state: JobResult['state'] | 'FENCED';
-}
+/** How an attempt ended: with the job, or `FENCED` if it no longer manages the job. */
+export type Outcome = JobResult['state'] | 'FENCED';
 
 /**
  * The components that the shell calls. They are connected after the shell is constructed, because their constructors take the shell's
@@ -74,8 +73,7 @@ export class JobShell {
   /** Starts the job machine from the state that an earlier attempt saved; null starts a new job. */
   begin(snapshot: Snapshot | null): void {
     const { frozen, attempt } = this.#options;
-    const options = { attempt, now: now() };
-    this.#state = snapshot === null ? createJob(frozen, options) : restoreJob(frozen, snapshot, options);
+    this.#state = createJob(frozen, snapshot, { attempt, now: now() });
     const pause = Math.min(1000, heartbeatIntervalMs(frozen.job) / 2);
     this.#ticker = setInterval(() => this.hear({ type: 'tick' }), pause);
     this.#drain();
@@ -150,7 +148,7 @@ export class JobShell {
 
   readonly status = (): JobStatus => {
     const { frozen, attempt } = this.#options;
-    return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());
+    return this.#final ?? statusOf(this.#state ?? createJob(frozen, null, { attempt, now: now() }), now());
   };
 
   /** Ends this attempt without affecting the job: another attempt has taken over, or YARN has killed the application. */
@@ -160,7 +158,7 @@ export class JobShell {
     }
     this.#end();
     this.#options.log.error({ reason: message }, 'this attempt no longer manages the job');
-    this.#report({ state: 'FENCED' });
+    this.#report('FENCED');
   }
 
   /** Ends the job after an unexpected error, with diagnostics. */
@@ -303,10 +301,10 @@ export class JobShell {
       if (unregistered.status === 'rejected') {
         log.error({ error: messageOf(unregistered.reason) }, 'could not report the end of the job to the cluster');
       }
-      this.#report({ state: decided.state });
+      this.#report(decided.state);
     } catch (error) {
       log.fatal({ error: messageOf(error) }, 'could not complete the end of the job');
-      this.#report({ state: result.state });
+      this.#report(result.state);
     }
   }
 

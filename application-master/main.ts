@@ -12,7 +12,7 @@ import { readSettings } from './settings.ts';
 
 /** Passed by a client that starts the ApplicationMaster on its own machine: the job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
-const EXIT_CODES: Readonly<Record<Outcome['state'], number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
+const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
 /** Set once this process can end the job after an unexpected error. */
@@ -38,9 +38,9 @@ try {
   log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
   const parts = compose(settings, log);
   const connections = await start(parts);
-  const { state } = await parts.job.ended;
+  const outcome = await parts.job.ended;
   await shutDown(parts, connections);
-  process.exit(EXIT_CODES[state]);
+  process.exit(EXIT_CODES[outcome]);
 } catch (error) {
   fail(error);
 }

@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
-import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../conf/job.ts';
+import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
-import { type Credentials, decodeCredentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
-import { messageOf, TonyError } from '../platform/errors.ts';
+import { readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
+import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
+import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { OwnNode } from './admission/gatekeeper.ts';
 
@@ -26,24 +26,8 @@ export interface MasterSettings {
  * @throws TonyError CONTAINER_INVALID, JOB_INVALID, CREDENTIALS_INVALID
  */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<MasterSettings> {
-  const variable = (name: string): string => {
-    const value = environment[name];
-    if (value === undefined || value === '') {
-      throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
-    }
-    return value;
-  };
-  const files = [`${folder}/${CONTAINER_LAYOUT.job}`, variable('HADOOP_TOKEN_FILE_LOCATION')] as const;
-  const [job, tokens] = await Promise.all([readContainerFile(files[0]), readContainerFile(files[1])]);
+  const { variable, secret, job, credentials } = await readContainerInputs(environment, folder);
   const frozenText = job.toString('utf8');
-  const credentials = decodeCredentials(tokens);
-  const secret = (name: string): Secret => {
-    const value = credentials.secrets.get(name);
-    if (value === undefined) {
-      throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
-    }
-    return value;
-  };
   refuseReplaced(job, secret(CREDENTIALS.jobDigest));
   const frozen = parseFrozenJob(frozenText);
   refuseLocal(frozen, credentials);
@@ -89,12 +73,4 @@ function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   throw new TonyError('JOB_INVALID', `job.json belongs to a job with cluster.kind ${cluster.kind}, but YARN runs it.`, {
     hint: 'Submit it with tony-ts submit, without --local.',
   });
-}
-
-async function readContainerFile(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new TonyError('CONTAINER_INVALID', `${file} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import type { Usage } from '../conf/status.ts';
 
-export type Gpu = Usage['gpus'][number];
+type Gpu = Usage['gpus'][number];
 
 const QUERY = ['--query-gpu=index,utilization.gpu,memory.used,memory.total', '--format=csv,noheader,nounits'];
 const MEBIBYTE = 1 << 20;

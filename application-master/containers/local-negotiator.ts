@@ -127,7 +127,8 @@ export class LocalNegotiator implements Negotiator {
     for (const { role, count } of this.#wanted.values()) {
       for (let at = 0; at < count; at++) {
         this.#sequence++;
-        const id = `container_${this.#applicationPart()}_${padded(this.#attempt, 2)}_${padded(this.#sequence, 6)}`;
+        const application = this.#frozen.applicationId.replace(/^[a-z]+_/, '');
+        const id = `container_${application}_${padded(this.#attempt, 2)}_${padded(this.#sequence, 6)}`;
         containers.push({ id, role: role.name, node: NODE, nodeHttp: '', memoryMb: role.resources.memoryMb });
       }
     }
@@ -138,11 +139,6 @@ export class LocalNegotiator implements Negotiator {
     if (containers.length > 0) {
       this.#listener.allocated(containers);
     }
-  }
-
-  /** `<timestamp>_<number>` from the application ID. */
-  #applicationPart(): string {
-    return this.#frozen.applicationId.replace(/^[a-z]+_/, '');
   }
 
   release(containerId: string): void {

@@ -156,11 +156,10 @@ export class YarnNegotiator implements Negotiator {
   }
 
   async close(): Promise<void> {
-    this.#stopping = true;
-    this.#beatNow();
+    const beaten = this.#endBeating();
     this.#scheduler.close();
     this.#nodes.close();
-    await this.#beating;
+    await beaten;
   }
 
   async #endBeating(): Promise<void> {

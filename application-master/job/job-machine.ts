@@ -34,13 +34,20 @@ export interface Step {
   readonly actions: readonly Action[];
 }
 
-/** Creates the state of a job from the frozen configuration that the client submitted. */
-export function createJob(frozen: FrozenJob, options: { readonly attempt: number; readonly now: number }): JobState {
-  const { now } = options;
+/**
+ * Creates the state of a job from the frozen configuration that the client submitted.
+ *
+ * @param snapshot the state that an earlier attempt saved; null for a new job
+ */
+export function createJob(
+  frozen: FrozenJob,
+  snapshot: Snapshot | null,
+  { attempt, now }: { readonly attempt: number; readonly now: number },
+): JobState {
   const tasks = places(frozen.job).map((place, slot) => freshTask(place, slot, now));
-  return {
+  const fresh: JobState = {
     frozen,
-    attempt: options.attempt,
+    attempt,
     startedAt: now,
     now,
     heardFloor: now,
@@ -59,11 +66,7 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     training: { metrics: {}, checkpointStep: 0, notices: [], earlyEnd: null },
     decision: null,
   };
-}
-
-/** Creates the state of a later ApplicationMaster attempt from the snapshot that the previous attempt stored. */
-export function restoreJob(frozen: FrozenJob, snapshot: Snapshot, options: { readonly attempt: number; readonly now: number }): JobState {
-  return withSnapshot(createJob(frozen, options), snapshot);
+  return snapshot === null ? fresh : withSnapshot(fresh, snapshot);
 }
 
 /** Returns the task that a container is assigned to; null if the container does not belong to the job. */

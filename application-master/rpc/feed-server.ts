@@ -10,7 +10,7 @@ import {
   MAXIMUM_MESSAGE_BYTES,
   type ProducerMessage,
 } from '../../protos/feed-protocol.ts';
-import type { FeedListener, ProducerEvents, ProducerLink } from '../services/producer-link.ts';
+import type { ProducerEvents, ProducerLink } from '../services/producer-link.ts';
 import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
 type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
@@ -40,7 +40,7 @@ export function feedToken(jobSecret: Secret): string {
 }
 
 /** The server for producers. It authenticates them and passes their messages to the feeds. */
-export class FeedServer implements FeedListener {
+export class FeedServer {
   readonly #options: FeedServerOptions;
   readonly #server = new Server({
     'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES,

@@ -16,10 +16,3 @@ export interface ProducerEvents {
   readonly said: (link: ProducerLink, message: ProducerMessage) => void;
   readonly closed: (link: ProducerLink) => void;
 }
-
-/** The listener for producers. */
-export interface FeedListener {
-  /** @returns the port. */
-  listen(address: string): Promise<number>;
-  close(): void;
-}

@@ -5,7 +5,7 @@ import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../training/
 import { Dispatcher, type Requester, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
-import type { FeedListener, ProducerEvents } from './producer-link.ts';
+import type { ProducerEvents } from './producer-link.ts';
 
 /** How long a service holds a request that it cannot answer yet (ms). After that, the client must repeat the request. */
 const HOLD_MS = 10_000;
@@ -21,7 +21,7 @@ export interface ServicesOptions {
   /** Whether a program of that generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
   /** Starts the server for producers; called when a program first reads a feed. */
-  readonly openFeedServer: (events: ProducerEvents) => Promise<FeedListener>;
+  readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
   readonly log: Logger;
 }
 
@@ -43,7 +43,7 @@ export class Services {
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();
   readonly #feeds: Feeds;
-  #feedServer: Promise<FeedListener> | null = null;
+  #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   /** The pending write of state that is not stored yet. */
   #unsaved: Promise<boolean> | null = null;

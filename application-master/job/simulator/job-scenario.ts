@@ -3,7 +3,7 @@ import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status.ts';
 import type { ContainerEnd } from '../../../conf/task-failure.ts';
 import type { Action, Container, Event, UntimedEvent } from '../events.ts';
-import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
+import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
 import { parseSnapshot, type Snapshot } from '../snapshot-format.ts';
 import { START } from './example-job.ts';
 
@@ -32,8 +32,7 @@ export class JobScenario {
   #ids = 0;
 
   constructor(job: FrozenJob, attempt = 1, snapshot: Snapshot | null = null) {
-    const start = { attempt, now: this.now };
-    this.state = snapshot === null ? createJob(job, start) : restoreJob(job, parseSnapshot(JSON.stringify(snapshot)), start);
+    this.state = createJob(job, snapshot && parseSnapshot(JSON.stringify(snapshot)), { attempt, now: this.now });
   }
 
   /** Creates a job in which every task is running. */

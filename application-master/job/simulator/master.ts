@@ -1,7 +1,7 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
 import type { Action, Event, UntimedEvent } from '../events.ts';
-import { createJob, type JobState, restoreJob, step } from '../job-machine.ts';
+import { createJob, type JobState, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
 import { awaitedTasks, inGang, isGivenUp } from '../membership.ts';
 import { parseSnapshot, type Snapshot } from '../snapshot-format.ts';
@@ -51,8 +51,7 @@ export class Master implements Endpoint {
     this.attempt = options.attempt;
     const { durable } = options.storage;
     const start = { attempt: options.attempt, now: world.timeline.now };
-    this.state =
-      durable === null ? createJob(options.frozen, start) : restoreJob(options.frozen, parseSnapshot(JSON.stringify(durable)), start);
+    this.state = createJob(options.frozen, durable && parseSnapshot(JSON.stringify(durable)), start);
     this.#tick();
     world.timeline.after(world.random.between(50, 1_500), () => this.#register());
   }
