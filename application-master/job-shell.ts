@@ -128,7 +128,7 @@ export class JobShell {
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
   };
 
-  /** Whether a program of that generation may be running in the container, as far as this attempt knows. */
+  /** True if a program of that generation may be running in the container, according to the job's state. */
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];

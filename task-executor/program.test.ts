@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
+import { readStat } from '../platform/process-stat.ts';
 import { bindFreePort } from './bound-port.ts';
 import { Guard } from './guard.ts';
-import { ProcessTree, readStat } from './process-tree.ts';
+import { ProcessTree } from './process-tree.ts';
 import { Program, type ProgramEnd } from './program.ts';
 
 const log = pino({ level: 'silent' });

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import path from 'node:path';
@@ -12,6 +11,7 @@ import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Container } from '../job/events.ts';
@@ -348,14 +348,8 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Field 22 of /proc/PID/stat, see proc(5); null if the process does not exist or is a zombie (state Z or X). */
+/** The start time identifies the process together with its pid; null if the process does not exist or is a zombie (state Z or X). */
 function startTimeOf(pid: number): string | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The second field is the program's name in parentheses and may contain any characters.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
-  } catch {
-    return null;
-  }
+  const stat = readStat(pid);
+  return stat === null || stat.state === 'Z' || stat.state === 'X' ? null : String(stat.startTime);
 }

@@ -122,7 +122,7 @@ function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
   );
 }
 
-/** True unless the task is an optional task of an elastic role that never had a container. */
+/** True if the status lists the task. An optional task of an elastic role is listed once it has had a container. */
 function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }

@@ -25,8 +25,8 @@ export function silenceMs(job: Job): number {
 }
 
 /**
- * The lease: an executor that has not heard from an ApplicationMaster for this long stops its program and exits. The lease is long enough
- * for a later attempt to start and for executors to find it.
+ * The lease: an executor without a connection to an ApplicationMaster for this long stops its program and exits. Within the lease, a later
+ * attempt can start and the executors can find it.
  */
 export function leaseMs(job: Job): number {
   return Math.max(LEAST_LEASE_MS, silenceMs(job) * 3);

@@ -166,7 +166,7 @@ export class FeedQueue {
     const records: Uint8Array[] = [];
     for (const chunk of reader.given) {
       const held = this.#chunks.get(keyOf(chunk));
-      // The producer resends the chunk to this ApplicationMaster, unless the producer knows that the chunk was consumed.
+      // The records have not reached this attempt yet. The producer resends them.
       if (held === undefined && !this.#isTaken(chunk)) {
         return { answer: 'wait', isNew };
       }

@@ -1,3 +1,5 @@
+import { anySignal } from '../../platform/any-signal.ts';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { ServiceAnswer } from '../../protos/executor-protocol.ts';
@@ -47,7 +49,8 @@ export class Services {
   #restored: Promise<void> | null = null;
   /** The pending write of state that is not stored yet. */
   #unsaved: Promise<boolean> | null = null;
-  readonly #waiting = new Set<() => void>();
+  /** Aborted, and replaced, whenever the state changes. Requests without an answer wait for this. */
+  #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -160,7 +163,7 @@ export class Services {
       if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) {
         return { answer };
       }
-      await this.#changed(left, call.signal);
+      await pause(left, anySignal([call.signal, this.#change.signal]));
     }
   }
 
@@ -185,25 +188,9 @@ export class Services {
     return (await (this.#unsaved ?? true)) && !this.#closed;
   }
 
-  /** Waits for a change, for at most `ms`. */
-  async #changed(ms: number, signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', done);
-        this.#waiting.delete(done);
-        resolve();
-      };
-      const timer = setTimeout(done, ms);
-      signal.addEventListener('abort', done);
-      this.#waiting.add(done);
-    });
-  }
-
   #wake(): void {
-    for (const wake of [...this.#waiting]) {
-      wake();
-    }
+    this.#change.abort();
+    this.#change = new AbortController();
   }
 
   #sweep(): void {

@@ -27,7 +27,7 @@ export function allFaults(targets: FaultTargets): Fault[] {
   return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
 }
 
-/** Returns how many programs may crash as a consequence of one fault and report their exits before the root cause is known. */
+/** Returns how many programs may crash as a consequence of one fault and be charged before the root cause is known. */
 function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;
