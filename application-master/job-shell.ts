@@ -212,7 +212,7 @@ export class JobShell {
         } else {
           files.persist(
             action.snapshot,
-            ({ generation, revision }) => this.hear({ type: 'persisted', generation, revision }),
+            ({ revision }) => this.hear({ type: 'persisted', revision }),
             (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
           );
         }
@@ -233,11 +233,11 @@ export class JobShell {
   }
 
   /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and then ignores all snapshots. */
-  #saveDecision({ generation, revision }: Snapshot, result: JobResult): void {
+  #saveDecision({ revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
       if (written) {
-        this.hear({ type: 'persisted', generation, revision });
+        this.hear({ type: 'persisted', revision });
       }
     });
   }

@@ -87,13 +87,10 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
   const { master } = job;
   const roles = job.roles.map((role) => ({ ...role, nodeLabel: role.nodeLabel ?? own?.nodeLabel ?? null }));
-  const rounded = roundedUp(master.memoryMb, minimumMemoryMb);
+  const step = Math.max(1, minimumMemoryMb);
+  const rounded = Math.ceil(master.memoryMb / step) * step;
   const memoryMb = memory > rounded ? memory : master.memoryMb;
   return { ...job, roles, master: { ...master, memoryMb, vcores: Math.max(master.vcores, vcores) } };
-}
-
-function roundedUp(amount: number, step: number): number {
-  return step > 0 ? Math.ceil(amount / step) * step : amount;
 }
 
 /**

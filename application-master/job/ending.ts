@@ -217,10 +217,6 @@ export function predecessorsOf(state: JobState, task: Task): Ending[] {
   );
 }
 
-export function hasPredecessor({ state }: Transition, task: Task): boolean {
-  return predecessorsOf(state, task).length > 0;
-}
-
 /** True if the cluster or the ApplicationMaster caused the end. Such an end is not charged to the task. */
 export function isFree(end: ContainerEnd): boolean {
   switch (end) {

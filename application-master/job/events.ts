@@ -99,7 +99,7 @@ export type Event = { readonly now: number } & (
   /** The cluster has announced that it will preempt these containers for another application. */
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot of this revision is durable and supersedes all earlier ones. Actions that waited for the revision may start. */
-  | { readonly type: 'persisted'; readonly generation: Generation; readonly revision: Revision }
+  | { readonly type: 'persisted'; readonly revision: Revision }
   /** Cluster size and headroom, used to explain why a gang is waiting. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
   /** The job must not request containers yet, for example because other jobs use the quota. The reason is empty until it is known. */

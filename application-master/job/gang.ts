@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Member } from '../../training/process/task-context.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { seconds } from './diagnostics.ts';
-import { giveBack, hasPredecessor } from './ending.ts';
+import { giveBack, predecessorsOf } from './ending.ts';
 import { decide } from './finish.ts';
 import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import {
@@ -161,16 +161,12 @@ export function startReplacements(transition: Transition): void {
     return;
   }
   for (const task of memberTasks(transition.state)) {
-    const { container, executor } = task;
-    if (
-      container === null ||
-      task.state !== 'registered' ||
-      !isIndependentlyReplaceable(jobOf(transition.state), task.role) ||
-      executor === null
-    ) {
+    const { container } = task;
+    if (container === null || task.state !== 'registered' || !isIndependentlyReplaceable(jobOf(transition.state), task.role)) {
       continue;
     }
-    if (!isReady(task, generation) || transition.state.revisions.durable < container.savedRevision || hasPredecessor(transition, task)) {
+    const isSaved = transition.state.revisions.durable >= container.savedRevision;
+    if (!isReady(task, generation) || !isSaved || predecessorsOf(transition.state, task).length > 0) {
       continue;
     }
     transition.patchGang({ members: membersOf(transition.state) });
@@ -189,7 +185,7 @@ export function startUnranked(transition: Transition): void {
       !executor.attached ||
       executor.program !== null ||
       transition.state.revisions.durable < container.savedRevision ||
-      hasPredecessor(transition, task)
+      predecessorsOf(transition.state, task).length > 0
     ) {
       continue;
     }

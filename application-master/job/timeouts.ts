@@ -7,16 +7,13 @@ const BEATS_PER_SECOND = 500;
 /** Upper bound for the time from the end of an executor's lease until the executor has killed its program. */
 const END_MS = 10_000;
 
-export function taskCount(job: Job): number {
-  return job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
-}
-
 /**
  * The heartbeat interval sent to executors: the value from job.yaml, or longer if heartbeats of this many executors would exceed
  * `BEATS_PER_SECOND`.
  */
 export function heartbeatIntervalMs(job: Job): number {
-  return Math.max(job.heartbeat.intervalMs, Math.ceil((taskCount(job) * 1000) / BEATS_PER_SECOND));
+  const tasks = job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
+  return Math.max(job.heartbeat.intervalMs, Math.ceil((tasks * 1000) / BEATS_PER_SECOND));
 }
 
 /** An executor that is silent for this long counts as lost. */

@@ -63,7 +63,7 @@ export class JobScenario {
 
   save(snapshot: Snapshot): void {
     this.snapshot = snapshot;
-    this.say({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });
+    this.say({ type: 'persisted', revision: snapshot.revision });
   }
 
   register(survivors: readonly Container[] = []): void {

@@ -345,7 +345,7 @@ export class Master implements Endpoint {
       }
       this.#writing = null;
       storage.durable = snapshot;
-      this.dispatch({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });
+      this.dispatch({ type: 'persisted', revision: snapshot.revision });
       this.#write();
     });
   }
