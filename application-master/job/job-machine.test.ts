@@ -231,7 +231,7 @@ describe('a silent executor', () => {
     expect(scene.told('stop-container')).toEqual(['c2']);
   });
 
-  it('does not count as silent while the ApplicationMaster itself is suspended', () => {
+  it('is not lost after the ApplicationMaster itself was suspended', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.now += 60_000;
     scene.say({ type: 'tick' });
@@ -876,7 +876,7 @@ describe('training that ends early', () => {
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
   });
 
-  it('is restored by a second attempt when the chief has already exited', () => {
+  it('is also reported by a second attempt, even if the chief has already exited', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c1', 0);
