@@ -133,14 +133,14 @@ describe('a job submitted by hand', () => {
       () => ({ job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) }),
       /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus/,
     ],
-    ['without tags', () => ({ tags: () => [] }), /application's tags do not state what the job requests/],
+    ['without tags', () => ({ tags: () => [] }), /application's tags do not state the resources that the job requests/],
     [
       'with false tags',
       () => ({
         job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
         tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
       }),
-      /application's tags do not state what the job requests/,
+      /application's tags do not state the resources that the job requests/,
     ],
     ['as another type of application', () => ({ type: 'OTHER' }), /not list the job among the applications of type TONY/],
     [

@@ -9,7 +9,7 @@ import {
   step,
 } from './executor-machine.ts';
 
-/** An event without its time. */
+/** An event before its time is added. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
@@ -45,7 +45,7 @@ describe('the executor', () => {
     expect(state).toMatchObject({ generation: 3, port: 100, program: { phase: 'running' } });
   });
 
-  it('passes on the order to store a checkpoint only to the running program of that generation', () => {
+  it('forwards a checkpoint order only to the running program of that generation', () => {
     const { state } = run(startedOnce);
     expect(run([{ type: 'checkpoint', generation: 3 }], state).actions).toEqual([{ type: 'order-checkpoint' }]);
     expect(run([{ type: 'checkpoint', generation: 2 }], state).actions).toEqual([]);
@@ -94,7 +94,7 @@ describe('the executor', () => {
     expect(actions.map(({ type }) => type)).toEqual(['kill', 'bind', 'bind', 'say-ready', 'note', 'spawn']);
   });
 
-  it('reports an exit, repeats the report on request, and runs until it is ordered to leave', () => {
+  it('reports an exit, repeats the report on request, and keeps running until it is ordered to stop', () => {
     const { state, actions } = run([exit(3, 2)], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'say-exited', exit: { code: 2 } }]);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toMatchObject([{ type: 'say-exited' }]);
@@ -104,7 +104,7 @@ describe('the executor', () => {
     ]);
   });
 
-  it('ends the program before it exits, and waits only a limited time', () => {
+  it('ends its program before it exits, and waits a limited time for the program', () => {
     const { state, actions } = run([{ type: 'stop', reason: 'done', atOnce: false }], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
     expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);
@@ -130,7 +130,7 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 11_100 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: false }]);
   });
 
-  it('counts time for which it was suspended as time without an ApplicationMaster', () => {
+  it('counts a suspension as time without an ApplicationMaster', () => {
     let { state } = run(startedOnce);
     state = step(state, { type: 'tick', now: 1_000 }).state;
     state = step(state, { type: 'tick', now: 9_000 }).state;

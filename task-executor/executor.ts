@@ -23,7 +23,7 @@ const SERVICE_PATIENCE_MS = 60_000;
 /** The heartbeat interval until an ApplicationMaster sets one. */
 const FIRST_INTERVAL_MS = 1_000;
 
-/** An event without its time, which the executor adds. */
+/** An event before the executor adds the time. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 interface Run {
@@ -35,7 +35,7 @@ interface Run {
   readonly program: Program | null;
 }
 
-/** Connects the executor's state machine to the outside: turns sockets, processes and timers into events, and actions into calls. */
+/** Runs the executor's state machine: converts the activity of sockets, processes and timers to events, and carries out the actions. */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -215,7 +215,7 @@ export class Executor {
     }
   }
 
-  /** Returns null if the socket cannot be created: most programs do not use the services. */
+  /** Opens the socket of the services; null if this fails. The program starts anyway, because most programs do not use the services. */
   async #openServices(generation: number): Promise<string | null> {
     this.#services?.close();
     this.#services = null;

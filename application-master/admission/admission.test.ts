@@ -4,8 +4,7 @@ import { roleTags } from '../../conf/role-tags.ts';
 import { parseSite } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { asGeneration } from '../job/counters.ts';
-import { frozen, workers } from '../job/simulator/job-scenario.ts';
-import { role } from '../job/simulator/world.ts';
+import { frozen, role, workers } from '../job/simulator/example-job.ts';
 import { admissionPolicy, type ClusterView, type Judgement, judge, limitsFor, refusalOfRunning } from './admission.ts';
 
 const JOB = frozen({ roles: [workers({ instances: 3, maxInstances: 3, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } })] });
@@ -42,7 +41,7 @@ const OWN = application('application_100_0005', { user: 'alice' });
 
 const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
 
-/** Applications with a lower ID were submitted earlier, unless the view says otherwise. */
+/** By default, applications with a lower ID were submitted earlier. */
 function view(site: string, { applications = [OWN], ...more }: Partial<ClusterView> = {}): ClusterView {
   return {
     applicationId: OWN.id,
@@ -62,7 +61,7 @@ function quotas(text: string): string {
   return `quotas:\n${text.replace(/^/gm, '  ')}`;
 }
 
-/** Judges the job among `others`; adds the job's own application unless they contain it. */
+/** Judges the job among `others`. Adds the job's own application if `others` does not contain it. */
 function judged(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): Judgement {
   const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
   return judge(FROZEN, view(quotas(limits), { applications, ...more }));
@@ -72,11 +71,11 @@ test('admits a job that stays within all limits', () => {
   expect(judged('roles: {worker: {instances: 3, total: {gpus: 3}}}')).toEqual({ type: 'admitted' });
 });
 
-test('refuses a job beyond a limit, even if its client let it pass', () => {
+test('refuses a job beyond a limit, even if the client did not check it', () => {
   expect(judged('roles: {worker: {instances: 2}}')).toEqual({
     type: 'refused',
     reason:
-      'The job exceeds the limits in hdfs://nn/apps/tony-ts/site.yaml. quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2 (what fits: instances: 2 in total).',
+      'The job exceeds the limits in hdfs://nn/apps/tony-ts/site.yaml. quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2 (allowed: instances: 2 in total).',
   });
 });
 
@@ -171,7 +170,7 @@ test('counts untagged containers, except the ApplicationMaster, as tasks of ever
   expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
 });
 
-test('refuses a job that lacks final values, lists all of them, and compares the queue that YARN reports', () => {
+test('refuses a job without the final values, lists all of them, and compares the queue that YARN reports', () => {
   const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
   expect(judge(FROZEN, view(site))).toEqual({
     type: 'refused',
@@ -252,7 +251,7 @@ test('accepts an ApplicationMaster that YARN rounded up by more than the smalles
   expect(judge(FROZEN, admits)).toEqual({ type: 'admitted' });
   expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
   expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
-  // The resources that YARN granted count in any case.
+  // The memory that YARN granted counts in full.
   expect(judge(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('requests 5 GiB of memory'),
@@ -267,7 +266,7 @@ test('roles without a node label get the node label of the submission', () => {
   expect(labelled('a100')).toMatchObject({ type: 'refused', reason: expect.stringContaining('node label a100 is not allowed') });
 });
 
-test('checks a second attempt unless containers of the job are running; an earlier start alone does not exempt it', () => {
+test('checks the limits in a second attempt unless containers of the job are running', () => {
   expect(admissionPolicy(null, 0)).toBe(judge);
   expect(admissionPolicy({ generation: asGeneration(0) }, 0)).toBe(judge);
   expect(admissionPolicy({ generation: asGeneration(1) }, 1)).toBeNull();

@@ -19,10 +19,10 @@ import type { Storage } from '../../storage/storage.ts';
 import type { JobLimits } from '../job/events.ts';
 import { type ClusterView, type Judgement, type judge, limitsFor, refusalOfRunning } from './admission.ts';
 
-/** Values that the NodeManager sets in the container's environment, overriding the user's. They are trusted, unlike job.json. */
+/** Values that the NodeManager sets in the container's environment. The user cannot override them, so they are trusted, unlike job.json. */
 export interface OwnNode {
   readonly applicationId: string;
-  /** Empty on the user's own machine, which has no NodeManager. */
+  /** Empty in a local job, which has no NodeManager. */
   readonly user: string;
   /** Port of the NodeManager's web server; 0 without a NodeManager. */
   readonly httpPort: number;
@@ -43,7 +43,7 @@ export interface GatekeeperOptions {
   /** The job's own configuration, used to find the cluster if the node does not report one. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
-  /** The token that the ResourceManager made for this attempt. */
+  /** The token that the ResourceManager issued to this attempt. */
   readonly token: Token | undefined;
   readonly node: OwnNode;
   readonly log: Logger;
@@ -62,14 +62,14 @@ export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   /** The sources, opened once the node has reported its configuration; null before that. */
   #sources: Sources | null = null;
-  /** Groups from the NameNode that the job's own configuration names; used only until the node has reported its configuration. */
+  /** Group memberships from the NameNode in the job's own configuration. Used only until the node has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
   /** The queue in which this attempt has admitted the job. */
   #admittedIn: string | null = null;
   /**
-   * An observation that the next call of `#take` returns instead of making a new one. The first observation starts while the
-   * ApplicationMaster registers, so that a job without limits does not wait.
+   * An observation that the next call of `#take` reuses. The first observation starts while the ApplicationMaster registers, so a job
+   * without limits starts without delay.
    */
   #seen: Promise<Observation> | null;
 
@@ -121,8 +121,7 @@ export class Gatekeeper {
   }
 
   /**
-   * Reports periodically the limits that the site file sets for the running job. While the cluster does not answer, the last report stays
-   * valid.
+   * Periodically reports the site file's limits for the running job. While the cluster does not answer, the last report stays valid.
    *
    * @param admitted whether this attempt has admitted the job: see `refusalOfRunning`.
    * @param onRefused called once with the reason why the job must end; nothing is reported after that.
@@ -182,7 +181,10 @@ export class Gatekeeper {
     }
   }
 
-  /** The job's application; null if the ResourceManager does not answer. Without totals, the job can run even then. */
+  /**
+   * Returns the job's application; null if the ResourceManager does not answer. The job can then still run, because the site sets no
+   * totals.
+   */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {
@@ -191,7 +193,10 @@ export class Gatekeeper {
     });
   }
 
-  /** The user may have edited the job's own configuration to point to another site file, so the node's configuration takes precedence. */
+  /**
+   * Opens the sources. The node's configuration takes precedence, because the user may have edited the job's configuration to point to
+   * another site file.
+   */
   async #open(): Promise<Sources> {
     const { frozen, configuration: own, host, token, node, log } = this.#options;
     const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Action } from './events.ts';
 import { assignmentOf } from './job-machine.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });
@@ -95,7 +95,7 @@ describe('a job without failures', () => {
     ]);
   });
 
-  it('releases containers that it did not request, also after the end', () => {
+  it('releases containers that it did not request, even after its end', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(scene.told('release')).toEqual([]);
     const surplus = scene.allocate('worker');
@@ -105,7 +105,7 @@ describe('a job without failures', () => {
     expect(scene.told('release')).toEqual([surplus, late]);
   });
 
-  it('stops untracked tasks and sidecars at the end, and waits only a limited time for them', () => {
+  it('stops untracked tasks and sidecars at its end, and waits a limited time for them', () => {
     const scene = JobScenario.running(
       frozen({
         roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
@@ -118,7 +118,7 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
-    // The cluster kills an executor that does not exit by itself.
+    // The cluster stops the container of an executor that does not exit by itself.
     scene.wait(5_500);
     expect(scene.told('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');
@@ -211,7 +211,7 @@ describe('a silent executor', () => {
     expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
   });
 
-  it('is not lost when only its stream broke and it reconnects in time', () => {
+  it('is not lost when its stream breaks and it reconnects in time', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
@@ -231,7 +231,7 @@ describe('a silent executor', () => {
     expect(scene.told('stop-container')).toEqual(['c2']);
   });
 
-  it('is not charged when the ApplicationMaster itself was suspended', () => {
+  it('is not lost after the ApplicationMaster itself was suspended', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.now += 60_000;
     scene.say({ type: 'tick' });
@@ -260,7 +260,7 @@ describe('a silent executor', () => {
     expect(scene.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c1 2', 'c1 2']);
   });
 
-  it('is lost when it sends heartbeats but does not carry out an order', () => {
+  it('is lost when it sends heartbeats but does not answer an order', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.wait(31_000);
@@ -268,7 +268,7 @@ describe('a silent executor', () => {
     expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
   });
 
-  it('blocks an unranked successor until its lease has ended, so that two evaluators never write the same files', () => {
+  it('blocks an unranked successor until its lease has ended, because two evaluators must not write the same files', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -336,7 +336,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.told('start')).toContain(second);
   });
 
-  it('counts as ended when it was preempted and its stream has closed, or after a short wait', () => {
+  it('counts as ended when it was preempted and its stream closes, or after a short wait', () => {
     const ended = lost('preempted');
     ended.scene.say({ type: 'stream-lost', containerId: ended.first });
     expect(ended.scene.told('start')).toContain(ended.second);
@@ -362,7 +362,7 @@ describe('a container that the cluster gives up while its executor is still conn
     expect(scene.told('stop-program')).toEqual([id]);
   });
 
-  it('counts as running when only the ResourceManager reports that it was released', () => {
+  it('may still be running when the ResourceManager reports that it was released', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -389,11 +389,11 @@ describe('a container that the cluster gives up while its executor is still conn
     const other = lost('node-lost');
     other.scene.say({ type: 'left', containerId: other.first });
     expect(other.scene.status().orphanedContainers).toEqual([]);
-    // The NodeManager of a preempted container is alive and kills it.
+    // The NodeManager kills a preempted container soon.
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 
-  it('is known to the next attempt, although the ResourceManager does not report it again', () => {
+  it('is saved for the next attempt, because the ResourceManager does not report it again', () => {
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     const next = new JobScenario(withEvaluator, 2, scene.snapshot);
@@ -480,7 +480,7 @@ describe('a failing program', () => {
     );
   });
 
-  it('may fail once on every machine if new checkpoints are written in between', () => {
+  it('may fail once in each worker if new checkpoints are written in between', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
       const progress = {
@@ -519,7 +519,7 @@ describe('a failing program', () => {
     expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
   });
 
-  it('is charged once when its peers fail as a consequence, before or after the report', () => {
+  it('is charged once when its peers fail as a consequence, before or after its own report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
     // The peers send these reports before the order to prepare reaches them.
@@ -532,7 +532,7 @@ describe('a failing program', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('is charged again when another worker fails in the next generation, however soon', () => {
+  it('does not excuse the failure of another worker in the next generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 3);
     scene.serve();
@@ -540,7 +540,7 @@ describe('a failing program', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not prevent a charge for the failure of a container outside its generation', () => {
+  it('does not excuse the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -548,7 +548,7 @@ describe('a failing program', () => {
     expect(scene.failure('worker:1')).toBe('its container on h1:1 ended with exit status 127');
   });
 
-  it('is not charged for an exit of an older generation', () => {
+  it('is not charged for an exit from an older generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.serve();
@@ -607,7 +607,7 @@ describe('a failing program', () => {
     expect(scene.status().state).toBe('FAILED');
   });
 
-  it('counts as failed when a signal suspends it longer than an executor may be silent', () => {
+  it('counts as failed when it stays stopped by a signal', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.freeze('c1');
     scene.wait(12_000);
@@ -641,7 +641,7 @@ describe('a program that loses a peer', () => {
     expect(scene.told('prepare').sort()).toEqual(['c1', 'c3']);
   });
 
-  it('is charged itself when its peer has succeeded', () => {
+  it('is charged itself if its peer has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 0);
     scene.lostPeer('c1', 1);
@@ -659,7 +659,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('withdraws the charge for a signal when the cluster then reports the cause', () => {
+  it('refunds the charge for a signal when the cluster reports the cause', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', -1, { signal: 'SIGTERM' });
     expect(scene.task('worker:0').failures).toBe(1);
@@ -668,7 +668,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
   });
 
-  it('explains a fatal signal if it is reported shortly after, before the signal fails the job', () => {
+  it('explains a death by a signal if the cluster reports it shortly afterwards, before the job fails', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });
@@ -682,7 +682,7 @@ describe('the loss of a container through the cluster', () => {
     overdrawn.end('c1', 'memory-exceeded', -104);
     expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
 
-    // The cluster ended the executor too, and the executor's silence may be detected before the cluster's report arrives.
+    // The cluster ended the executor too. The job may detect the executor's silence before the cluster's report arrives.
     const hasty = JobScenario.running(frozen({ ...job.job, heartbeat: { intervalMs: 300, missed: 6 } }));
     hasty.silent.add('c1');
     hasty.exit('c1', -1, { signal: 'SIGKILL' });
@@ -704,7 +704,7 @@ describe('the loss of a container through the cluster', () => {
 });
 
 describe('an incomplete gang', () => {
-  it('names the missing tasks and the reason, releases its containers, requests again after a pause, and finally fails the job', () => {
+  it('reports the missing tasks and the reason, releases its containers, retries after a pause, and finally fails the job', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     scene.hello(scene.allocate('worker'));
@@ -727,7 +727,7 @@ describe('an incomplete gang', () => {
     expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
   });
 
-  it('counts timed-out rounds from zero again after the gang has run', () => {
+  it('resets the number of timed-out rounds after the gang has run', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.wait(150_000);
@@ -738,7 +738,7 @@ describe('an incomplete gang', () => {
     expect(scene.status().state).toBe('RECOVERING');
   });
 
-  it('gives each unranked task a deadline of its own', () => {
+  it('has a separate deadline for each unranked task', () => {
     const scene = new JobScenario(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
     scene.register();
     const first = scene.allocate('worker');
@@ -775,7 +775,7 @@ describe('an incomplete gang', () => {
     expect(ask({ gpus: 4 })).toBeUndefined();
   });
 
-  it('fails immediately for an unknown node label at the start, but not later while nodes are away', () => {
+  it('fails immediately for an unknown node label at the start, but not later while nodes are unavailable', () => {
     const job = frozen({ roles: [workers({ nodeLabel: 'gpus' })] });
     const message = 'InvalidLabelResourceRequestException: cluster does not contain label gpus';
     const scene = new JobScenario(job);
@@ -795,7 +795,7 @@ describe('an incomplete gang', () => {
 });
 
 describe('a node on which a role fails', () => {
-  it('is excluded after two failures, and used again when no other node is available', () => {
+  it('is excluded after two failures, and allowed again when no other node is available', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.hello(scene.allocate('worker', 'h1:1'));
@@ -805,7 +805,7 @@ describe('a node on which a role fails', () => {
     }
     expect(scene.told('release')).toHaveLength(2);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
-    // The container was allocated before its node was excluded: it is released and requested again.
+    // A container that was allocated before its node was excluded is released and requested again.
     const asks = scene.of('ask').length;
     const unlucky = scene.allocate('worker', 'h2:1');
     expect(scene.told('release')).toContain(unlucky);
@@ -876,7 +876,7 @@ describe('training that ends early', () => {
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
   });
 
-  it('is remembered by a second attempt when the chief has already left', () => {
+  it('is also reported by a second attempt, even if the chief has already exited', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c1', 0);
@@ -913,7 +913,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('learns from the executors which programs have ended', () => {
+  it('processes the exits that the executors report in their Hellos', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
     next.register(survivors);
@@ -942,7 +942,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.told('stop-container')).toEqual(['c2']);
   });
 
-  it('completes a start that the first attempt left unfinished', () => {
+  it('sends the start orders that the first attempt did not send', () => {
     const first = new JobScenario(twoWorkers);
     first.register();
     first.allocate('worker');
@@ -957,7 +957,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status()).toMatchObject({ generations: 1 });
   });
 
-  it('forms a new gang when a member of the unfinished start has already succeeded', () => {
+  it('forms a new gang when a member of a partly started generation has already succeeded', () => {
     const job = frozen({ roles: [workers({ instances: 3 })] });
     const first = JobScenario.running(job);
     first.exit('c1', 0);
@@ -996,7 +996,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.of('start').map(({ generation }) => generation)).toEqual([2, 2]);
   });
 
-  it('stops unknown containers, and lets unranked tasks wait until these have ended', () => {
+  it('stops unknown containers, and starts unranked tasks only after these have ended', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
     next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
@@ -1011,7 +1011,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.told('start')).toEqual([id]);
   });
 
-  it('starts an unranked task as soon as its predecessor from the first attempt has left', () => {
+  it('starts an unranked task as soon as its predecessor from the first attempt has exited', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors.filter(({ role }) => role !== 'evaluator'));
     next.wait(10_500);
@@ -1037,7 +1037,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status().state).toBe('FAILED');
   });
 
-  it('carries out the decision that the first attempt stored, and nothing else', () => {
+  it('only carries out the decision that the first attempt stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
@@ -1075,7 +1075,7 @@ describe('the end of a job', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is delayed only for a limited time by unreachable storage', () => {
+  it('is delayed by unreachable storage for a limited time', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1092,7 +1092,7 @@ describe('the end of a job', () => {
     });
   });
 
-  it('may be decided before the ResourceManager has registered this attempt', () => {
+  it('can be decided before the ResourceManager has registered this attempt', () => {
     const scene = new JobScenario(twoWorkers);
     scene.say({ type: 'kill', reason: 'changed my mind' });
     expect(scene.result).toBeNull();
@@ -1130,7 +1130,7 @@ describe('an executor', () => {
     expect(scene.told('stop-container').length - orders).toBe(0);
   });
 
-  it('cannot make the saved state grow without bound', () => {
+  it('that never stops does not grow the saved state without bound', () => {
     const scene = JobScenario.running(twoWorkers);
     for (let n = 0; n < 1_000; n++) {
       scene.say({
@@ -1184,7 +1184,7 @@ describe('the TensorBoard of a job', () => {
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
     frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
 
-  it('is requested when all other tasks run, and is not listed among the members', () => {
+  it('is requested when all other tasks run, and is not listed among the members of a generation', () => {
     const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
     scene.register();
     expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
@@ -1207,7 +1207,7 @@ describe('the TensorBoard of a job', () => {
     expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
   });
 
-  it('never delays the job, and adds no message while it waits for a container', () => {
+  it('never delays the job, and adds no message to its status while TensorBoard waits for a container', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
@@ -1282,7 +1282,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.wanted('tensorboard')).toBe(1);
   });
 
-  it('releases its container to a gang that has waited long, and gets another one when the gang runs', () => {
+  it('returns its container when a gang has waited long, and gets another container when the gang runs', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.end(scene.container('worker:1'), 'preempted');
@@ -1318,7 +1318,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.status()).toMatchObject({ tensorboard: { state: 'ready' }, metrics: {} });
   });
 
-  it('keeps running while a gang reforms within seconds', () => {
+  it('keeps running when a gang forms again within seconds', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.exit(scene.container('worker:1'), 1);
@@ -1327,7 +1327,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.container('tensorboard:0')).toBe(id);
   });
 
-  it('is stopped at the end, without delaying it', () => {
+  it('is stopped at the end of the job without delaying it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) {
@@ -1352,7 +1352,7 @@ describe('the TensorBoard of a job', () => {
 });
 
 describe('a job that waits for admission', () => {
-  it('requests nothing until it is admitted, and does not count the wait as waiting for containers', () => {
+  it('requests no containers until it is admitted, and does not count the time as waiting for containers', () => {
     const scene = new JobScenario(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     scene.say({ type: 'held', reason: '' });
     scene.register();
@@ -1372,7 +1372,7 @@ describe('a job that waits for admission', () => {
     expect(scene.told('start')).toEqual(['c1', 'c2']);
   });
 
-  it('keeps its start time when a later attempt waits, and never starts later than that attempt', () => {
+  it('keeps its start time when a later attempt waits for admission, but not a start time in the future', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
     if (snapshot === null) {

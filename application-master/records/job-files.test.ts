@@ -7,7 +7,7 @@ import type { JobStatus } from '../../conf/status.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { asGeneration, asRevision } from '../job/counters.ts';
-import type { Snapshot } from '../job/events.ts';
+import type { Snapshot } from '../job/snapshot-format.ts';
 import { JobFiles } from './job-files.ts';
 
 const storage = new FileStorage();
@@ -72,7 +72,7 @@ it('ignores a state that cannot be read', async () => {
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 1 } });
 });
 
-it('tells an attempt that a newer one has superseded it, before the attempt acts on its state', async () => {
+it('reports that a newer attempt has taken over, before the older attempt acts on its state', async () => {
   const { of } = newFolders();
   const first = of(1);
   await first.writeAddress({ attempt: 1 });

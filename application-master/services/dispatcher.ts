@@ -16,7 +16,7 @@ export interface Requester {
 const count = z.number().int().nonnegative();
 const split = count.max(MAXIMUM_SPLITS - 1);
 
-/** The request format of training/data/reading/split-giver.ts. */
+/** The format of requests, which training/data/reading/split-giver.ts sends. */
 const question = z.object({
   kind: z.enum(['shares', 'workers']),
   fingerprint: z.string().max(200),
@@ -43,13 +43,10 @@ export interface StoredDispatcher {
   readonly passes: readonly { readonly key: string; readonly role: string; readonly generation: number; readonly pass: StoredPass }[];
 }
 
-/** Number of recently used passes to keep. Readers of a dropped pass are asked to report their splits again. */
+/** Number of recently used passes to keep. Readers of a dropped pass must report their splits again. */
 const KEPT_PASSES = 64;
 
-/**
- * Tracks which splits of which datasets are assigned to which reader. It uses neither clock nor network; the caller decides when to store
- * its state.
- */
+/** Assigns the splits of datasets to readers. The class uses neither clock nor network, and its caller decides when to store the state. */
 export class Dispatcher {
   readonly #passes = new Map<string, KeptPass>();
 
@@ -114,7 +111,7 @@ export class Dispatcher {
 
   /**
    * Takes back the splits of workers that are no longer running.
-   * @returns true if there were any.
+   * @returns true if the state must be stored.
    */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
@@ -166,7 +163,10 @@ function parse(body: unknown): Question {
   throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/** A share is one reader, even if different programs read it in turn. A worker is one reader for the lifetime of its program. */
+/**
+ * Identifies a reader. For `shares`, a share is one reader, even if several programs read it one after another. For `workers`, each program
+ * is one reader.
+ */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
 }

@@ -14,15 +14,15 @@ import type { ProducerLink } from './producer-link.ts';
 
 /** Approximate capacity of all feeds together. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
-/** Hard limit, including chunks of dead producers and large records that exceed the windows. */
+/** Hard limit. It includes chunks of disconnected producers and large records that exceed the windows. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
 /** Minimum window of each producer, however many producers share the capacity. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
-/** A window that permits no chunk at all, not even the one that may exceed any other window. */
+/** This window pauses a producer. Every other window permits at least one chunk of any size. */
 const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
-/** The request format of training/data/sources/feed-source.ts. */
+/** The format of requests, which training/data/sources/feed-source.ts sends. */
 const question = z.object({
   feed: z.string().regex(/^[\w.-]{1,100}$/),
   /** Identifies the reader within its process. */
@@ -40,7 +40,7 @@ interface Feed {
   readonly told: Map<ProducerLink, string>;
 }
 
-/** Room for further chunks. `scarce`: only for producers without held chunks. */
+/** Room for further chunks. `scarce`: only producers without held chunks may send. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -104,7 +104,7 @@ export class Feeds {
   readonly opened = (link: ProducerLink, first: number): void => {
     const feed = this.#open(link.feed);
     const { queue, links } = feed;
-    // A producer refused here is not added to the links, so it does not displace another connection.
+    // Throws for a producer beyond the maximum. Such a producer must not replace another connection.
     const expected = queue.open(link.producer, first);
     const before = links.get(link.producer);
     links.set(link.producer, link);
@@ -128,13 +128,13 @@ export class Feeds {
       if (records.length > MAXIMUM_CHUNK_RECORDS) {
         throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
       }
-      // One chunk may exceed the window; otherwise a record larger than the window could never be sent. The producer may still use a larger
-      // window from when there were fewer producers: it reconnects, learns the new window, and waits.
+      // One chunk may exceed the window, so that a record larger than the window can be sent. A producer exceeds this limit if it uses an
+      // outdated window from a time with fewer producers. It then reconnects, receives its current window, and waits.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('INTERNAL', 'the producer has exceeded its send window');
       }
-      // The chunk was in flight when other chunks took the last room: the producer reconnects, learns that there is no room, and waits. A
-      // chunk already assigned to a reader is accepted anyway, because the reader takes no other chunk until it arrives.
+      // Other chunks filled the buffer while this chunk was in flight. The producer reconnects, receives a window of 0, and waits. A chunk
+      // that is already assigned to a reader is accepted anyway, because the reader waits for this chunk.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
@@ -216,8 +216,8 @@ export class Feeds {
   }
 
   /**
-   * Sends producers their changed progress. A report that a producer is done must be stored first: the producer then exits, and no other
-   * process holds its records.
+   * Sends producers their changed progress. Before a producer is informed that all of its records are consumed, the state must be stored:
+   * the producer then exits, and no other process has the records.
    */
   #tell(feed: Feed): void {
     const room = this.#room();
@@ -246,7 +246,10 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** The windows limit only the chunks held for connected producers; chunks of disconnected producers are held in addition. */
+  /**
+   * Returns the room for further chunks. The windows limit only connected producers; chunks of disconnected producers also occupy the
+   * buffer.
+   */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

@@ -10,9 +10,9 @@ import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type stat
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Job } from '../../conf/job.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
 import { type ExecutorMessage, executorService, type Hello, type MasterMessage, type Welcome } from '../../protos/executor-protocol.ts';
-import { readStat } from '../../task-executor/process-tree.ts';
 import { until } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '../../dist/container');

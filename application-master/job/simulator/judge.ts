@@ -14,11 +14,11 @@ export interface FinishedDay {
   readonly result: JobResult;
   readonly cluster: Cluster;
   readonly training: Training;
-  /** The cluster has room for the job. */
+  /** True if the cluster has room for the job. */
   readonly roomy: boolean;
-  /** A user killed the job. */
+  /** True if a user killed the job. */
   readonly killed: boolean;
-  /** No fault has harmed a task. */
+  /** True if no fault has harmed a task. */
   readonly calm: boolean;
   /** Crashes of the ApplicationMaster while the training made no progress. */
   readonly earlyCrashes: number;
@@ -114,7 +114,7 @@ function judgeSuccess({ world, state, training }: FinishedDay): void {
   }
 }
 
-/** No generation is formed without a reason, and a job whose budgets suffice succeeds. */
+/** Checks that every new generation had a reason, and that a job with enough restarts succeeded. */
 function judgeEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedDay): void {
   const job = jobOf(state);
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { simulate } from './simulate.ts';
 
-// Seeds determine the simulated days, so a passing run keeps passing until the code changes. To run a single day with its trace: SEED=123
+// Each seed determines one simulated day, so the result changes only when the code changes. To run a single day with its trace: SEED=123
 // npx vitest run --project unit application-master/job/simulator. To run more or other days: DAYS=10001-50000 npx vitest run ...
 
 const TRACE_LINES = 200;
