@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** Returns the paths of a local job's files. The ApplicationMaster's local negotiator uses the same container paths. */
+/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same container paths. */
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');
@@ -10,7 +10,7 @@ export function localPaths(root: string, applicationId: string) {
     output: path.join(root, 'output', applicationId),
     /** Host, ports and token of the ApplicationMaster; the file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** The process IDs of the ApplicationMaster and, unless this is the last attempt, of the process that starts the next attempt. */
+    /** Process IDs: the ApplicationMaster, and before the last attempt also the process that starts the next attempt. */
     masterPid: path.join(job, 'master.pid'),
     containers,
     /** @param attempt number of the ApplicationMaster's attempt, from 1. */
@@ -23,7 +23,7 @@ export function localPaths(root: string, applicationId: string) {
 
 export type LocalPaths = ReturnType<typeof localPaths>;
 
-/** The number of attempts, as by default in YARN: a killed ApplicationMaster is restarted once, and its job continues. */
+/** The number of attempts, which is YARN's default: the job survives one crash of the ApplicationMaster. */
 export const LOCAL_ATTEMPTS = 2;
 
 export function isLocalId(applicationId: string): boolean {

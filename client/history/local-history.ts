@@ -94,7 +94,7 @@ export class LocalHistory implements HistoryStore {
   }
 }
 
-/** The submission time (ms since the epoch), which is part of the ID. */
+/** Returns the submission time (ms since the epoch), which is part of the ID. */
 function startOf(applicationId: string): number {
   return Number(/^local_(\d+)_/.exec(applicationId)?.[1] ?? 0);
 }
