@@ -13,7 +13,7 @@ test("YARN's default intervals are doubtful: programs end before the next Applic
   expect(verdict).toMatchObject({
     state: 'doubtful',
     text: 'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; programs continue without one for 2 min',
-    remedy: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to 60000: '),
+    remedy: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to 60000. '),
   });
 });
 

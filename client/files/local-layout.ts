@@ -4,6 +4,8 @@ import path from 'node:path';
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');
+  const masterContainer = (attempt: number): string =>
+    `container_${applicationId.replace(/^local_/, '')}_${String(attempt).padStart(2, '0')}_000001`;
   return {
     job,
     history: path.join(root, 'history', applicationId),
@@ -13,9 +15,10 @@ export function localPaths(root: string, applicationId: string) {
     /** Process IDs: the ApplicationMaster, and before the last attempt also the process that starts the next attempt. */
     masterPid: path.join(job, 'master.pid'),
     containers,
-    /** @param attempt number of the ApplicationMaster's attempt, from 1. */
-    masterContainer: (attempt: number): string =>
-      `container_${applicationId.replace(/^local_/, '')}_${String(attempt).padStart(2, '0')}_000001`,
+    /** Returns the container ID of the ApplicationMaster's attempt; the first attempt is 1. */
+    masterContainer,
+    /** The container IDs of all attempts, whether or not they have started. */
+    masterContainers: Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => masterContainer(at + 1)),
     work: (containerId: string) => path.join(containers, containerId, 'work'),
     logs: (containerId: string) => path.join(containers, containerId, 'logs'),
   };
