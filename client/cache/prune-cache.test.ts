@@ -241,7 +241,7 @@ describe('a job.json that cannot be read', () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
     const message =
-      'The newest histories may be missing. tony-ts therefore cannot know which files are in use, and has stopped removing files.';
+      'The newest histories may be missing. tony-ts therefore cannot determine which files are in use, and has stopped removing files.';
     await expect(pruned(store)).rejects.toMatchObject({ code: 'JOB_UNREADABLE', message });
   });
 

@@ -95,7 +95,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     { name: 'queue access', needs: ['queue'], look: async () => queueAccess(connected().cluster, wanted) },
     { name: 'nodes', needs: ['ResourceManager'], look: async () => nodes(connected().resourceManager) },
     { name: 'node settings', needs: ['nodes'], look: async () => nodeSettings(connected()) },
-    { name: 'ApplicationMaster failover', needs: ['ResourceManager'], look: async () => masterFailover(connected().cluster) },
+    { name: 'failover', needs: ['ResourceManager'], look: async () => masterFailover(connected().cluster) },
     { name: 'staging folder', needs: ['identity'], look: async () => staging(connected().cluster) },
     { name: 'HDFS space', needs: ['staging folder'], look: async () => hdfsSpace(connected().cluster) },
     { name: 'local disk', needs: [], look: async () => localDisk(environment) },
