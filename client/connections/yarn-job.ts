@@ -14,7 +14,7 @@ import { resultOf, unknownQueue, waitingReason } from '../cluster/yarn-diagnosti
 import { jobOutput } from '../job/freeze-job.ts';
 import { orderContainers, type TaskContainer } from '../job/task-containers.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
-import { ClusterHistory, mastersBeside } from '../records/cluster-history.ts';
+import { ClusterHistory, inferredMasters } from '../records/cluster-history.ts';
 import { findPlace } from '../records/find-place.ts';
 import { historyFolders } from '../records/history-place.ts';
 import { readEvents, readFinal, readRecord } from '../records/job-record.ts';
@@ -164,7 +164,7 @@ export class YarnJob implements JobConnection {
 
   async #masters(history: readonly HistoryEntry[]): Promise<TaskContainer[]> {
     const found = this.#forgotten
-      ? mastersBeside(history).map((containerId) => ({ containerId, nodeHttp: null }))
+      ? inferredMasters(history).map((containerId) => ({ containerId, nodeHttp: null }))
       : await this.#resourceManager.attempts(this.applicationId);
     return found.flatMap(({ containerId, nodeHttp }) =>
       containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
