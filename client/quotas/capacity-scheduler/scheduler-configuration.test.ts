@@ -261,7 +261,7 @@ groups: {research: {queues: [a, b]}, students: {queues: [default]}}`;
   expect(notices).toContain('YARN cannot exclude alice from root.research.b, because one of their groups may use it.');
 });
 
-test('a user is not excluded from a queue that all others may use, and a notice says so', () => {
+test('a notice reports that YARN cannot exclude a user from a queue that all others may use', () => {
   const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
   expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
   expect(emitted(text).notices).toContain(
