@@ -139,7 +139,7 @@ test('doctor reports every check as good, and until when the ticket is valid', a
   expect(findings.find(({ name }) => name === 'login')?.text).toMatch(
     /^alice, by the Kerberos ticket of alice@EXAMPLE\.TEST, until \d{4}-\d\d-\d\dT/,
   );
-  expect(findings.find(({ name }) => name === 'who am I')?.text).toBe('alice, in research');
+  expect(findings.find(({ name }) => name === 'identity')?.text).toBe('alice, in research');
 });
 
 test('a keytab replaces the ticket cache, which stays as it is', async () => {

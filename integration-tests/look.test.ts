@@ -291,5 +291,5 @@ test('commands show a job from its history when the ResourceManager has forgotte
   expect(page).not.toContain('YARN');
   expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('FAILED');
   expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had already ended: FAILED\n` });
-  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`does not know application ${old}`);
+  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`has no application ${old}`);
 });

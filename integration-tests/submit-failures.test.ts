@@ -119,7 +119,7 @@ describe('a request that the cluster rejects', () => {
   test('exits with 2 when the application is unknown', async () => {
     for (const words of [['status'], ['logs'], ['kill']]) {
       const { exitCode, stderr } = await cluster.run([...words, 'application_1_0001']);
-      expect(stderr).toContain('does not know application application_1_0001');
+      expect(stderr).toContain('has no application application_1_0001');
       expect(exitCode).toBe(2);
     }
   });

@@ -78,7 +78,7 @@ test('a waiting job uses nothing, and counts as waiting only for the totals that
   expect(told(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
 });
 
-test('a job that has started takes precedence over an earlier one that has not', () => {
+test('a started job takes precedence over an earlier job that has not started', () => {
   const text = 'roles: {worker: {total: {gpus: 4}}}';
   expect(told(text, [job(1, 'alice', 3, { has: 0 }), job(2, 'bob', 3)])).toEqual(['quotas.roles.worker.total.gpus -/worker 3/4 [j2] [j1]']);
 });
@@ -89,7 +89,7 @@ test("resources that exceed a job's tags count for every role, and are reported"
   expect(sums.undeclared).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
 });
 
-test('jobs that hold no more than their tags declare stay within the total', () => {
+test('jobs that hold at most the resources in their tags stay within the total', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.constantFrom('alice', 'bob', 'carol')), { maxLength: 12 }),

@@ -37,7 +37,7 @@ interface TestCluster {
 }
 
 /**
- * A ResourceManager that knows one application, and staging on this machine; `posted` is called after the application has been submitted.
+ * A ResourceManager with one application, and staging on this machine; `posted` is called after the application has been submitted.
  */
 async function clusterWith(posted: () => void, mayKill: boolean, scheduler: object = {}): Promise<TestCluster> {
   const root = await folder();

@@ -24,7 +24,7 @@ export const feedCommand: CommandModule<object, FeedArguments> = {
         },
         producer: {
           type: 'string',
-          describe: 'Name of this producer; to take over from a producer that has failed, give the same name',
+          describe: 'Name of this producer; to continue the feed of a producer that crashed, pass the same name',
           requiresArg: true,
         },
         ...CLUSTER_OPTIONS,
