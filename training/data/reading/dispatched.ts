@@ -5,7 +5,7 @@ import { type DatasetNode, type ReadContext, refuseSplits, undispatchable } from
 import type { FileFormat, Split } from './split.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** Makes the file sources of a dataset assign their files on demand. */
+/** Makes the file sources of the inner dataset assign their files on demand. */
 export class DispatchNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
 

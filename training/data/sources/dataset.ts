@@ -20,11 +20,12 @@ import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 const PREFETCH_BYTES = 64 * 1024 * 1024;
 
 /**
- * A description of data. It is read lazily, only as far as a loop requires. Its methods are named as in tf.data and return new
- * descriptions. The same description, seed and epoch give the same elements in the same order.
+ * Describes data, which is read lazily when a program iterates over the dataset. The methods are named as in tf.data and return new
+ * datasets. The same dataset, seed and epoch yield the same elements in the same order.
  *
- * When several ranks read it (as in `cluster.fit`), each element goes to one rank. The source distributes files, or records if there are
- * fewer files than ranks, and each transformation works on a rank's share. `take`, `skip` and `shard` count elements of the whole dataset.
+ * When several ranks read a dataset (as in `cluster.fit`), each element goes to one rank. The source distributes files, or records if there
+ * are fewer files than ranks, and each transformation works on a rank's share. `take`, `skip` and `shard` count elements of the whole
+ * dataset.
  */
 export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
@@ -36,7 +37,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     this.isBatched = isBatched;
   }
 
-  /** @param options `parallelCalls`: the number of concurrent conversions (1 by default); the order of the elements is preserved. */
+  /** @param options `parallelCalls`: the number of concurrent calls of `convert` (1 by default). The order of the elements is preserved. */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
     const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
     return this.#with(calls === 1 ? mapNode(this.node, convert) : new ParallelMapNode(this.node, convert, calls));
@@ -61,8 +62,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts each element to a dataset and reads `cycleLength` of these datasets (4 by default) concurrently, taking `blockLength` elements
-   * (1 by default) from each in turn. Use it to read or mix several files. All elements of one such dataset go to the same rank.
+   * Converts each element to a dataset and reads `cycleLength` of these inner datasets (4 by default) concurrently, taking `blockLength`
+   * elements (1 by default) from each in turn. Use it to read or mix several files. All elements of an inner dataset go to the same rank.
    * @param convert must return the same dataset each time it receives the same element.
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
@@ -141,13 +142,13 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so that faster readers read more. The
-   * job's ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. With fewer files (or parts) than
-   * readers, records are distributed as without `dispatch`.
+   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so faster readers read more. The job's
+   * ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. If there are fewer files (or parts) than
+   * readers, `dispatch` has no effect.
    *
-   * A dataset with `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` before or after it fails with USAGE when it is read, because a
-   * reader's elements differ from pass to pass. With `interleave`, the elements are assigned on demand, not the files of the datasets made
-   * from them.
+   * Reading fails with USAGE if `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` precedes or follows `dispatch`, because a reader
+   * gets different elements in each pass. If `interleave` precedes or follows it, only the elements that `interleave` converts are assigned
+   * on demand, not the files of the inner datasets.
    */
   dispatch(): Dataset<T> {
     return this.#with(new DispatchNode(this.node));
@@ -163,7 +164,7 @@ export class Dataset<T> implements AsyncIterable<T> {
 
   /**
    * Returns the splits of the dataset's files, which are the same for every reader. `read({ split: 0 })` yields the elements of the first
-   * one. Only for datasets without operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
+   * split. The dataset must not use operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
@@ -171,9 +172,10 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Yields the numbers of splits that no other task of this role processes, one after the other, for `read({ split })`. Yields all splits
-   * if the program runs by itself. A split is finished when the task requests the next one. The unfinished splits of a failed task go to
-   * other tasks, and the loop ends when all splits are finished. In a role with ranks, each new generation starts again with all splits.
+   * Yields the numbers of the splits that this task must process, one after the other, for `read({ split })`. Each split goes to one task
+   * of this role; outside a job, all splits go to this program. A split counts as finished when the task requests the next split. The
+   * unfinished splits of a failed task go to other tasks, and the loop ends when all splits are finished. In a role with ranks, each new
+   * generation starts again with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {

@@ -14,21 +14,21 @@ export interface FeedOptions {
 }
 
 /**
- * The time limit for the message that returns unused records. If the message is lost, the records go to other workers when this process
- * ends.
+ * The time limit for the message that returns unused records. If the message is lost, the records go to other workers after this process
+ * has ended.
  */
 const LEAVE_MS = 2_000;
 
-/** The number of readers that this process has opened on feeds; it gives each reader a unique name. */
+/** The number of feed readers that this process has opened. It makes the name of each reader unique. */
 let readings = 0;
 
 /**
  * Records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes to the
- * worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended it. Checkpoints contain
- * no position in a feed: restarted training continues with the records that no worker has received.
+ * worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended. Checkpoints contain no
+ * position in a feed: after a restart, training continues with the records that no worker has received.
  *
  * @param name letters, digits, dots, underscores and dashes.
- * @throws TonyError USAGE outside of a job, during reading.
+ * @throws TonyError USAGE when the dataset is read outside a job.
  */
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const { producers = 1 } = options;
@@ -82,8 +82,8 @@ interface Question {
 }
 
 /**
- * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. If this process
- * fails, the ApplicationMaster therefore never redelivers a record that this process may have used.
+ * Requests the next records as soon as records arrive. The request also confirms their receipt to the ApplicationMaster, which therefore
+ * never redelivers a record that this process may have used.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
@@ -131,7 +131,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   #ask(): Promise<ServiceReply> {
     const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
-    // The error surfaces where the promise is awaited. If the stream is closed first, the rejection must not be reported as unhandled.
+    // Marks a rejection as handled: if the stream is closed first, no code awaits this promise.
     asking.catch(() => {});
     return asking;
   }

@@ -12,11 +12,11 @@ import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.
 
 const SPLIT_BYTES = 64 * 1024 * 1024;
 const SMALLEST_SPLIT_BYTES = 1024 * 1024;
-/** The number of splits that each reader should get; several, so that the shares of the readers are of similar size. */
+/** The number of splits that each reader should get. With several splits, the shares of the readers have similar sizes. */
 const SPLITS_PER_READER = 4;
 
 /**
- * The records of files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
+ * Reads the records of files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
  * split.
  */
 export class FileSource<T> implements DatasetNode<T> {
@@ -53,7 +53,7 @@ export class FileSource<T> implements DatasetNode<T> {
         return new SplitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
-        // With local copies (`context !== outer`), a reader must have the same share in every epoch to benefit from its copies.
+        // With local copies (`context !== outer`), the share is the same in every epoch. Otherwise the reader could not use its copies.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
         return new SplitStream(mine, known, this.#format, context, from);
@@ -72,7 +72,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 
   #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
-    // Cuts files as for a single reader, so that every caller gets the same splits.
+    // Cuts files as for a single reader, so every caller gets the same splits.
     const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
@@ -102,8 +102,8 @@ export function cutIntoSplits(
 }
 
 /**
- * Returns the splits of one reader. Assigns splits in order of descending size, each to the reader with the fewest bytes, which balances
- * the shares well. The order within a share is preserved.
+ * Returns the splits of one reader, in their original order. Balances the shares: assigns the largest splits first, each to the reader with
+ * the fewest bytes.
  */
 export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
   if (readers === 1) {

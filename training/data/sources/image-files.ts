@@ -33,7 +33,7 @@ export interface ImageElement {
 
 const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
 
-/** Lists the images that lie in class folders, with their labels. */
+/** Lists the images in class folders, and labels them with the numbers of their folders. */
 export async function labelledImages(
   storage: Storage,
   files: Files,
@@ -55,7 +55,7 @@ function folderOf(uri: string): string {
   return nameOf(parentUri(uri));
 }
 
-/** A dataset of image files, which are decoded as they are read. */
+/** Reads and decodes image files. */
 export class ImageNode implements DatasetNode<ImageElement> {
   readonly #tf: typeof tfjs;
   readonly #files: Files;

@@ -8,8 +8,8 @@ import { type Chunk, type ChunkStream, streamOf } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Elements in memory or from a function. Each reader iterates over all elements and takes its share. State: the number of elements before
- * the position.
+ * Yields elements in memory or from a function. Each reader iterates over all elements and takes its share. State: the number of elements
+ * before the position.
  */
 export class IterableNode<T> implements DatasetNode<T> {
   readonly #iterate: () => Iterable<T> | AsyncIterable<T>;

@@ -10,7 +10,7 @@ export class BatchNode<T> implements DatasetNode<Batched<T>> {
   readonly #dropRemainder: boolean;
   readonly #prepare: (items: readonly T[]) => readonly T[];
 
-  /** @param prepare gives the elements of a batch equal shapes, for example by padding. */
+  /** @param prepare converts the elements of a batch to equal shapes, for example by padding. */
   constructor(inner: DatasetNode<T>, size: number, dropRemainder: boolean, prepare = (items: readonly T[]): readonly T[] => items) {
     this.#inner = inner;
     this.#size = size;

@@ -2,7 +2,10 @@ import type { Json } from '../../../platform/json-value.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Concatenates datasets; the readers share each of them. State: the index of the current dataset, and the position in it. */
+/**
+ * Concatenates datasets; each of them is divided among the readers. State: the index of the current dataset, and the position in that
+ * dataset.
+ */
 export class ConcatenateNode<T> implements DatasetNode<T> {
   readonly #inner: readonly DatasetNode<T>[];
 

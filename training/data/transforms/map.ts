@@ -4,7 +4,7 @@ import { disposeElement } from '../reading/dispose.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Converts the elements of each chunk in order. The resulting chunk has the position of the original. */
+/** Converts the elements of each chunk, in order. The new chunk has the position of the original chunk. */
 export class ChunkMapNode<T, U> implements DatasetNode<U> {
   readonly #inner: DatasetNode<T>;
   readonly #convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>;
@@ -32,7 +32,7 @@ export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U 
     try {
       for (const item of items) {
         const result = convert(item);
-        // Awaits only promises, because awaiting each record would cost more than parsing it.
+        // Awaits only promises, because an `await` for each record would cost more than parsing the record.
         results.push(isPromise(result) ? await result : result);
       }
     } catch (error) {
@@ -75,7 +75,7 @@ function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
-/** Runs up to `calls` conversions concurrently; the results keep the order of the elements. */
+/** Runs up to `calls` conversions concurrently. The results have the order of the elements. */
 export class ParallelMapNode<T, U> implements DatasetNode<U> {
   readonly #inner: DatasetNode<T>;
   readonly #convert: (element: T, context: ReadContext) => U | Promise<U>;
@@ -115,7 +115,7 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // Results are awaited in order. Until a result is awaited, its rejection must not be reported as unhandled.
+      // Marks a rejection as handled: results are awaited in order, so this result may be awaited much later.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

@@ -24,7 +24,7 @@ export class PrefetchNode<T> implements DatasetNode<T> {
   }
 }
 
-/** Reads ahead of its consumer until one of the limits is reached, but at least one chunk. */
+/** Reads ahead until one of the limits is reached, but at least one chunk. */
 export class PrefetchStream<T> implements ChunkStream<T> {
   readonly #open: (signal: AbortSignal, from: Json) => ChunkStream<T>;
   readonly #from: Json;
@@ -107,7 +107,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
           await this.#consumed();
         }
       }
-      // Throws, because a waiting consumer must not mistake the abort for the end of the data.
+      // Throws, because a consumer would otherwise mistake the abort for the end of the data.
       if (this.#signal.aborted && !this.#abort.signal.aborted) {
         throw this.#signal.reason;
       }

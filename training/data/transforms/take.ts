@@ -8,8 +8,8 @@ import type { ChunkStream } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Elements `from` to `to` of the whole dataset. Because they must not depend on the number of readers, each reader reads all of them and
- * takes its share. State: the number of elements before the position, and the position in the dataset.
+ * Yields elements `from` to `to` of the whole dataset. These must be the same for any number of readers, so each reader reads all of them
+ * and uses its share. State: the number of elements before the position, and the position in the dataset.
  */
 export class SliceNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
@@ -44,7 +44,7 @@ export class SliceNode<T> implements DatasetNode<T> {
   }
 }
 
-/** Every n-th element of the whole dataset, for example to set aside validation data. */
+/** Yields every n-th element of the whole dataset, for example to set aside validation data. */
 export class ShardNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #shard: Share;

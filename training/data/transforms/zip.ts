@@ -9,8 +9,8 @@ import type { ChunkStream } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Combines the n-th elements of several datasets, up to the end of the shortest. Because the pairs must not depend on the number of
- * readers, each reader reads all datasets and takes its share. State: the position in each dataset.
+ * Combines the n-th elements of several datasets, up to the end of the shortest dataset. The combinations must be the same for any number
+ * of readers, so each reader reads all datasets and uses its share. State: the position in each dataset.
  */
 export class ZipNode<T> implements DatasetNode<T> {
   readonly #inner: readonly DatasetNode<unknown>[];
