@@ -3,7 +3,7 @@ import { withLocalCopies } from '../local-copy/local-copy.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { FileFormat } from '../reading/split.ts';
-import { ParallelMapNode } from '../transforms/map.ts';
+import { parallelMapNode } from '../transforms/map.ts';
 import { readContents } from './file-bytes.ts';
 import type { SourceOptions } from './source-options.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
@@ -37,7 +37,7 @@ export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOpti
     const copying = localCopy === false ? storage : await withLocalCopies(storage, [file], localCopy === true ? {} : localCopy, onNotice);
     return await readWhole(file, maxRecordBytes, { ...context, storage: copying });
   };
-  return new ParallelMapNode(files, read, parallelCalls);
+  return parallelMapNode(files, read, parallelCalls);
 }
 
 async function readWhole(file: DataFile, maxBytes: number, context: ReadContext): Promise<FileContents> {

@@ -6,20 +6,16 @@ import type { FileFormat, Split } from './split.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
 /** Makes the file sources of the inner dataset assign their files on demand. */
-export class DispatchNode<T> implements DatasetNode<T> {
-  readonly #inner: DatasetNode<T>;
-
-  constructor(inner: DatasetNode<T>) {
-    this.#inner = inner;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'dispatch()', 'the job already assigns its splits one by one');
-    if (context.dispatchLog === undefined) {
-      throw undispatchable();
-    }
-    return this.#inner.open({ ...context, dispatch: true }, from);
-  }
+export function dispatchNode<T>(inner: DatasetNode<T>): DatasetNode<T> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'dispatch()', 'the job already assigns its splits one by one');
+      if (context.dispatchLog === undefined) {
+        throw undispatchable();
+      }
+      return inner.open({ ...context, dispatch: true }, from);
+    },
+  };
 }
 
 /** Yields the records of the splits that are assigned to this reader, one split after the other. */

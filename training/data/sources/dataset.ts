@@ -1,19 +1,19 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import { claimSplits } from '../reading/claimed-splits.ts';
-import { DispatchNode } from '../reading/dispatched.ts';
+import { dispatchNode } from '../reading/dispatched.ts';
 import type { DatasetNode, SplitList } from '../reading/read-context.ts';
-import { BatchNode } from '../transforms/batch.ts';
+import { batchNode } from '../transforms/batch.ts';
 import { CacheNode, type CacheOptions } from '../transforms/cache.ts';
 import type { Batched } from '../transforms/collate.ts';
-import { ConcatenateNode } from '../transforms/concatenate.ts';
-import { InterleaveNode, type InterleaveOptions } from '../transforms/interleave.ts';
-import { filterNode, flatMapNode, mapNode, ParallelMapNode } from '../transforms/map.ts';
+import { concatenateNode } from '../transforms/concatenate.ts';
+import { type InterleaveOptions, interleaveNode } from '../transforms/interleave.ts';
+import { filterNode, flatMapNode, mapNode, parallelMapNode } from '../transforms/map.ts';
 import { type PaddedBatchOptions, pad } from '../transforms/pad.ts';
-import { PrefetchNode } from '../transforms/prefetch.ts';
-import { RepeatNode } from '../transforms/repeat.ts';
-import { ShuffleNode } from '../transforms/shuffle.ts';
-import { ShardNode, SliceNode } from '../transforms/take.ts';
+import { prefetchNode } from '../transforms/prefetch.ts';
+import { repeatNode } from '../transforms/repeat.ts';
+import { shuffleNode } from '../transforms/shuffle.ts';
+import { shardNode, sliceNode } from '../transforms/take.ts';
 import { toTensors } from '../transforms/tensors.ts';
 import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 
@@ -40,7 +40,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   /** @param options `parallelCalls`: the number of concurrent calls of `convert` (1 by default). The order of the elements is preserved. */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
     const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
-    return this.#with(calls === 1 ? mapNode(this.node, convert) : new ParallelMapNode(this.node, convert, calls));
+    return this.#with(calls === 1 ? mapNode(this.node, convert) : parallelMapNode(this.node, convert, calls));
   }
 
   filter(keep: (element: T) => boolean | Promise<boolean>): Dataset<T> {
@@ -58,7 +58,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     if (misfit) {
       throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be concatenated');
     }
-    return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
+    return this.#with(concatenateNode([this.node, ...others.map(({ node }) => node)]));
   }
 
   /**
@@ -69,7 +69,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
     const { cycleLength = 4, blockLength = 1 } = options;
     const sizes = { cycleLength: count('cycleLength', cycleLength, 1), blockLength: count('blockLength', blockLength, 1) };
-    return new Dataset(new InterleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
+    return new Dataset(interleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
   }
 
   /**
@@ -77,7 +77,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * lists, and objects are batched field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
-    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
+    return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
   }
 
   /**
@@ -87,7 +87,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
-    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
+    return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
   }
 
   /**
@@ -97,22 +97,22 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @param reshuffleEachIteration whether each epoch has a different order; true by default.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
-    return this.#with(new ShuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
+    return this.#with(shuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
   }
 
   /** Repeats the dataset; endlessly by default. */
   repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
-    return this.#with(new RepeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
+    return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
   }
 
   /** Keeps the first elements of the whole dataset. */
   take(elements: number): Dataset<T> {
-    return this.#with(new SliceNode(this.node, 0, count('take', elements, 0)));
+    return this.#with(sliceNode(this.node, 0, count('take', elements, 0)));
   }
 
   /** Skips the first elements of the whole dataset. */
   skip(elements: number): Dataset<T> {
-    return this.#with(new SliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
+    return this.#with(sliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
   }
 
   /** Keeps every `shards`-th element of the whole dataset, starting with element number `index`. */
@@ -121,7 +121,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     if (count('shard', index, 0) >= shards) {
       throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
     }
-    return this.#with(new ShardNode(this.node, { index, count: shards }));
+    return this.#with(shardNode(this.node, { index, count: shards }));
   }
 
   /**
@@ -130,7 +130,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
     const limits = { items: count('prefetch', elements, 1), bytes: count('bytes', options.bytes ?? PREFETCH_BYTES, 1) };
-    return this.#with(new PrefetchNode(this.node, limits));
+    return this.#with(prefetchNode(this.node, limits));
   }
 
   /**
@@ -151,7 +151,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * on demand, not the files of the inner datasets.
    */
   dispatch(): Dataset<T> {
-    return this.#with(new DispatchNode(this.node));
+    return this.#with(dispatchNode(this.node));
   }
 
   /**

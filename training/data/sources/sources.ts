@@ -8,12 +8,12 @@ import { lineFormat } from '../formats/line-format.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
 import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
 import { type DataFile, type Files, listerOfColumns } from '../reading/file-set.ts';
-import { SampleNode, type SampleOptions } from '../transforms/sample.ts';
-import { ZipNode } from '../transforms/zip.ts';
+import { type SampleOptions, sampleNode } from '../transforms/sample.ts';
+import { zipNode } from '../transforms/zip.ts';
 import { Dataset } from './dataset.ts';
 import { FileSource } from './file-source.ts';
-import { type ImageElement, ImageNode, type ImageOptions, labelledImages } from './image-files.ts';
-import { elementsOfTfData, IterableNode } from './memory.ts';
+import { type ImageElement, type ImageOptions, imageNode, labelledImages } from './image-files.ts';
+import { elementsOfTfData, iterableNode } from './memory.ts';
 
 /*
  * The sources of datasets. Files are URIs (hdfs://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
@@ -110,7 +110,7 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
   }
   const names = Object.keys(datasets);
   const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
-  const node = new ZipNode<unknown>(
+  const node = zipNode<unknown>(
     parts.map((part) => part.node),
     Array.isArray(datasets) ? (elements) => [...elements] : combine,
   );
@@ -133,7 +133,7 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
     throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be mixed');
   }
   const nodes = datasets.map(({ node }) => node);
-  return new Dataset(new SampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
+  return new Dataset(sampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
 /** Yields one element per file, without the file's content. */
@@ -153,7 +153,7 @@ export function binaryFiles(names: Files, options: SourceOptions & ContentsOptio
  * @throws TonyError BACKEND_UNFIT when the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
-  return new Dataset(new ImageNode(tf, files, options));
+  return new Dataset(imageNode(tf, files, options));
 }
 
 /** Returns the class names that `images` uses: entry n is the name of label n. */
@@ -163,7 +163,7 @@ export async function imageClasses(storage: Storage, files: Files): Promise<read
 
 /** Creates a dataset of elements in memory. */
 export function fromArray<T>(elements: readonly T[]): Dataset<T> {
-  return new Dataset(new IterableNode(() => elements));
+  return new Dataset(iterableNode(() => elements));
 }
 
 /**
@@ -171,11 +171,14 @@ export function fromArray<T>(elements: readonly T[]): Dataset<T> {
  * on each rank.
  */
 export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
-  return new Dataset(new IterableNode(iterate));
+  return new Dataset(iterableNode(iterate));
 }
 
 /** Converts a batched tf.data dataset. Every rank reads the whole dataset and uses its share of the elements. */
 export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
   // Reads one element at a time, because its tensors stay in memory until they are disposed.
-  return new Dataset(new IterableNode(() => elementsOfTfData<T>(dataset), 1), true);
+  return new Dataset(
+    iterableNode(() => elementsOfTfData<T>(dataset), 1),
+    true,
+  );
 }

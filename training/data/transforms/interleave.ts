@@ -1,7 +1,7 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import { WHOLE } from '../reading/share.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
@@ -25,36 +25,28 @@ const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
  * State: the position in the outer elements; for each open inner dataset, the position of its outer element and the position in the
  * dataset; the number of the inner dataset whose turn it is, and how many elements it has yielded in this turn.
  */
-export class InterleaveNode<T, U> implements DatasetNode<U> {
-  readonly #inner: DatasetNode<T>;
-  readonly #convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>;
-  readonly #options: Required<InterleaveOptions>;
-
-  constructor(
-    inner: DatasetNode<T>,
-    convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>,
-    options: Required<InterleaveOptions>,
-  ) {
-    this.#inner = inner;
-    this.#convert = convert;
-    this.#options = options;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<U> {
-    refuseSplits(context, 'interleave', 'it mixes elements of several datasets');
-    const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
-    const openDataset = async (element: T, at: Json) => {
-      const node = await this.#convert(element);
-      const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
-      const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
-      return new Cursor((place) => {
-        const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });
-        stream.begin();
-        return stream;
-      }, at);
-    };
-    return new InterleavedStream<T, U>(openElements, openDataset, this.#options, from);
-  }
+export function interleaveNode<T, U>(
+  inner: DatasetNode<T>,
+  convert: (element: T) => Promise<DatasetNode<U>>,
+  options: Required<InterleaveOptions>,
+): DatasetNode<U> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'interleave', 'it mixes elements of several datasets');
+      const openElements = (at: Json) => new Cursor((place) => inner.open(context, place), at);
+      const openDataset = async (element: T, at: Json) => {
+        const node = await convert(element);
+        const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
+        const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
+        return new Cursor((place) => {
+          const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });
+          stream.begin();
+          return stream;
+        }, at);
+      };
+      return new InterleavedStream<T, U>(openElements, openDataset, options, from);
+    },
+  };
 }
 
 interface Open<U> {

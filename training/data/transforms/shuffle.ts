@@ -1,7 +1,7 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { createRandom } from '../../process/random.ts';
 import { Cursor } from '../reading/cursor.ts';
-import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
 
@@ -19,30 +19,21 @@ export interface ShuffleOptions {
  * the buffered elements. The length of the first block is random, so blocks differ between epochs. A dataset that fits into one block is
  * shuffled perfectly. While the current block is used, the next block is read, so up to two blocks are in memory.
  */
-export class ShuffleNode<T> implements DatasetNode<T> {
-  readonly #inner: DatasetNode<T>;
-  readonly #options: ShuffleOptions;
-
-  constructor(inner: DatasetNode<T>, options: ShuffleOptions) {
-    this.#inner = inner;
-    this.#options = options;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'shuffle', 'a split keeps the order of its records');
-    const { bufferSize, reshuffleEachIteration } = this.#options;
-    const seed = this.#options.seed ?? context.seed;
-    const passes = reshuffleEachIteration ? context.passes : [];
-    return new PrefetchStream(
-      (signal, at) => {
-        const inner = { ...context, signal, fileOrderSeed: context.fileOrderSeed ?? seed, ...(reshuffleEachIteration ? {} : { passes }) };
+export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'shuffle', 'a split keeps the order of its records');
+      const { bufferSize, reshuffleEachIteration } = options;
+      const seed = options.seed ?? context.seed;
+      const passes = reshuffleEachIteration ? context.passes : [];
+      const open = (signal: AbortSignal, at: Json) => {
+        const own = { ...context, signal, fileOrderSeed: context.fileOrderSeed ?? seed, passes };
         const random = (block: number) => createRandom(seed, ...passes, context.share.index, block);
-        return new BlockStream((place) => this.#inner.open(inner, place), bufferSize, random, at);
-      },
-      from,
-      { signal: context.signal, items: 1, bytes: 1 },
-    );
-  }
+        return new BlockStream((place) => inner.open(own, place), bufferSize, random, at);
+      };
+      return new PrefetchStream(open, from, { signal: context.signal, items: 1, bytes: 1 });
+    },
+  };
 }
 
 /** State: the number of the block, and the position of its first element. */
