@@ -30,7 +30,7 @@ export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[
   });
 }
 
-/** Encodes a trial as JSON, with NaN and infinite numbers as strings; `decodeTrial` reads them back. */
+/** Encodes a trial as JSON. NaN and infinite numbers become strings, which `decodeTrial` converts back. */
 export function encodeTrial(trial: TrialResult): string {
   const metrics = Object.fromEntries(
     Object.entries(trial.metrics).map(([name, value]) => [name, Number.isFinite(value) ? value : String(value)]),
