@@ -151,33 +151,22 @@ function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, r
     if (!random) {
       return tf.zeros(fixed, dtype);
     }
-    return dtype === 'float32' && !takesIndices(model)
+    const sizes = embeddingSizes(model);
+    return dtype === 'float32' && sizes.length === 0
       ? tf.randomNormal(fixed, 0, 1, 'float32', 17)
-      : randomIndices(tf, model, fixed, dtype);
+      : tf.randomUniform(fixed, 0, sizes.length === 0 ? 2 : Math.min(...sizes), 'int32', 17).cast(dtype);
   });
 }
 
-interface Embedding {
-  readonly inputDim: number;
-}
-
-function embeddingsOf(model: tfjs.LayersModel): Embedding[] {
+/** Returns the number of indices of each embedding in the model. */
+function embeddingSizes(model: tfjs.LayersModel): number[] {
   return model.layers.flatMap((layer) => {
     const { layers, inputDim } = layer as unknown as { readonly layers?: unknown; readonly inputDim?: number };
     if (layers !== undefined) {
-      return embeddingsOf(layer as unknown as tfjs.LayersModel);
+      return embeddingSizes(layer as unknown as tfjs.LayersModel);
     }
-    return layer.getClassName() === 'Embedding' && inputDim !== undefined ? [{ inputDim }] : [];
+    return layer.getClassName() === 'Embedding' && inputDim !== undefined ? [inputDim] : [];
   });
-}
-
-function takesIndices(model: tfjs.LayersModel): boolean {
-  return embeddingsOf(model).length > 0;
-}
-
-function randomIndices(tf: typeof tfjs, model: tfjs.LayersModel, shape: number[], dtype: tfjs.DataType): tfjs.Tensor {
-  const sizes = embeddingsOf(model).map(({ inputDim }) => inputDim);
-  return tf.randomUniform(shape, 0, sizes.length === 0 ? 2 : Math.min(...sizes), 'int32', 17).cast(dtype);
 }
 
 async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: tfjs.io.ModelArtifacts): Promise<void> {

@@ -3,7 +3,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { otherFiles } from './file-set.ts';
 import type { Share } from './share.ts';
-import { isSamePass, type Pass, type PassPlace, type SplitAssigner, splitAssigner } from './split-assigner.ts';
+import { type Pass, type PassPlace, passKey, type SplitAssigner, splitAssigner } from './split-assigner.ts';
 
 /** A pass that this reader has begun, or that another reader has begun according to the same checkpoint. */
 interface PassLog {
@@ -123,7 +123,8 @@ export class DispatchLog {
   }
 
   #find(pass: Pass): PassLog | undefined {
-    return this.#logs.find((each) => isSamePass(each.pass, pass));
+    const key = passKey(pass);
+    return this.#logs.find((each) => passKey(each.pass) === key);
   }
 
   /**

@@ -24,13 +24,9 @@ export interface PassPlace extends Pass {
   readonly share: Share;
 }
 
-export function isSamePass(one: Pass, other: Pass): boolean {
-  return (
-    one.fingerprint === other.fingerprint &&
-    one.splits === other.splits &&
-    one.passes.length === other.passes.length &&
-    one.passes.every((count, depth) => count === other.passes[depth])
-  );
+/** Returns a string that is equal for equal passes. */
+export function passKey({ fingerprint, splits, passes }: Pass): string {
+  return JSON.stringify([fingerprint, splits, passes]);
 }
 
 /** A request to the dispatcher. A reader first sends SPLITS_JOIN with its log, then SPLITS_NEXT for each further entry of the log. */
@@ -72,8 +68,8 @@ export function splitAssigner(share: Share): SplitAssigner {
 class Beginnings {
   readonly #counts = new Map<string, number>();
 
-  readonly begin = ({ fingerprint, splits, passes }: Pass, share: Share): number => {
-    const key = JSON.stringify([fingerprint, splits, passes, share.index, share.count]);
+  readonly begin = (pass: Pass, share: Share): number => {
+    const key = JSON.stringify([passKey(pass), share.index, share.count]);
     const count = this.#counts.get(key) ?? 0;
     this.#counts.set(key, count + 1);
     return count;
@@ -155,6 +151,6 @@ export class LocalSplits {
 }
 
 /** Returns the key of the pass, which is the same for all its readers. */
-function keyOf({ fingerprint, splits, passes, reading, share }: PassPlace): string {
-  return JSON.stringify([fingerprint, splits, passes, reading, share.count]);
+function keyOf(place: PassPlace): string {
+  return JSON.stringify([passKey(place), place.reading, place.share.count]);
 }
