@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
+import { sameShape } from '../backend/native/native-backend.ts';
 import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
 import type { CompiledModel, NamedWeight } from './compiled-model.ts';
@@ -206,8 +207,4 @@ export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
   const values =
     stored.dtype === 'float32' ? new Float32Array(buffer) : stored.dtype === 'int32' ? new Int32Array(buffer) : new Uint8Array(buffer);
   return tf.tensor(values, [...stored.shape], stored.dtype);
-}
-
-function sameShape(one: readonly number[], other: readonly number[]): boolean {
-  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf } from '../../../platform/errors.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
 import { type OptimizerSlot, OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
-import type { NativeBackend } from './native-backend.ts';
+import { type NativeBackend, sameShape } from './native-backend.ts';
 import { nativeKernelsOf } from './native-kernels.ts';
 import { type OptimizerRule, ruleOf, type Scalar, type SlotKind } from './optimizer-rules.ts';
 import { ResourceVariable } from './resource-variable.ts';
@@ -222,8 +222,4 @@ function disposeGroup(group: Group | undefined): void {
 function isAtLeast(tf: typeof tfjs, variable: tfjs.Variable, least: number): boolean {
   // If a value is NaN, the comparison is false.
   return variable.size === 0 || tf.tidy(() => (tf.min(variable).dataSync()[0] as number) >= least);
-}
-
-function sameShape(one: readonly number[], other: readonly number[]): boolean {
-  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

@@ -146,3 +146,7 @@ export class NativeBackend {
     return { name, type: this.#types.TF_ATTR_FLOAT, value };
   }
 }
+
+export function sameShape(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((size, index) => size === other[index]);
+}

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { NativeBackend } from './native-backend.ts';
+import { type NativeBackend, sameShape } from './native-backend.ts';
 
 /*
  * Computes gradients with single TensorFlow kernels, where TensorFlow.js runs many small operations. A kernel is used only if it computes
@@ -231,8 +231,4 @@ function reshaped(native: NativeBackend, tensor: tfjs.Tensor, shape: readonly nu
 function isVectorOfLast(shape: readonly number[], whole: readonly number[]): boolean {
   const channels = whole.at(-1);
   return whole.length >= 2 && shape.at(-1) === channels && shape.slice(0, -1).every((size) => size === 1) && shape.length <= whole.length;
-}
-
-function sameShape(one: readonly number[], other: readonly number[]): boolean {
-  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

@@ -4,7 +4,7 @@ import { shuffledOrder } from '../../process/random.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
 import { withLocalCopies } from '../local-copy/local-copy.ts';
 import { deal } from '../reading/deal.ts';
-import { DispatchedStream } from '../reading/dispatched.ts';
+import { dispatchedStream } from '../reading/dispatched.ts';
 import { type DataFile, type FileLister, type Files, fingerprint, listerOf, otherFiles } from '../reading/file-set.ts';
 import type { DatasetNode, ReadContext, SplitRead } from '../reading/read-context.ts';
 import type { FileFormat, Split } from '../reading/split.ts';
@@ -46,19 +46,19 @@ export class FileSource<T> implements DatasetNode<T> {
       if (context.dispatch === true && context.dispatchLog !== undefined && policy !== 'off' && splits.length >= share.count) {
         const order = JSON.stringify([known, fileOrderSeed]);
         const pass = context.dispatchLog.open({ fingerprint: order, splits: splits.length, passes });
-        return new DispatchedStream(ordered, pass, this.#format, context, from);
+        return dispatchedStream(ordered, pass, this.#format, context, from);
       }
       const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
       if (policy === 'off') {
-        return new SplitStream(ordered, known, this.#format, context, from);
+        return splitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
         // With local copies (`context !== outer`), the share is the same in every epoch. Otherwise the reader could not use its copies.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
-        return new SplitStream(mine, known, this.#format, context, from);
+        return splitStream(mine, known, this.#format, context, from);
       }
-      return deal((at) => new SplitStream(ordered, known, this.#format, context, at), share, from);
+      return deal((at) => splitStream(ordered, known, this.#format, context, at), share, from);
     });
   }
 
@@ -80,7 +80,7 @@ export class FileSource<T> implements DatasetNode<T> {
     if (index !== null && chosen.length === 0) {
       throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
     }
-    return new SplitStream(chosen, `${known}:${index}`, this.#format, context, from);
+    return splitStream(chosen, `${known}:${index}`, this.#format, context, from);
   }
 }
 
@@ -121,48 +121,35 @@ export function shareOf(splits: readonly Split[], reader: number, readers: numbe
   return splits.filter((split) => mine.has(split));
 }
 
-class SplitStream<T> implements ChunkStream<T> {
-  readonly #splits: readonly Split[];
-  readonly #fingerprint: string;
-  readonly #format: FileFormat<T>;
-  readonly #context: ReadContext;
-  #split: number;
-  #at: Json;
-  #chunks: AsyncGenerator<Chunk<T>, void> | null = null;
-
-  constructor(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json) {
-    const [stored, split, at] = (state ?? [known, 0, null]) as [string, number, Json];
-    if (stored !== known) {
-      throw otherFiles();
-    }
-    this.#splits = splits;
-    this.#fingerprint = known;
-    this.#format = format;
-    this.#context = context;
-    this.#split = split;
-    this.#at = at;
+function splitStream<T>(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json): ChunkStream<T> {
+  const [stored, first, from] = (state ?? [known, 0, null]) as [string, number, Json];
+  if (stored !== known) {
+    throw otherFiles();
   }
-
-  async next(): Promise<Chunk<T> | null> {
-    for (;;) {
-      const split = this.#splits[this.#split];
-      if (split === undefined) {
-        return null;
+  let number = first;
+  let at = from;
+  let chunks: AsyncGenerator<Chunk<T>, void> | null = null;
+  return {
+    next: async () => {
+      for (;;) {
+        const split = splits[number];
+        if (split === undefined) {
+          return null;
+        }
+        context.signal.throwIfAborted();
+        chunks ??= format.read(split, at, context);
+        const { done, value } = await chunks.next();
+        if (!done) {
+          return { ...value, from: [known, number, value.from] };
+        }
+        chunks = null;
+        number++;
+        at = null;
       }
-      this.#context.signal.throwIfAborted();
-      this.#chunks ??= this.#format.read(split, this.#at, this.#context);
-      const { done, value } = await this.#chunks.next();
-      if (!done) {
-        return { ...value, from: [this.#fingerprint, this.#split, value.from] };
-      }
-      this.#chunks = null;
-      this.#split++;
-      this.#at = null;
-    }
-  }
-
-  async close(): Promise<void> {
-    this.#split = this.#splits.length;
-    await this.#chunks?.return();
-  }
+    },
+    close: async () => {
+      number = splits.length;
+      await chunks?.return();
+    },
+  };
 }
