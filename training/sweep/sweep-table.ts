@@ -1,4 +1,3 @@
-import { csvLine } from '../inference/predict-format.ts';
 import type { Configuration } from './sweep-space.ts';
 
 /** The result of a trial. */
@@ -57,10 +56,6 @@ export function tableOf(trials: readonly TrialResult[]): string[][] {
     ...(hasErrors ? [trial.error ?? ''] : []),
   ]);
   return [header, ...rows];
-}
-
-export function csvOf(table: readonly (readonly string[])[]): string {
-  return table.map(csvLine).join('');
 }
 
 /** Formats a table for display, with aligned columns and shortened numbers. */

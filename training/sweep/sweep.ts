@@ -2,10 +2,11 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
+import { csvLine } from '../inference/predict-format.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
 import type { Configuration } from './sweep-space.ts';
-import { csvOf, decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
+import { decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
 
 /*
  * The output folder of `sweep`:
@@ -267,7 +268,7 @@ class SweepOutput<C extends Configuration> {
   /** Writes the tables. Returns false if another task has already written them. */
   async finish(best: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<boolean> {
     const { storage } = this.#cluster;
-    await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(csvOf(tableOf(best))), { ifAbsent: true });
+    await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(tableOf(best).map(csvLine).join('')), { ifAbsent: true });
     const trials = best.map((trial) => JSON.parse(encodeTrial(trial)) as unknown);
     const bytes = Buffer.from(`${JSON.stringify({ version: 1, metric, goal, trials }, null, 1)}\n`);
     return await storage.write(joinUri(this.#uri, 'results.json'), bytes, { ifAbsent: true });
