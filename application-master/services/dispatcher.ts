@@ -16,7 +16,7 @@ export interface Requester {
 const count = z.number().int().nonnegative();
 const split = count.max(MAXIMUM_SPLITS - 1);
 
-/** The format of requests, which training/data/reading/split-giver.ts sends. */
+/** The request format of training/data/reading/split-assigner.ts. */
 const question = z.object({
   kind: z.enum(['shares', 'workers']),
   fingerprint: z.string().max(200),
@@ -43,10 +43,13 @@ export interface StoredDispatcher {
   readonly passes: readonly { readonly key: string; readonly role: string; readonly generation: number; readonly pass: StoredPass }[];
 }
 
-/** Number of recently used passes to keep. Readers of a dropped pass must report their splits again. */
+/** Number of recently used passes to keep. Readers of a dropped pass are asked to report their splits again. */
 const KEPT_PASSES = 64;
 
-/** Assigns the splits of datasets to readers. The class uses neither clock nor network, and its caller decides when to store the state. */
+/**
+ * Tracks which splits of which datasets are assigned to which reader. It uses neither clock nor network; the caller decides when to store
+ * its state.
+ */
 export class Dispatcher {
   readonly #passes = new Map<string, KeptPass>();
 
@@ -74,12 +77,12 @@ export class Dispatcher {
     const log = asked.log ?? [];
     const kept = this.#passes.get(key);
     if (kept !== undefined) {
-      return kept.pass.tell(readerOf(requester, asked), log);
+      return kept.pass.register(readerOf(requester, asked), log);
     }
     const { kind, splits, fingerprint, share } = asked;
     const awaited = kind === 'shares' && asked.restored === true ? share.count : 0;
     const pass = new SplitPass({ kind, splits, fingerprint, awaited });
-    pass.tell(readerOf(requester, asked), log);
+    pass.register(readerOf(requester, asked), log);
     this.#passes.set(key, { role: requester.role, generation: generationOf(requester), pass });
     for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) {
       this.#passes.delete(old);
@@ -111,7 +114,7 @@ export class Dispatcher {
 
   /**
    * Takes back the splits of workers that are no longer running.
-   * @returns true if the state must be stored.
+   * @returns true if there were any.
    */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
@@ -124,7 +127,7 @@ export class Dispatcher {
         if (isAlive(containerId, generation)) {
           continue;
         }
-        pass.leave(reader);
+        pass.removeReader(reader);
         found = true;
       }
     }
@@ -163,10 +166,7 @@ function parse(body: unknown): Question {
   throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/**
- * Identifies a reader. For `shares`, a share is one reader, even if several programs read it one after another. For `workers`, each program
- * is one reader.
- */
+/** A share is one reader, even if different programs read it in turn. A worker is one reader for the lifetime of its program. */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
 }
