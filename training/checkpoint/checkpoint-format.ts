@@ -12,8 +12,8 @@ import type { Json } from '../../platform/json-value.ts';
  *                                file, offset, sha256] } }
  *
  * The writer stores the manifest last and then renames the folder into place, so every folder named `step-N` was complete when it appeared.
- * Each tensor has its own checksum, so a reader of some tensors reads and verifies only those. If several processes hold parts of a tensor,
- * the checkpoint stores the parts, each with the index of its first number, and readers join them.
+ * Each tensor has its own checksum, so a reader can read and verify a selection of tensors. If several processes hold parts of a tensor,
+ * the checkpoint stores each part with the index of its first number, and readers join the parts.
  */
 export const MANIFEST = 'manifest.json';
 
@@ -32,13 +32,13 @@ export interface TrainingPosition {
   readonly epoch: number;
   /** The number of examples of this epoch that all ranks together have used. */
   readonly examples: number;
-  /** Determines the order of the data. All random state is derived from the seed, the step and the rank. */
+  /** Determines the order of the data. All random numbers are derived from the seed, the step and the rank. */
   readonly seed: number;
   /** The optimizer's own step counter; 0 in loops. */
   readonly iterations: number;
   /** True if the phase is complete. */
   readonly final: boolean;
-  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records that training has ended. */
+  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
   readonly diverged?: boolean | undefined;
   /** The position in the dataset, if `fit` uses one. */
   readonly data?: Json | undefined;
@@ -54,8 +54,7 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * Set by a writer that holds only a part of a tensor: the index, in the flattened tensor, of the first number in `bytes`. Readers get
-   * whole tensors, without this field.
+   * For a part of a tensor: the index of its first number in the flattened tensor. Only writers set this field; readers get whole tensors.
    */
   readonly from?: number;
 }
@@ -84,12 +83,12 @@ const tensorPlace = z.object({
   bytes: count,
 });
 
-/** For `from` see StoredTensor. */
+/** `from`: see StoredTensor. */
 const describedTensor = tensorPlace.extend({ sha256: sha256Text, from: count.optional() });
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
-/** Describes one written file for the process that writes the manifest. It can be sent as JSON. */
+/** Describes a file that has been written, for the process that writes the manifest. The description can be sent as JSON. */
 export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
@@ -143,7 +142,7 @@ export interface Manifest extends Origin {
   readonly createdAt: string;
   readonly position: TrainingPosition;
   readonly files: readonly CheckpointFile[];
-  /** Grouped by file, in the order of each file. */
+  /** Grouped by file, in the order in which each file stores them. */
   readonly tensors: readonly TensorPlace[];
 }
 
@@ -211,7 +210,7 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor with a missing or repeated number; null if every number is present exactly once. */
+/** Returns the name of the first tensor with missing or repeated numbers; null if every number is present exactly once. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;

@@ -65,7 +65,7 @@ export class CheckpointMarks {
     await this.#storage.write(this.#endUri, encodeEnd(applicationId));
   }
 
-  /** Like `setEnd`, but synchronous, for a process that is exiting. @returns whether the mark was written. */
+  /** Does the same as `setEnd` synchronously, for a process that is exiting. @returns whether the mark was written. */
   setEndNow(applicationId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
@@ -85,7 +85,7 @@ export class CheckpointMarks {
     }
   }
 
-  /** @param applicationId the application to ask about; null for any application. */
+  /** @param applicationId the application whose program may have ended; null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
     const bytes = await this.#readIfThere(this.#endUri);
     const of = bytes === null ? null : parseEnd(bytes);
@@ -97,7 +97,7 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint while `holder` reads it: until `release`, or until the holder's next `hold`.
+   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
    * @returns false if the checkpoint no longer exists.
    */
   async hold(holder: string, step: number): Promise<boolean> {
