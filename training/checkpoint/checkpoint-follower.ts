@@ -76,14 +76,14 @@ async function nextOf(
   seen.doubtful = unread;
   for (const step of await store.steps()) {
     try {
-      const { createdAt, position } = await store.manifest(step);
+      const { manifest, position } = await store.openCheckpoint(step);
       if (phase !== null && position.phase.name !== phase) {
         continue;
       }
-      if (last !== null && last.position.step === step && last.manifest.createdAt === createdAt) {
+      if (last !== null && last.position.step === step && last.manifest.createdAt === manifest.createdAt) {
         return null;
       }
-      if (last === null || isSince(last, step, createdAt)) {
+      if (last === null || isSince(last, step, manifest.createdAt)) {
         return await store.read(step);
       }
     } catch (error) {

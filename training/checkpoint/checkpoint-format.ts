@@ -72,19 +72,18 @@ export interface Origin {
 
 const count = z.number().int().nonnegative();
 const jsonValue = z.json();
-const sha256Text = z.string().regex(/^[0-9a-f]{64}$/);
 
-const tensorPlace = z.object({
+const describedTensor = z.object({
   name: z.string(),
   dtype: z.enum(['float32', 'int32', 'bool']),
   shape: z.array(count),
   /** The position in the file, in bytes. */
   offset: count,
   bytes: count,
+  /** See StoredTensor. */
+  from: count.optional(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
-
-/** `from`: see StoredTensor. */
-const describedTensor = tensorPlace.extend({ sha256: sha256Text, from: count.optional() });
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
@@ -108,6 +107,10 @@ export const trainingPosition = z.object({
   state: jsonValue.optional(),
 });
 
+const tensorPlace = describedTensor.extend({ file: z.string() });
+
+export type TensorPlace = Readonly<z.infer<typeof tensorPlace>>;
+
 const bodySchema = z.object({
   version: z.literal(2),
   applicationId: z.string(),
@@ -115,36 +118,12 @@ const bodySchema = z.object({
   createdAt: z.string(),
   position: trainingPosition,
   files: z.array(shardFile),
-  tensors: z.array(describedTensor.extend({ file: z.string() })),
+  /** Grouped by file, in the order in which each file stores them. */
+  tensors: z.array(tensorPlace),
 });
 
-type Body = z.infer<typeof bodySchema>;
-
-export interface TensorPlace {
-  readonly name: string;
-  readonly dtype: StoredTensor['dtype'];
-  readonly shape: readonly number[];
-  readonly file: string;
-  readonly offset: number;
-  readonly bytes: number;
-  /** See StoredTensor. */
-  readonly from?: number | undefined;
-  readonly sha256: string;
-}
-
-export interface CheckpointFile {
-  readonly name: string;
-  readonly bytes: number;
-}
-
 /** The content of manifest.json. */
-export interface Manifest extends Origin {
-  readonly createdAt: string;
-  readonly position: TrainingPosition;
-  readonly files: readonly CheckpointFile[];
-  /** Grouped by file, in the order in which each file stores them. */
-  readonly tensors: readonly TensorPlace[];
-}
+export type Manifest = Readonly<z.infer<typeof bodySchema>>;
 
 export function shardName(index: number, shards: number): string {
   const digits = (value: number) => String(value).padStart(5, '0');
@@ -157,7 +136,7 @@ export function encodeManifest(
   origin: Origin & { readonly createdAt: string },
 ): Buffer {
   const { applicationId, generation, createdAt } = origin;
-  const body: Body = {
+  const body: Manifest = {
     version: 2,
     applicationId,
     generation,

@@ -273,11 +273,6 @@ export class CheckpointStore {
     return { uri, manifest, position: manifest.position };
   }
 
-  /** See `openCheckpoint`. */
-  async manifest(step: number): Promise<Manifest> {
-    return (await this.openCheckpoint(step)).manifest;
-  }
-
   /**
    * Reads the named tensors (all by default), in the checkpoint's order.
    * @throws TonyError CHECKPOINT_MISFIT when a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.

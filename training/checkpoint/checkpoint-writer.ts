@@ -94,9 +94,7 @@ export class CheckpointWriter {
     } finally {
       clearTimeout(deadline);
     }
-    if (this.#failure !== null) {
-      throw this.#failure;
-    }
+    this.#check();
   }
 
   /** Stops retrying, so that a finished program can exit. */
@@ -127,8 +125,7 @@ export class CheckpointWriter {
       } catch (error) {
         const message = `checkpoint step-${step} could not be written: ${messageOf(error)}`;
         if (this.#closing || isFinal(error)) {
-          this.#failure =
-            error instanceof TonyError && isFinal(error) ? error : new TonyError('CHECKPOINT_FAILED', message, { cause: error });
+          this.#failure = isFinal(error) ? error : new TonyError('CHECKPOINT_FAILED', message, { cause: error });
           return;
         }
         this.#failed(message);
@@ -184,7 +181,7 @@ export class CheckpointWriter {
   }
 }
 
-/** Errors that a retry cannot fix. */
-function isFinal(error: unknown): boolean {
+/** Whether an error is permanent, so that a retry cannot succeed. */
+function isFinal(error: unknown): error is TonyError {
   return error instanceof TonyError && ['CHECKPOINT_FENCED', 'ACCESS_DENIED', 'INTERNAL'].includes(error.code);
 }

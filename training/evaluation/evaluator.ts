@@ -3,15 +3,15 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { BestSoFar } from '../checkpoint/best-so-far.ts';
-import type { BestCheckpoint } from '../checkpoint/checkpoint-best.ts';
 import { type FollowOptions, followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
+import type { BestCheckpoint } from '../checkpoint/checkpoint-marks.ts';
 import type { CheckpointStore, StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import { BATCH_SIZE, type ValidationData } from '../data/fit-data.ts';
 import { Validation } from '../fit/validation.ts';
 import { type CompiledModel, inspectModel } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
-import type { Peers } from '../ring/peers.ts';
+import { lonePeers } from '../ring/peers.ts';
 
 export interface EvaluateOptions {
   /** The value that selects the best checkpoint: `loss` (the default) or one of the metrics passed to `compile`. */
@@ -84,8 +84,6 @@ export interface EvaluationWorld {
 
 const HIGHER_IS_BETTER = /acc|precision|recall|auc|f1/i;
 
-const ALONE: Peers = { rank: 0, worldSize: 1, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
-
 /** Evaluates each new checkpoint until the final one, records the best checkpoint, and ends training if `patience` is exhausted. */
 export class Evaluator {
   readonly #world: EvaluationWorld;
@@ -107,7 +105,7 @@ export class Evaluator {
     this.#model = inspectModel(tf, model);
     this.#options = options;
     const { batchSize = BATCH_SIZE, batches, metric = 'loss', patience } = options;
-    this.#validation = new Validation({ tf, peers: ALONE, storage, onNotice }, this.#model, data, { batchSize, batches });
+    this.#validation = new Validation({ tf, peers: lonePeers(0, 1), storage, onNotice }, this.#model, data, { batchSize, batches });
     if (!this.#model.metricNames.includes(metric)) {
       throw new TonyError('USAGE', `the model has no metric ${metric}`, { hint: `It has ${this.#model.metricNames.join(', ')}.` });
     }
