@@ -107,7 +107,9 @@ export class Evaluator {
     const { batchSize = BATCH_SIZE, batches, metric = 'loss', patience } = options;
     this.#validation = new Validation({ tf, peers: lonePeers(0, 1), storage, onNotice }, this.#model, data, { batchSize, batches });
     if (!this.#model.metricNames.includes(metric)) {
-      throw new TonyError('USAGE', `the model has no metric ${metric}`, { hint: `It has ${this.#model.metricNames.join(', ')}.` });
+      throw new TonyError('USAGE', `the model has no metric ${metric}`, {
+        hint: `The metrics of the model are ${this.#model.metricNames.join(', ')}.`,
+      });
     }
     if (patience !== undefined && (!Number.isInteger(patience) || patience < 1)) {
       throw new TonyError('USAGE', `patience is ${patience}; it must be a whole number of at least 1`);

@@ -5,7 +5,7 @@ import { broadcastTensors, broadcastVariables } from '../model/broadcast-tensors
 import { allTrainable, type Trainable, type TrainedVariables, trainedVariables } from '../model/trainables.ts';
 import { capture, checkOptimizer, optimizerVariables, restoreOptimizer } from '../model/training-state.ts';
 import type { Ring } from '../ring/ring.ts';
-import { gatherBytes } from '../ring/ring-bytes.ts';
+import { gatherTexts } from '../ring/ring-bytes.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
 import { Stepper } from './step.ts';
 
@@ -148,9 +148,7 @@ export class CustomSteps {
       return;
     }
     const own = variables.map(({ name, dtype, shape }) => ({ name, type: `${dtype} [${shape}]` }));
-    const all = (await gatherBytes(this.#ring, Buffer.from(JSON.stringify(own)))).map((bytes) => {
-      return JSON.parse(Buffer.from(bytes).toString('utf8')) as typeof own;
-    });
+    const all = (await gatherTexts(this.#ring, JSON.stringify(own))).map((text) => JSON.parse(text) as typeof own);
     const [first = []] = all;
     for (const [rank, others] of all.entries()) {
       const at = Array.from({ length: Math.max(first.length, others.length) }, (_, index) => index).find((index) => {
