@@ -9,7 +9,7 @@ import type { LoopContext, LoopStrategy } from './loop-strategy.ts';
 import { RingCheckpoints } from './ring-checkpoints.ts';
 import { verifyEqual } from './verify-equal.ts';
 
-/** Runs a custom loop whose ranks take each step together. */
+/** The strategy of a custom loop whose ranks take each step together. */
 export class RingLoop implements LoopStrategy {
   readonly peers: Peers;
   readonly #ring: Ring;
