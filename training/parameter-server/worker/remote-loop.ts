@@ -5,7 +5,7 @@ import { RemoteVariables } from './remote-variables.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
 
 export interface RemoteLoopOptions extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no bound. */
+  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
   readonly staleness: number | null;
 }
 
@@ -14,14 +14,14 @@ interface Open {
   readonly remote: RemoteVariables;
 }
 
-/** The part of a step that this worker computes. Its gradients are not weighted relative to those of other workers. */
+/** Returns the part of a step that this worker computes. Its gradients have weight 1, regardless of the examples of other workers. */
 export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
   return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
 }
 
 /**
- * The custom steps of the program from one `fit` (or the start) to the next. They form one run on the servers, with all optimizers and
- * variables that the steps use. Each step enters the variables and optimizers that are new to the servers.
+ * Takes the custom steps that a program makes before, between or after its calls of `fit`. The steps up to the next `fit` form one run on
+ * the servers, with all optimizers and variables that they use. Each step enters the variables and optimizers that are new to the servers.
  */
 export class RemoteLoop {
   readonly #tf: typeof tfjs;
@@ -39,7 +39,7 @@ export class RemoteLoop {
 
   /**
    * @param variables the variables to train; only float32 variables have gradients.
-   * @param examples the number of examples of this worker; with 0, the step does not call `loss`, and the servers keep their values.
+   * @param examples the number of examples of this worker. With 0, the step does not call `loss`, and the servers keep their values.
    */
   async step(
     loss: () => tfjs.Scalar,
