@@ -157,7 +157,7 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   return {
     data,
     epochs: positive('epochs', options.epochs ?? 1),
-    initialEpoch: natural('initialEpoch', options.initialEpoch ?? 0),
+    initialEpoch: atLeast(0, 'initialEpoch', options.initialEpoch ?? 0),
     batchSize,
     accumulate: positive('accumulate', options.accumulate ?? 1),
     shuffle: options.shuffle ?? true,
@@ -262,10 +262,6 @@ function refuseForExamples(options: Readonly<Record<string, unknown>>, isForData
 
 function positive(name: string, value: number): number {
   return atLeast(1, name, value);
-}
-
-function natural(name: string, value: number): number {
-  return atLeast(0, name, value);
 }
 
 function atLeast(least: number, name: string, value: number): number {

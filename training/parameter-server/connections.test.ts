@@ -6,8 +6,8 @@ import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './server/parameter-server.ts';
-import { ParameterServerWorker, type WorkerOptions } from './worker/parameter-server-worker.ts';
-import { ServerGroup } from './worker/server-group.ts';
+import { ParameterServerWorker } from './worker/parameter-server-worker.ts';
+import { ServerGroup, type WorkerOptions } from './worker/server-group.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -86,7 +86,7 @@ export function createVector(length: number, image = false): RingVector {
   const memory = createMemory(sizeOf(length, image));
   const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
   if (kernel === null) {
-    return vectorIn(memory.buffer, length, plainAdd(memory.buffer), image ? plainHalfKernels(memory.buffer) : null);
+    return createPlainVector(length, image);
   }
   // JavaScript passes byte addresses as i32. Above 2 GiB they wrap to negative numbers, which the module treats as unsigned.
   return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);

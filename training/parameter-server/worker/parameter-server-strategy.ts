@@ -20,12 +20,10 @@ import { weightKey } from '../protocol/weight-key.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { RemoteVariables } from './remote-variables.ts';
 import { awaitSeal, sealRun } from './run-seal.ts';
-import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+import { ServerGroup, type WorkerOptions } from './server-group.ts';
 import type { Entry } from './variable-registry.ts';
 
-export interface ParameterServers extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
-  readonly staleness: number | null;
+export interface ParameterServers extends WorkerOptions {
   /** Returns the number of the next run. All workers number their runs in the same order. */
   readonly nextRun: () => number;
   /** Ends the custom steps that the program took before this run. All workers must call it. */

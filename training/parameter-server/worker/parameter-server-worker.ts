@@ -6,13 +6,8 @@ import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts'
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
 import { RemoteLoop } from './remote-loop.ts';
-import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+import { ServerGroup, type WorkerOptions } from './server-group.ts';
 import { ServerLoop } from './server-loop.ts';
-
-export interface WorkerOptions extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
-  readonly staleness: number | null;
-}
 
 /** The number of the run that carries broadcasts. The program's own runs are numbered from 1. */
 const BROADCAST_RUN = 0;
@@ -64,11 +59,6 @@ export class ParameterServerWorker implements StrategyFactory {
   ): Promise<number> {
     this.#loop ??= new RemoteLoop(tf, this.#options, this.#nextRun());
     return await this.#loop.step(loss, optimizer, variables(), examples);
-  }
-
-  /** Copies the servers' current values into this worker's variables and optimizers that its custom steps have used so far. */
-  async pull(): Promise<void> {
-    await this.#loop?.pull();
   }
 
   /**

@@ -2,12 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { StepPart } from '../../model/step-part.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import { RemoteVariables } from './remote-variables.ts';
-import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
-
-export interface RemoteLoopOptions extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
-  readonly staleness: number | null;
-}
+import { ServerGroup, type WorkerOptions } from './server-group.ts';
 
 interface Open {
   readonly servers: ServerGroup;
@@ -25,13 +20,13 @@ export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): S
  */
 export class RemoteLoop {
   readonly #tf: typeof tfjs;
-  readonly #options: RemoteLoopOptions;
+  readonly #options: WorkerOptions;
   readonly #run: number;
   #open: Promise<Open> | null = null;
   #servers: ServerGroup | null = null;
   #steps = 0;
 
-  constructor(tf: typeof tfjs, options: RemoteLoopOptions, run: number) {
+  constructor(tf: typeof tfjs, options: WorkerOptions, run: number) {
     this.#tf = tf;
     this.#options = options;
     this.#run = run;
@@ -64,16 +59,6 @@ export class RemoteLoop {
     }
     this.#steps++;
     return value;
-  }
-
-  /** Pulls the current weights and optimizers from the servers, without waiting for other workers. */
-  async pull(): Promise<void> {
-    if (this.#open !== null) {
-      const { remote } = await this.#open;
-      await remote.assign();
-      await remote.pull({ now: true });
-      await remote.pullOptimizers();
-    }
   }
 
   /** Waits until all workers have ended their custom steps, then pulls the final values. */

@@ -20,6 +20,11 @@ export interface ServerGroupOptions {
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
+export interface WorkerOptions extends ServerGroupOptions {
+  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
+  readonly staleness: number | null;
+}
+
 /**
  * One worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests then wait for `graceMs`, in which the
  * job usually stops this generation, and throw PEER_LOST. The state of the lost server is gone, so only a new generation can continue.

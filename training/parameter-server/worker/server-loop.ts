@@ -15,16 +15,13 @@ import { restoreNewest } from '../../strategy/restore-newest.ts';
 import { positionsAnswer } from '../protocol/messages.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { readOptimizerState } from './optimizer-state.ts';
-import { partOf, type RemoteLoopOptions } from './remote-loop.ts';
+import type { ParameterServers } from './parameter-server-strategy.ts';
+import { partOf } from './remote-loop.ts';
 import { RemoteVariables } from './remote-variables.ts';
 import { awaitSeal, sealRun } from './run-seal.ts';
 import { ServerGroup } from './server-group.ts';
 
-export interface ServerLoopOptions extends RemoteLoopOptions {
-  /** Returns the number of the next run. All workers number their runs in the same order. */
-  readonly nextRun: () => number;
-  /** Ends the custom steps that the program took before this run. All workers must call it. */
-  readonly settle: () => Promise<void>;
+export interface ServerLoopOptions extends ParameterServers {
   readonly onDispose: () => void;
 }
 
@@ -85,7 +82,7 @@ export class ServerLoop implements LoopStrategy {
   async begin(): Promise<TrainingPosition | null> {
     const { tf } = this.#context;
     const { rank, staleness } = this.#options;
-    await this.#options.settle();
+    await this.#options.settle?.();
     this.#restored = rank === 0 ? await restoreNewest(this.#context, this.#context.state) : null;
     this.#ended = this.#restored?.final ? this.#restored.step : null;
     const servers = await ServerGroup.open(this.#options, this.#run);

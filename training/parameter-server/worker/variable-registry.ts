@@ -23,7 +23,6 @@ export interface NewEntry {
   readonly variables: readonly tfjs.Variable[];
   /** The index of the optimizer. */
   readonly optimizer: number;
-  readonly isNewOptimizer: boolean;
   /** The variables to assign to the optimizer. */
   readonly joined: readonly tfjs.Variable[];
   /** The number of a registered or new variable. */
@@ -76,7 +75,7 @@ export class VariableRegistry {
     const added = new Map(variables.map(({ id }, index) => [id, first + index]));
     const numberOf = ({ id }: tfjs.Variable) => (this.#numbers.get(id) ?? added.get(id)) as number;
     const optimizer = known?.index ?? this.#optimizerCount;
-    return { entry, first, variables, optimizer, isNewOptimizer: known === undefined, joined, numberOf };
+    return { entry, first, variables, optimizer, joined, numberOf };
   }
 
   register({ entry, variables, joined, numberOf }: NewEntry): void {
