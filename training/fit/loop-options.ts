@@ -36,7 +36,7 @@ export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
   for (const name of ['epochs', 'steps', 'seed'] as const) {
     const value = options[name];
     if (value !== undefined && !(Number.isInteger(value) && value >= 0)) {
-      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number, 0 or more`);
+      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number of at least 0`);
     }
   }
   if (options.epochs !== undefined && options.data === undefined) {

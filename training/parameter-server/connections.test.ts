@@ -76,7 +76,7 @@ describe('a server rejects', () => {
   });
 });
 
-test('a second process of a rank replaces the first one', async () => {
+test('a second process of a rank replaces the first process', async () => {
   const worker = await start(2, 1);
   const lost: string[] = [];
   const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });

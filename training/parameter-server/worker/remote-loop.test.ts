@@ -274,7 +274,7 @@ describe('several workers', () => {
     expect(valuesOf(...second)).toEqual(valuesOf(...first));
   });
 
-  test('in step start with the values of rank 0, even for variables that are created later', async () => {
+  test('with staleness 0 start with the values of rank 0, even for variables that are created later', async () => {
     const make = await start(2, 2, 0);
     const seen: number[][][] = [[], []];
     await Promise.all(
