@@ -9,7 +9,7 @@ const judgements = (options: ConstructorParameters<typeof BestSoFar>[0], values:
   });
 };
 
-test('BestSoFar runs out of patience after that many evaluations without an improvement', () => {
+test('BestSoFar exhausts its patience after the configured number of evaluations without an improvement', () => {
   const options = { mode: 'min', patience: 2, minDelta: 0 } as const;
   expect(judgements(options, [3, 4, 2, 2, 5, 1])).toEqual(['best', '-', 'best', '-', '- enough', 'best']);
   expect(judgements({ ...options, mode: 'max' }, [3, 4, 2, 4])).toEqual(['best', 'best', '-', '- enough']);

@@ -6,8 +6,8 @@ import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './server/parameter-server.ts';
-import { ParameterServerWorker, type WorkerOptions } from './worker/parameter-server-worker.ts';
-import { ServerGroup } from './worker/server-group.ts';
+import { ParameterServerWorker } from './worker/parameter-server-worker.ts';
+import { ServerGroup, type WorkerOptions } from './worker/server-group.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -76,7 +76,7 @@ describe('a server rejects', () => {
   });
 });
 
-test('a second process of a rank replaces the first one', async () => {
+test('a second process of a rank replaces the first process', async () => {
   const worker = await start(2, 1);
   const lost: string[] = [];
   const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });

@@ -272,7 +272,7 @@ const inStep =
     return { weights: [...variable.dataSync(), ...fixed.dataSync()], steps: loop.steps, taken };
   };
 
-test('two workers in step get the same weights after a kill as without an interruption', async () => {
+test('two workers with staleness 0 get the same weights after a kill as without an interruption', async () => {
   const job = { workers: 2, staleness: 0 };
   const undisturbed = await byServers({ ...job, dir: await folder() }, inStep());
   const dir = await folder();
