@@ -98,7 +98,7 @@ export class Gate {
       return ADMITTED;
     }
     return refused(
-      'Only the user who runs this job may view it: the token is missing or wrong. Open the whole printed URL, including `?token=`.',
+      'Only the user who runs this job may view it: the token is missing or wrong. Open the complete printed URL, including `?token=`.',
     );
   }
 

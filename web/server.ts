@@ -63,7 +63,7 @@ export class WebServer {
         if (response.headersSent) {
           response.destroy();
         } else {
-          answerText(request, response, 500, 'The server failed to create this page: its log states the reason.');
+          answerText(request, response, 500, 'The server could not create this page. Its log states the reason.');
         }
       });
     });

@@ -149,7 +149,7 @@ export class Tunnel {
     }
     // Accepts the paths that Node's HTTP client can send, except paths to another host and to this site's own pages.
     if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path)) {
-      throw new HttpError(400, 'The path is not a valid path of TensorBoard.');
+      throw new HttpError(400, 'The path is not a valid TensorBoard path.');
     }
     return { method, path, headers: headersOf(pairs), body: method === 'GET' ? null : Buffer.from(body, 'base64url') };
   }
@@ -157,7 +157,7 @@ export class Tunnel {
   #check(token: string): void {
     // page/browser/tunnel/site.ts compares this text.
     if (!sameText(token, this.#token)) {
-      throw new HttpError(403, 'This page is of an earlier server: reload it.');
+      throw new HttpError(403, 'This page is outdated because the server has restarted: reload the page.');
     }
   }
 }

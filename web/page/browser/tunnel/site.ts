@@ -5,7 +5,7 @@ export const script = document.currentScript as HTMLScriptElement;
 export const ROOT = new URL('../../', script.src);
 export const TUNNEL = new URL('tony/tunnel', ROOT).href;
 /** The beginning of the server's error message for an outdated token (web/tunnel.ts). */
-export const OUTDATED = 'This page is of an earlier server';
+export const OUTDATED = 'This page is outdated';
 
 export const nativeFetch = window.fetch.bind(window);
 export const native = {

@@ -39,7 +39,7 @@ function failureCard(failure: FirstFailure, sentence: string, status: JobStatus)
     <p>${plainText(sentence)}</p>
     ${shown !== '' && html`<pre class="lines" tabIndex=${0} aria-label="Last lines of its stderr">${shown}</pre>`}
     <p class="more">
-      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job recovered from it.' : 'The job continues.'}</span>`}
+      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job recovered from this failure.' : 'The job continues.'}</span>`}
       <a href=${formatRoute('logs', task, 'stderr')}>Log of ${task}</a>
       <a href=${formatRoute('timeline')}>Timeline</a>
       <a href=${formatRoute('events')}>Events</a>
