@@ -53,7 +53,7 @@ async function refreshQueues(): Promise<void> {
     connectTimeoutMs: 10_000,
   });
   try {
-    // The request message of `refreshQueues` is empty as well, so both requests have the same encoding.
+    // Both this request and the request of `refreshQueues` are empty messages, which have the same encoding.
     await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
   } finally {
     connection.close();
@@ -168,7 +168,7 @@ describe('the emitted total of a queue', () => {
     expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
     const wide = await submit('alice', 'gpu', 4);
     await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
-    // The cluster has enough GPUs for the job in the other queue.
+    // The job in the other queue gets the GPUs that the limit leaves free.
     const other = await submit('bob', 'default', 2);
     await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
     await delay(2_000);

@@ -28,7 +28,7 @@ function gone(pids: readonly number[]): Promise<boolean> {
   return until(() => pids.every((pid) => !isAlive(pid)), { describe: () => `${pids.filter(isAlive)} still alive`, everyMs: 20 });
 }
 
-/** Waits until the program has written `count` pids to its stdout; returns them. */
+/** Waits until the program has written `count` pids to its stdout, and returns them. */
 async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   return until(
     () => {
@@ -39,7 +39,7 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, a background child of the shell, and a child that leads its own process group. */
+/** The shell, its background child, and a child in a process group of its own. */
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
@@ -77,7 +77,7 @@ describe('a task executor', () => {
     const exited = await master.message('exited');
     expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
     expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
-    // The executor reports the last progress before the exit, so that the ApplicationMaster classifies the failure with all available data.
+    // The executor reports the last progress before the exit, because the ApplicationMaster uses both to classify the failure.
     const before = master.heard.slice(
       0,
       master.heard.findIndex(({ exited: end }) => end != null),
@@ -164,7 +164,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without sending it a SIGTERM first.
+    // YARN sends SIGKILL soon after SIGTERM, so the executor has no time to send the program a SIGTERM first.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('terminated');
   });
 
@@ -229,7 +229,8 @@ describe('a task executor', () => {
     const family = await pids(executor, 3);
     const old = await startMaster(1);
     old.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
-    // Storage may briefly return an outdated address; executors ignore it. A refusal that still arrives comes from attempt 1.
+    // Storage may briefly return an outdated address, and executors ignore the rejection from an older ApplicationMaster. This
+    // rejection comes from attempt 1.
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: old.port, attempt: 2 }));
     master.close();
     await old.hello(2);
@@ -266,7 +267,7 @@ describe('a task executor', () => {
     const closed = performance.now();
     master.close();
     expect(await executor.exit).toEqual([1, null]);
-    // The lease starts at the last message from the ApplicationMaster.
+    // The lease counts from the last message of the ApplicationMaster.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
     await gone(family);
   });

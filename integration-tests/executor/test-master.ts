@@ -45,7 +45,7 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** The messages of all streams, except hellos. */
+  /** The messages of all streams, without hellos. */
   readonly heard: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
@@ -108,7 +108,7 @@ export class TestMaster {
     );
   }
 
-  /** Breaks every connection. */
+  /** Closes every connection. */
   close(): void {
     this.#server.forceShutdown();
   }
@@ -128,7 +128,7 @@ const CONTAINER_ID = 'container_1795225023264_0007_01_000002';
 export interface ContainerOptions {
   readonly master: { readonly port: number };
   readonly secrets: JobSecrets;
-  /** Name and content of the files in the user's source folder. */
+  /** Contents of the files in the user's source folder, by name. */
   readonly source?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
 }
