@@ -9,12 +9,12 @@ const NUMPY = '2.4.6';
 
 /** OpenMPI's all-reduce over TCP, in place, between processes on this machine. */
 export interface OpenMpi {
-  /** ms of each call, measured by the slowest rank. */
+  /** Returns the duration of each call, measured by the slowest rank (ms). */
   run(numbers: number, calls: number): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
-/** null where mpirun is not installed (Debian: the package openmpi-bin). */
+/** Starts the ranks. Returns null if mpirun is not installed (Debian: the package openmpi-bin). */
 export async function openMpi(size: number, progress: (line: string) => void): Promise<OpenMpi | null> {
   if (spawnSync('mpirun', ['--version']).status !== 0) {
     return null;

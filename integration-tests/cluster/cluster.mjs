@@ -27,7 +27,7 @@ const PROGRAMS = {
 };
 
 const JAVA_FLAGS = [
-  // Start-up time and memory matter here, not peak speed: serial collector, C1 compiler only, no bytecode verification.
+  // Options for a fast start and little memory instead of peak speed: serial collector, C1 compiler only, no bytecode verification.
   '-XX:+UseSerialGC',
   '-XX:TieredStopAtLevel=1',
   '-XX:+UnlockDiagnosticVMOptions',
@@ -158,12 +158,12 @@ export class Cluster {
 
   /** Stops every process and every container: with recovery enabled, NodeManagers leave containers running when they stop. */
   async down() {
-    // Found by their mark: they may belong to another profile than this object's.
+    // Searches for all marks of this state folder: the running processes may belong to another profile than this object's.
     await Promise.all((await this.runningProcesses()).map((name) => this.stop(name)));
     await this.killContainers();
   }
 
-  /** Stops the cluster and deletes everything that it stored. */
+  /** Stops the cluster and deletes its data. */
   async wipe() {
     await this.down();
     await rm(this.state, { recursive: true, force: true });
@@ -325,7 +325,7 @@ export class Cluster {
     );
   }
 
-  /** Finds out which daemon of each pair is active. Keeps the last answer where none is. */
+  /** Determines which daemon of each pair is active. If neither is active, the previous value remains. */
   async findActive() {
     const resourceManagers = this.webAddresses('resourcemanager');
     const nameNodes = this.webAddresses('namenode');
@@ -435,7 +435,7 @@ export class Cluster {
     };
   }
 
-  /** HDFS's daemons require folders for web pages that their jars do not contain; empty folders suffice. */
+  /** HDFS's daemons require folders for web pages, which are not in the jars. Empty folders suffice. */
   async webapps() {
     const folder = path.join(this.state, 'web');
     await Promise.all(['hdfs', 'datanode'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
@@ -535,7 +535,7 @@ export class Cluster {
   }
 
   /**
-   * Sends a request of the administrator to the web server of a daemon.
+   * Sends a request to the web server of a daemon as the administrator.
    * @param {string} url
    * @param {RequestInit} [init]
    */

@@ -12,7 +12,7 @@ const NAMESERVICE = 'box';
 const NAME_NODES = /** @type {const} */ ({ nn1: 'namenode', nn2: 'namenode-standby' });
 const RESOURCE_MANAGERS = /** @type {const} */ ({ rm1: 'resourcemanager', rm2: 'resourcemanager-standby' });
 const FAILOVER_CONTROLLER = 'org.apache.hadoop.hdfs.tools.DFSZKFailoverController';
-/** How soon the pair of a killed daemon notices (ms). A healthy daemon on a loaded machine would exceed shorter timeouts. */
+/** How long after a daemon's last sign of life its pair takes over (ms). Long enough for a healthy daemon on a loaded machine. */
 const SESSION_MS = 6_000;
 
 /** @type {import('./profiles.mjs').Profile} */

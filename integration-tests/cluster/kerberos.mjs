@@ -13,7 +13,7 @@ const REALM = 'EXAMPLE.TEST';
 const DAEMONS = ['nn', 'dn', 'rm', 'nm', 'HTTP'];
 /** Users with a keytab; HDFS's superuser is among them. */
 export const USERS = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
-/** Debian installs the server's programs here, which is not in the PATH of every user. */
+/** Debian installs the server's programs in this folder, which may be missing from a user's PATH. */
 const PATH = `${process.env.PATH}:/usr/sbin`;
 const COMMAND_LIMIT_MS = 60_000;
 const REQUEST_LIMIT_MS = 10_000;
@@ -175,7 +175,7 @@ function properties({ state }) {
     yarn: {
       'yarn.resourcemanager.principal': `rm/_HOST@${REALM}`,
       'yarn.resourcemanager.keytab': file('rm.keytab'),
-      // NodeManagers replace _HOST by this machine's name, not by the name in their addresses.
+      // NodeManagers would replace _HOST by this machine's name, which differs from the name in their addresses.
       'yarn.nodemanager.principal': `nm/localhost@${REALM}`,
       'yarn.nodemanager.keytab': file('nm.keytab'),
       'yarn.resourcemanager.webapp.spnego-principal': web,

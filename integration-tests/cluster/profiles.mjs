@@ -71,13 +71,13 @@ export function profileNamed(name) {
   return found;
 }
 
-/** The file in the state folder with the name of the profile with which the cluster was started. @param {string} state */
+/** Returns the path of the file that contains the profile's name, in the state folder. @param {string} state */
 export function profileFile(state) {
   return path.join(state, 'profile');
 }
 
 /**
- * The profile of a cluster that exists; null when none exists at this offset.
+ * Returns the profile of an existing cluster; null if no cluster exists at this offset.
  * @param {number} offset
  */
 export function existingProfile(offset) {
