@@ -29,7 +29,7 @@ export class Guard {
   #group = '';
   #closed = false;
   /** Serialises the writes: the guard acknowledges each with one line. */
-  #telling: Promise<void> = Promise.resolve();
+  #updating: Promise<void> = Promise.resolve();
 
   constructor(log: Logger) {
     this.#log = log;
@@ -39,7 +39,7 @@ export class Guard {
   /** Once the promise resolves, the process group dies with this process. Null: no group is watched. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
-    await this.#tell();
+    await this.#update();
   }
 
   close(): void {
@@ -47,17 +47,17 @@ export class Guard {
     this.#process.stdin?.end();
   }
 
-  #tell(): Promise<void> {
-    const told = this.#telling.then(() => this.#tellNow());
-    this.#telling = told.catch(() => undefined);
-    return told;
+  #update(): Promise<void> {
+    const update = this.#updating.then(() => this.#updateNow());
+    this.#updating = update.catch(() => undefined);
+    return update;
   }
 
   /**
    * A closed pipe or a missing acknowledgement shows that the guard has died. In that case, this method starts a new guard and sends it the
    * process group.
    */
-  async #tellNow(): Promise<void> {
+  async #updateNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) {
       this.#process = this.#spawn();
     }
@@ -101,7 +101,7 @@ export class Guard {
         if (this.#closed || guard !== this.#process) {
           return;
         }
-        this.#tell().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
+        this.#update().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
       }, PAUSE_MS).unref();
     });
     return guard;
