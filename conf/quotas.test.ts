@@ -200,7 +200,7 @@ test('quotas count resource types that differ from those in the tags only in cas
   const running = { ...ALICE, applicationId: 'a1', ...takenBy(violations, { 'nec.com/VE': 1 }, {}) };
   expect(running.beyond).toEqual({});
   expect(shortagesOf(requested, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), [running])).toMatchObject([
-    { requested: 2, used: 2 },
+    { asked: 2, used: 2 },
   ]);
 });
 
