@@ -19,7 +19,7 @@ import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job
 import type { JobLimits, Snapshot } from '../job/events.ts';
 
 /** Whether a job may start. */
-export type Judgement =
+export type AdmissionDecision =
   | { readonly type: 'admitted' }
   /** Other jobs hold the resources that this job requests; it may start when those jobs have ended. */
   | { readonly type: 'waits'; readonly reason: string }
@@ -56,7 +56,7 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   return {
     timeout: timeoutOf(quotas, owner),
     idle: idleLimitOf(quotas, owner),
-    mayGrow: judgeByQuotas(frozen.job, view).type === 'admitted',
+    mayGrow: checkQuotas(frozen.job, view).type === 'admitted',
   };
 }
 
@@ -64,7 +64,7 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
  * Judges a job by the cluster's site file and its running applications. Of two waiting jobs, the one submitted first is admitted first.
  * Jobs that hold containers precede all waiting jobs, however they started, because their resources are in use.
  */
-export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
+export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   const mismatch = identityMismatch(frozen, view);
   if (mismatch !== null) {
     return { type: 'refused', reason: `${mismatch} Submit it with tony-ts.` };
@@ -75,7 +75,7 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   if (changed.length > 0) {
     return { type: 'refused', reason: describeChanged(changed, from) };
   }
-  return judgeByQuotas(frozen.job, view);
+  return checkQuotas(frozen.job, view);
 }
 
 /**
@@ -107,18 +107,18 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
   const { job } = frozen;
   const now = queueName(view.queue);
   const before = queue ?? queueName(job.queue);
-  const asTold = queue !== null || (view.own !== null && tagsMatch(view.own, job));
-  if (asTold && now === before) {
+  const isProven = queue !== null || (view.own !== null && tagsMatch(view.own, job));
+  if (isProven && now === before) {
     return null;
   }
-  const judgement = judge(frozen, view);
-  if (judgement.type === 'admitted') {
+  const decision = checkLimits(frozen, view);
+  if (decision.type === 'admitted') {
     return null;
   }
-  const why = asTold
+  const why = isProven
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
     : "job.json requests resources that differ from the application's tags";
-  return `${why}, so its limits were checked again. ${judgement.reason}`;
+  return `${why}, so its limits were checked again. ${decision.reason}`;
 }
 
 /**
@@ -126,24 +126,24 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
  * state alone proves nothing, because its user can write it: without containers the job is judged like any other. If it was really admitted
  * before, a refusal becomes a wait, because limits set since then must not end a job.
  */
-export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof judge | null {
+export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
     return null;
   }
-  return snapshot === null || snapshot.generation === 0 ? judge : judgeAgain;
+  return snapshot === null || snapshot.generation === 0 ? checkLimits : checkLimitsAgain;
 }
 
-function judgeAgain(frozen: FrozenJob, view: ClusterView): Judgement {
+function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   // After a ResourceManager restart, containers are listed late.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
   }
-  const judgement = judge(frozen, view);
-  return judgement.type === 'refused' ? { type: 'waits', reason: judgement.reason } : judgement;
+  const decision = checkLimits(frozen, view);
+  return decision.type === 'refused' ? { type: 'waits', reason: decision.reason } : decision;
 }
 
-function judgeByQuotas(job: Job, view: ClusterView): Judgement {
+function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
   const { quotas, from } = view.site;
   const owner = ownerOf(view);
   const granted = asGranted(job, view);
@@ -199,8 +199,8 @@ function otherQueue({ queue, site }: ClusterView): FinalValue[] {
 
 /** The sums of other jobs are computed from their tags, so the tags must state the same demand as job.json. */
 function tagsMatch({ tags }: Application, job: Job): boolean {
-  const told = demandOfTags(tags);
-  return told !== null && isSameDemand(told, demandOf(job));
+  const declared = demandOfTags(tags);
+  return declared !== null && isSameDemand(declared, demandOf(job));
 }
 
 function describeChanged(changed: readonly FinalValue[], from: string | null): string {

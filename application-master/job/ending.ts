@@ -156,7 +156,7 @@ export function greetUnassigned(
 }
 
 /** Handles any other message of a container that no task owns: its program may be running, and the stop order can be delivered. */
-export function heardUnassigned(transition: Transition, containerId: string): void {
+export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
     stopAtOnce(transition, containerId);

@@ -126,7 +126,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
       opened.push(producer);
       send({ expected: 1, taken: 0, windowBytes: 1 });
     },
-    said: () => {},
+    received: () => {},
     closed: () => {},
     log: pino({ level: 'silent' }),
     proofMs: 300,
