@@ -65,7 +65,7 @@ export async function publish(folder: string, final: string): Promise<boolean> {
 export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (pid: number) => void, work: () => Promise<T>): Promise<T> {
   await makeFolders(runtimes, 0o755);
   const lock = path.join(runtimes, `.lock-${key}`);
-  let told = false;
+  let announced = false;
   while (!(await createWhole(lock, `${os.hostname()} ${process.pid}`))) {
     const [host = '', pid = ''] = await readFile(lock, 'utf8').then(
       (text) => text.split(' '),
@@ -75,8 +75,8 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
       await rm(lock, { force: true });
       continue;
     }
-    if (!told && pid !== '') {
-      told = true;
+    if (!announced && pid !== '') {
+      announced = true;
       waiting(Number(pid));
     }
     await delay(200);

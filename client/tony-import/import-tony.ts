@@ -103,7 +103,7 @@ export async function importTony(file: string, given: TonyArguments = {}): Promi
 
 /** The pure part of {@link importTony}; keys as TonY 0.5 reads them (TonyConfigurationKeys, tony-default.xml). */
 export function convertTony(xml: string, { file, settings = [], ...given }: TonyArguments & { readonly file: string }): ImportedJob {
-  const said = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
+  const properties = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
   for (const setting of settings) {
     const equals = setting.indexOf('=');
     if (equals < 1) {
@@ -111,20 +111,20 @@ export function convertTony(xml: string, { file, settings = [], ...given }: Tony
         hint: 'Write KEY=VALUE, for example --set tony.worker.instances=4.',
       });
     }
-    said.set(setting.slice(0, equals), setting.slice(equals + 1));
+    properties.set(setting.slice(0, equals), setting.slice(equals + 1));
   }
-  const roles = rolesOf(said);
-  const command = commandOf(said, given);
-  const draft = draftOf(said, roles, command, given, file);
-  const how = { executes: given.executes, fromMaster: !roles.some((role) => said.has(`tony.${role}.instances`)) };
-  const keys = [...said].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
+  const roles = rolesOf(properties);
+  const command = commandOf(properties, given);
+  const draft = draftOf(properties, roles, command, given, file);
+  const how = { executes: given.executes, fromMaster: !roles.some((role) => properties.has(`tony.${role}.instances`)) };
+  const keys = [...properties].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
   const yaml = yamlOf(draft, file);
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
 
 /** Names of the roles that have tasks, in the order of the configuration. TonY's role names are lower-case. */
-function rolesOf(said: ReadonlyMap<string, string>): string[] {
-  const named = [...said].flatMap(([key, value]) => {
+function rolesOf(properties: ReadonlyMap<string, string>): string[] {
+  const named = [...properties].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
     return role !== undefined && positive(value) !== undefined ? [role] : [];
   });
@@ -132,7 +132,7 @@ function rolesOf(said: ReadonlyMap<string, string>): string[] {
     return named;
   }
   // A single-program job, which TonY runs within its ApplicationMaster.
-  if (said.has('tony.am.command')) {
+  if (properties.has('tony.am.command')) {
     return ['worker'];
   }
   throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is above 0.', {
@@ -140,62 +140,62 @@ function rolesOf(said: ReadonlyMap<string, string>): string[] {
   });
 }
 
-function commandOf(said: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
+function commandOf(properties: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
   if (executes === undefined) {
-    return said.get('tony.containers.command') ?? said.get('tony.am.command');
+    return properties.get('tony.containers.command') ?? properties.get('tony.am.command');
   }
   return [python, executes, taskParams].filter((part) => part !== undefined).join(' ');
 }
 
 function draftOf(
-  said: ReadonlyMap<string, string>,
+  properties: ReadonlyMap<string, string>,
   names: readonly string[],
   command: string | undefined,
   { sourceFolder }: TonyArguments,
   file: string,
 ): Draft {
-  const logdir = said.get('tony.application.tensorboard-log-dir');
+  const logdir = properties.get('tony.application.tensorboard-log-dir');
   // If the configuration names a summary folder, job.yaml gets the `tensorboard` setting instead of a role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
-  const roles = Object.fromEntries(own.map((name) => [name, draftRole(said, name)]));
+  const roles = Object.fromEntries(own.map((name) => [name, draftRole(properties, name)]));
   const commands = [command, ...Object.values(roles).map((role) => role.command)];
   const runsNode = commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each));
-  const tags = splitList(said.get('tony.application.tags') ?? '');
-  const gang = positive(said.get('tony.container.allocation.timeout'));
-  const interval = positive(said.get('tony.task.heartbeat-interval-ms'));
-  const missed = positive(said.get('tony.task.max-missed-heartbeats'));
-  const timeout = positive(said.get('tony.application.timeout'));
+  const tags = splitList(properties.get('tony.application.tags') ?? '');
+  const gang = positive(properties.get('tony.container.allocation.timeout'));
+  const interval = positive(properties.get('tony.task.heartbeat-interval-ms'));
+  const missed = positive(properties.get('tony.task.max-missed-heartbeats'));
+  const timeout = positive(properties.get('tony.application.timeout'));
   return {
-    name: jobName(said.get('tony.application.name') ?? basename(file, '.xml')),
-    queue: said.get('tony.yarn.queue'),
-    source: sourceFolder ?? said.get('tony.src.dir'),
+    name: jobName(properties.get('tony.application.name') ?? basename(file, '.xml')),
+    queue: properties.get('tony.yarn.queue'),
+    source: sourceFolder ?? properties.get('tony.src.dir'),
     // TensorFlow.js is included only for programs that run on Node.
     framework: runsNode ? undefined : 'none',
     command,
     tags: tags.length === 0 ? undefined : tags,
-    env: { ...assignments(said.get('tony.containers.envs')), ...assignments(said.get('tony.execution.envs')) },
+    env: { ...assignments(properties.get('tony.containers.envs')), ...assignments(properties.get('tony.execution.envs')) },
     roles,
-    success: said.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
+    success: properties.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
     gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
     heartbeat: {
       interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
       missed: missed && Math.max(2, Math.min(1000, missed)),
     },
-    tensorboard: logdir === undefined ? undefined : { logdir, memory: memoryIfSaid(said.get('tony.tensorboard.memory')) },
+    tensorboard: logdir === undefined ? undefined : { logdir, memory: memoryIfValid(properties.get('tony.tensorboard.memory')) },
     timeout: timeout === undefined ? undefined : `${Math.ceil(timeout / 1000)}s`,
     master: {
-      memory: memoryIfSaid(said.get('tony.am.memory')),
-      vcores: positive(said.get('tony.am.vcores')),
-      nodeLabel: said.get('tony.am.node-label') ?? said.get('tony.application.node-label'),
+      memory: memoryIfValid(properties.get('tony.am.memory')),
+      vcores: positive(properties.get('tony.am.vcores')),
+      nodeLabel: properties.get('tony.am.node-label') ?? properties.get('tony.application.node-label'),
     },
   };
 }
 
-function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
-  const of = (key: string): string | undefined => said.get(`tony.${name}.${key}`);
-  const isNamed = (key: string, fallback: string): boolean => splitList(said.get(key) ?? fallback).includes(name);
+function draftRole(properties: ReadonlyMap<string, string>, name: string): DraftRole {
+  const of = (key: string): string | undefined => properties.get(`tony.${name}.${key}`);
+  const isNamed = (key: string, fallback: string): boolean => splitList(properties.get(key) ?? fallback).includes(name);
   const single = of('instances') === undefined;
-  const resource = (key: string): string | undefined => (single ? said.get(`tony.am.${key}`) : of(key));
+  const resource = (key: string): string | undefined => (single ? properties.get(`tony.am.${key}`) : of(key));
   const sidecar = isNamed('tony.application.sidecar.jobtypes', SIDECAR);
   const untracked = isNamed('tony.application.untracked.jobtypes', UNTRACKED);
   const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
@@ -203,7 +203,7 @@ function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
     instances: number(of('instances')) ?? 1,
     resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
     command: of('command'),
-    nodeLabel: of('node-label') ?? said.get('tony.application.node-label'),
+    nodeLabel: of('node-label') ?? properties.get('tony.application.node-label'),
     untracked: (untracked && !sidecar) || undefined,
     sidecar: sidecar || undefined,
     restart: stopping && !sidecar ? { policy: 'never' } : undefined,
@@ -222,20 +222,20 @@ function carried(
 ): Carrying {
   if (Object.hasOwn(APPLICATION_KEYS, key)) {
     const known = APPLICATION_KEYS[key];
-    const said = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
+    const equivalent = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
     if (key === 'tony.containers.command' && executes !== undefined) {
       return { to: null, remark: 'overridden by --executes' };
     }
     if (key === 'tony.am.command' && draft.command !== value) {
       return { to: null, remark: 'not used: the job has another command, or roles with tasks' };
     }
-    if (key.startsWith('tony.am.') && fromMaster && said.to !== 'command') {
+    if (key.startsWith('tony.am.') && fromMaster && equivalent.to !== 'command') {
       const resource = key.slice('tony.am.'.length);
       if (['memory', 'vcores', 'gpus'].includes(resource)) {
         return { to: `roles.worker.resources.${resource}`, remark: '' };
       }
     }
-    return said.to === null || stands(draft, said.to) ? said : SAYS_NOTHING;
+    return equivalent.to === null || stands(draft, equivalent.to) ? equivalent : SAYS_NOTHING;
   }
   const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
   if (role !== undefined && Object.hasOwn(ROLE_KEYS, rest)) {
@@ -284,10 +284,10 @@ const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat'
 
 function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` omits undefined values.
-  const said = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
+  const keys = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
     ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );
-  const document = new Document(Object.fromEntries(said));
+  const document = new Document(Object.fromEntries(keys));
   document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts config explain KEY describes a key.`;
   visit(document, {
     Pair: (_, { key, value }) => {
@@ -331,7 +331,7 @@ function memoryText(text: string = DEFAULT_MEMORY): string {
   return parseMemory(size) === undefined ? text : size;
 }
 
-function memoryIfSaid(text: string | undefined): string | undefined {
+function memoryIfValid(text: string | undefined): string | undefined {
   return text === undefined ? undefined : memoryText(text);
 }
 

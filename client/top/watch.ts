@@ -61,9 +61,9 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
       draw();
     }
   };
-  const told = (): void => away.abort(new Left(INTERRUPTED));
+  const onSignal = (): void => away.abort(new Left(INTERRUPTED));
   for (const name of ENDING) {
-    process.on(name, told);
+    process.on(name, onSignal);
   }
   const screen = new FullScreen({ input, output, onKey: typed, onResize: draw });
   try {
@@ -94,7 +94,7 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
   } finally {
     screen.close();
     for (const name of ENDING) {
-      process.off(name, told);
+      process.off(name, onSignal);
     }
   }
 }
