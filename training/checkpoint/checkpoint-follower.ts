@@ -20,10 +20,10 @@ export interface FollowOptions {
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
-  const told = new Set<string>();
-  const tell = (message: string) => {
-    if (!told.has(message)) {
-      told.add(message);
+  const reported = new Set<string>();
+  const report = (message: string) => {
+    if (!reported.has(message)) {
+      reported.add(message);
       options.onTrouble(message);
     }
   };
@@ -34,7 +34,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       // The end mark is read before the checkpoints are listed: in the reverse order, a checkpoint written between the two reads would be
       // missed. If checkpoints could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
-      const found = await nextOf(store, seen, options.phase ?? null, tell);
+      const found = await nextOf(store, seen, options.phase ?? null, report);
       if (found !== null) {
         seen.last = found;
         yield found;
@@ -48,7 +48,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
         throw error;
       }
-      tell(`checkpoints cannot be read at the moment: ${error.message}`);
+      report(`checkpoints cannot be read at the moment: ${error.message}`);
     }
     await pause(options.everyMs ?? 2000, options.signal);
   }
