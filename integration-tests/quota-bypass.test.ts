@@ -35,7 +35,7 @@ let folder: string;
 let handmade: HandmadeJobs;
 /** A server that an attacker names as the cluster's file system and as the node. In both roles it imposes no limits. */
 let elsewhere: Server;
-const asked: string[] = [];
+const requests: string[] = [];
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-bypass-test-'));
@@ -46,7 +46,7 @@ beforeAll(async () => {
   storage.close();
   await cluster.hdfsMakeFolder(EVERYBODYS, '777');
   elsewhere = createServer((request, response) => {
-    asked.push(request.url ?? '');
+    requests.push(request.url ?? '');
     if (request.url === '/conf') {
       response.end('<configuration><property name="fs.defaultFS" value="hdfs://elsewhere"/></configuration>');
     } else {
@@ -72,7 +72,7 @@ interface Ended {
   readonly id: string;
   readonly end: YarnApplication;
   /** All output of the command. */
-  readonly said: string;
+  readonly output: string;
 }
 
 /** Submits a job with the command and waits until the job has ended. */
@@ -84,7 +84,7 @@ async function submit(job: string, words: readonly string[] = [], environment: R
   if (id === undefined) {
     throw new Error(stderr);
   }
-  return { id, end: await cluster.ended(id), said: stdout + stderr };
+  return { id, end: await cluster.ended(id), output: stdout + stderr };
 }
 
 function withWorker(change: (worker: Role) => Role): (honest: FrozenJob) => FrozenJob {
@@ -244,7 +244,7 @@ describe('a job submitted by hand', () => {
   });
 
   test('makes the ApplicationMaster send no request to the servers that the user named', () => {
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 });
 
@@ -259,8 +259,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
 
   async function status(id: string, user: string): Promise<{ readonly state: string; readonly message: string } | null> {
     const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
-    const [said] = jsonLines(stdout) as unknown as readonly { readonly status: { state: string; message: string } | null }[];
-    return said?.status ?? null;
+    const [first] = jsonLines(stdout) as unknown as readonly { readonly status: { state: string; message: string } | null }[];
+    return first?.status ?? null;
   }
 
   test.each<[string, () => Promise<string>]>([
@@ -287,8 +287,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
     expect(await handmade.submit({ id: early, job: twoGpus })).toBe(early);
     const waiting = await until(
       async () => {
-        const said = await status(early, USER);
-        return said?.state === 'STARTING' || said === null ? undefined : said;
+        const first = await status(early, USER);
+        return first?.state === 'STARTING' || first === null ? undefined : first;
       },
       { describe: 'the later job reports its state', timeoutMs: 90_000 },
     );
@@ -354,9 +354,9 @@ describe('when a user changes the settings of the command,', () => {
   });
 
   test.each(['table', 'json'])('the command replaces a value from --set by the final value, and reports it (%s)', async (format) => {
-    const { end, said } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
+    const { end, output } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
     expect(end.finalStatus).toBe('SUCCEEDED');
-    expect(said).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
+    expect(output).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
   });
 
   test('submitJob rejects a job without the final values before any upload', async () => {

@@ -66,11 +66,11 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
 /** Runs `quotas usage` as carol, who may not view these jobs. */
 async function usage(...words: string[]): Promise<QuotaUsage> {
   const { stdout, stderr } = await cluster.run(['quotas', 'usage', '--output', 'json', ...words], { env: { HADOOP_USER_NAME: 'carol' } });
-  const [said] = jsonLines(stdout);
-  if (said === undefined) {
+  const [usage] = jsonLines(stdout);
+  if (usage === undefined) {
     throw new Error(stderr);
   }
-  return said as unknown as QuotaUsage;
+  return usage as unknown as QuotaUsage;
 }
 
 function rows({ totals }: QuotaUsage): string[] {

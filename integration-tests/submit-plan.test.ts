@@ -177,8 +177,8 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
       const waiting = await until(
         async () => {
           const { stdout } = await cluster.run(['status', third.id, '--output', 'json']);
-          const said = String(JSON.parse(stdout).waiting);
-          return short.test(said) && said;
+          const reason = String(JSON.parse(stdout).waiting);
+          return short.test(reason) && reason;
         },
         { describe: async () => (await cluster.application(third.id)).diagnostics, timeoutMs: 30_000 },
       );

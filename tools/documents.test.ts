@@ -176,12 +176,12 @@ test('every ts block compiles without type errors', { timeout: 120_000 }, async 
   };
   await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify(configuration));
   const checked = promisify(execFile)(path.join(ROOT, 'node_modules', '.bin', 'tsc'), ['--noEmit', '-p', folder], { cwd: ROOT });
-  const said = await checked.then(
+  const output = await checked.then(
     () => '',
     (error: { stdout: string }) => error.stdout,
   );
   // `npm run check` reports the errors in all other files.
-  expect(said.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
+  expect(output.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
 });
 
 test('every function that docs/library.md names is exported', async () => {

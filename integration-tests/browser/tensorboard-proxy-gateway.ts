@@ -9,7 +9,7 @@ export interface Gateway {
   /** URL of the gateway, including the prefix. */
   readonly url: string;
   /** `METHOD path` of every request received, in order. */
-  readonly asked: readonly string[];
+  readonly requests: readonly string[];
   close(): void;
 }
 
@@ -18,10 +18,10 @@ export interface Gateway {
  * other headers. It responds to other methods with 405, and to URLs longer than `longest` characters with 414, as real gateways do.
  */
 export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const server: Server = createServer({ maxHeaderSize: 128 << 10 }, (request, response) => {
     const { method = 'GET', url = '/' } = request;
-    asked.push(`${method} ${url.split('?', 1)[0]}`);
+    requests.push(`${method} ${url.split('?', 1)[0]}`);
     const refusal = refusalOf(request, options);
     // As in YARN's proxy, the prefix without its trailing slash serves the same content.
     const path = url === PREFIX.slice(0, -1) ? '/' : url.slice(PREFIX.length - 1);
@@ -45,7 +45,7 @@ export async function startGateway(port: number, options: { passes: readonly str
     server.close();
     server.closeAllConnections();
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PREFIX}`, asked, close };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PREFIX}`, requests, close };
 }
 
 function refusalOf(request: IncomingMessage, { passes, longest = 65_000 }: { passes: readonly string[]; longest?: number }): number | null {

@@ -33,9 +33,9 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
       if (url === '/silent') {
         return;
       }
-      const heard: Echo = { method, url, type: headers['content-type'] ?? '', hex: Buffer.concat(chunks).toString('hex') };
+      const received: Echo = { method, url, type: headers['content-type'] ?? '', hex: Buffer.concat(chunks).toString('hex') };
       response.writeHead(url === '/refused' ? 400 : 200, { 'Content-Type': 'application/json' });
-      response.end(JSON.stringify(heard));
+      response.end(JSON.stringify(received));
     });
   }).listen(0, '127.0.0.1');
   await once(echo, 'listening');

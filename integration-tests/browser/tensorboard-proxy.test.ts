@@ -126,27 +126,27 @@ async function visitTabs(page: Page): Promise<void> {
 test('TensorBoard works behind a gateway that rejects POST', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
-  const { url, asked } = await gateway(web, { passes: ['PUT', 'HEAD'] });
+  const { url, requests } = await gateway(web, { passes: ['PUT', 'HEAD'] });
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
   await visitTabs(page);
   expect(troubles).toEqual([]);
-  expect(asked.filter((each) => each.startsWith('PUT')).length).toBeGreaterThan(5);
-  expect(asked.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
+  expect(requests.filter((each) => each.startsWith('PUT')).length).toBeGreaterThan(5);
+  expect(requests.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
 });
 
 test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
-  const { url, asked } = await gateway(web, { passes: [], longest: 8000 });
+  const { url, requests } = await gateway(web, { passes: [], longest: 8000 });
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
   await visitTabs(page);
   // The page's probe, which detects that the gateway rejects PUT.
   expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
-  expect(asked.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
+  expect(requests.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
 });
 
 test('the printed URL with its token opens TensorBoard and the job’s page', async (context: TestContext) => {

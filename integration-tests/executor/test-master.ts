@@ -46,7 +46,7 @@ export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
   /** The messages of all streams, without hellos. */
-  readonly heard: ExecutorMessage[] = [];
+  readonly received: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
   refuse: { code: status; details: string } | null = null;
@@ -70,7 +70,7 @@ export class TestMaster {
     stream.on('error', () => {});
     stream.on('data', (message: ExecutorMessage) => {
       if (!message.hello) {
-        this.heard.push(message);
+        this.received.push(message);
         return;
       }
       this.hellos.push(message.hello);
@@ -103,8 +103,8 @@ export class TestMaster {
     fits: (value: NonNullable<ExecutorMessage[Key]>) => boolean = () => true,
   ): Promise<NonNullable<ExecutorMessage[Key]>> {
     return until(
-      () => this.heard.map((message) => message[key]).find((value): value is NonNullable<typeof value> => value != null && fits(value)),
-      { describe: () => ({ awaited: key, heard: this.heard.slice(-10) }), everyMs: 10 },
+      () => this.received.map((message) => message[key]).find((value): value is NonNullable<typeof value> => value != null && fits(value)),
+      { describe: () => ({ awaited: key, received: this.received.slice(-10) }), everyMs: 10 },
     );
   }
 

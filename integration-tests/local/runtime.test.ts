@@ -114,10 +114,10 @@ describe('the runtime', () => {
     // Runs in a process group of its own, so that the test can signal the whole group, as a terminal or a shutdown does.
     const build = spawn(process.execPath, [COMMAND, 'runtime', 'build'], { env, detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
     const closed = once(build, 'close');
-    const [said] = (await once(build.stderr, 'data')) as [Buffer];
+    const [line] = (await once(build.stderr, 'data')) as [Buffer];
     process.kill(-(build.pid ?? Number.NaN), 'SIGKILL');
     await closed;
-    expect(said.toString()).toContain('downloading Node');
+    expect(line.toString()).toContain('downloading Node');
     expect(await readdir(path.join(root, 'cache', 'runtime'))).toEqual([
       expect.stringMatching(/^\.build-/),
       expect.stringMatching(/^\.lock-/),

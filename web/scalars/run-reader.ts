@@ -73,7 +73,7 @@ export class RunReader {
       }
       if (this.#file?.name !== file.name) {
         if (this.#file?.records.isWithinRecord) {
-          this.#complain(this.#file.name, 'ends within a record');
+          this.#reportDamage(this.#file.name, 'ends within a record');
         }
         this.#file = openFile(file.name);
       }
@@ -104,10 +104,10 @@ export class RunReader {
     }
     const damaged = open.damaged - before;
     if (damaged > 0) {
-      this.#complain(file.name, `contains ${damaged} damaged records`, damaged);
+      this.#reportDamage(file.name, `contains ${damaged} damaged records`, damaged);
     }
     if (records.isLost) {
-      this.#complain(file.name, 'is damaged; the rest of it is skipped');
+      this.#reportDamage(file.name, 'is damaged; the rest of it is skipped');
     }
   }
 
@@ -124,7 +124,7 @@ export class RunReader {
         this.#add(value, step, time);
       }
     } catch (error) {
-      this.#complain(file, `contains a record that is not an event: ${messageOf(error)}`);
+      this.#reportDamage(file, `contains a record that is not an event: ${messageOf(error)}`);
     }
   }
 
@@ -148,7 +148,7 @@ export class RunReader {
     curve.add(step, time, number);
   }
 
-  #complain(file: string, text: string, count = 1): void {
+  #reportDamage(file: string, text: string, count = 1): void {
     this.#damage += count;
     this.#options.log.warn({ run: this.name, file }, `the event file ${text}`);
   }
