@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { pythonWith } from './python-environment.ts';
+import { pythonWith } from '../../integration-tests/python-environment.ts';
 
 const MPI4PY = '4.1.2';
 const NUMPY = '2.4.6';
@@ -19,7 +19,11 @@ export async function openMpi(size: number, progress: (line: string) => void): P
   if (spawnSync('mpirun', ['--version']).status !== 0) {
     return null;
   }
-  const python = await pythonWith(`mpi4py-${MPI4PY}`, [`mpi4py==${MPI4PY}`, `numpy==${NUMPY}`], progress);
+  const python = await pythonWith(
+    path.resolve('.cache', 'benchmarks', `mpi4py-${MPI4PY}`),
+    [`mpi4py==${MPI4PY}`, `numpy==${NUMPY}`],
+    progress,
+  );
   const program = path.resolve('benchmarks', 'peers', 'openmpi-allreduce.py');
   const options = ['--allow-run-as-root', '--oversubscribe', '-np', String(size), '--mca', 'btl', 'tcp,self', '--bind-to', 'none'];
   const child = spawn('mpirun', [...options, python, program], { stdio: ['pipe', 'pipe', 'inherit'] });
