@@ -123,11 +123,11 @@ export function createNegotiator({ settings, log, job, files }: Parts): Negotiat
 async function openFeedServer(
   { attempt, host, secrets }: MasterSettings,
   files: JobFiles,
-  { opened, said, closed }: ProducerEvents,
+  { opened, received, closed }: ProducerEvents,
   log: Logger,
 ): Promise<FeedServer> {
   const token = feedToken(secrets.jobSecret);
-  const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
+  const server = new FeedServer({ ...secrets, token, log, opened, received, closed });
   const port = await server.listen((await lookup(host)).address);
   await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
   log.info({ port }, 'listening for producers of feeds');

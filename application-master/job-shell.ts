@@ -296,8 +296,8 @@ export class JobShell {
       const { status } = await decision;
       this.#final = status;
       const decided: JobResult = isEndState(status.state) ? { state: status.state, diagnostics: status.message } : result;
-      const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
-      const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
+      const finished = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
+      const [unregistered] = await Promise.allSettled([finished, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected') {
         log.error({ error: messageOf(unregistered.reason) }, 'could not report the end of the job to the cluster');
       }

@@ -106,11 +106,11 @@ async function beginJob(
 async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, policy: ReturnType<typeof admissionPolicy>): Promise<void> {
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
-    const judgement = await gatekeeper.decide(policy, queue, (reason) => job.hear({ type: 'held', reason }));
-    if (judgement === null) {
+    const decision = await gatekeeper.decide(policy, queue, (reason) => job.hear({ type: 'held', reason }));
+    if (decision === null) {
       return;
     }
-    job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
+    job.hear(decision.type === 'admitted' ? { type: 'admitted' } : decision);
   }
   await gatekeeper.watch(queue, policy !== null, {
     onLimits: (limits) => job.hear({ type: 'limits', limits }),

@@ -5,18 +5,18 @@ import { EVERY_ROLE } from './job-part.ts';
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * @param said the content of job.yaml, valid or not. A value that should be a mapping but is not stays unchanged, and fails the validation.
+ * @param written the content of job.yaml, valid or not. A value that should be a mapping but is not stays unchanged, and fails the validation.
  */
-export function withDefaults(said: unknown, defaults: Mapping): unknown {
-  if (!isMapping(said)) {
-    return said;
+export function withDefaults(written: unknown, defaults: Mapping): unknown {
+  if (!isMapping(written)) {
+    return written;
   }
   const { roles, tensorboard, ...rest } = defaults;
-  const filled = filledUp(said, rest);
+  const filled = filledUp(written, rest);
   return {
     ...filled,
-    ...(isMapping(said.roles) && isMapping(roles) && { roles: rolesWithDefaults(said.roles, roles, said.env) }),
-    ...withTensorBoardDefaults(said.tensorboard, tensorboard),
+    ...(isMapping(written.roles) && isMapping(roles) && { roles: rolesWithDefaults(written.roles, roles, written.env) }),
+    ...withTensorBoardDefaults(written.tensorboard, tensorboard),
   };
 }
 
@@ -25,35 +25,35 @@ function defaultsOfRole(roles: Mapping, name: string): Mapping {
   return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
 }
 
-function rolesWithDefaults(said: Mapping, defaults: Mapping, jobEnvironment: unknown): Mapping {
-  const saidOfAll = isMapping(jobEnvironment) ? jobEnvironment : {};
+function rolesWithDefaults(written: Mapping, defaults: Mapping, jobEnvironment: unknown): Mapping {
+  const jobVariables = isMapping(jobEnvironment) ? jobEnvironment : {};
   return Object.fromEntries(
-    Object.entries(said).map(([name, role]) => {
+    Object.entries(written).map(([name, role]) => {
       if (!isMapping(role)) {
         return [name, role];
       }
       const { env, ...rest } = defaultsOfRole(defaults, name);
       // A variable of a role overrides the job's variable of the same name. A default for the role must not do this.
-      const unsaid = Object.entries(isMapping(env) ? env : {}).filter(([variable]) => !Object.hasOwn(saidOfAll, variable));
-      return [name, filledUp(role, unsaid.length === 0 ? rest : { ...rest, env: Object.fromEntries(unsaid) })];
+      const missing = Object.entries(isMapping(env) ? env : {}).filter(([variable]) => !Object.hasOwn(jobVariables, variable));
+      return [name, filledUp(role, missing.length === 0 ? rest : { ...rest, env: Object.fromEntries(missing) })];
     }),
   );
 }
 
 /** Applies only to a job that sets `tensorboard`, either to `true` or to a mapping. */
-function withTensorBoardDefaults(said: unknown, defaults: unknown): Mapping {
+function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   if (!isMapping(defaults)) {
     return {};
   }
-  if (said === true) {
+  if (written === true) {
     return { tensorboard: defaults };
   }
-  return isMapping(said) ? { tensorboard: filledUp(said, defaults) } : {};
+  return isMapping(written) ? { tensorboard: filledUp(written, defaults) } : {};
 }
 
 /** Merges mappings key by key; any other value is replaced as a whole. */
-function filledUp(said: Mapping, fill: Mapping): Mapping {
-  const filled = new Map(Object.entries(said));
+function filledUp(written: Mapping, fill: Mapping): Mapping {
+  const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {
     const own = filled.get(key);
     if (own === undefined) {

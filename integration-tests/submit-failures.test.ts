@@ -3,7 +3,10 @@ import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { temporaryFolder, useCluster } from './harness.ts';
 
-/** Submits to a cluster that is down or rejects the request: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
+/**
+ * Submits to a cluster that is down or rejects the request. Each submit prints one sentence, exits with the documented code, and leaves
+ * nothing on HDFS.
+ */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';

@@ -47,8 +47,8 @@ export interface Leaving {
 
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
-  /** The ApplicationMaster has accepted the Hello. `said`: the state that this Hello reported. */
-  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly said: ReportedState }
+  /** The ApplicationMaster has accepted the Hello. `reported`: the state that this Hello reported. */
+  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly reported: ReportedState }
   | { readonly type: 'disconnected' }
   /** The ApplicationMaster has rejected this container, because the container is not part of the job. `masterAttempt` is 0 if unknown. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
@@ -173,7 +173,7 @@ function bound(state: ExecutorState, generation: number, port: number): Step {
   };
 }
 
-export function saidOf({ generation, port, program, preparing }: ExecutorState): ReportedState {
+export function reportedState({ generation, port, program, preparing }: ExecutorState): ReportedState {
   return {
     generation,
     phase: program === null ? 'IDLE' : program.phase === 'ended' ? 'ENDED' : 'RUNNING',
@@ -185,14 +185,14 @@ export function saidOf({ generation, port, program, preparing }: ExecutorState):
  * Handles the answer to a Hello. Reports changes that occurred after the Hello was sent, because nothing can be reported before Welcome
  * arrives.
  */
-function connected(state: ExecutorState, { masterAttempt, leaseMs, now, said }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
+function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
     return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
   }
   const next: ExecutorState = { ...state, link: 'open', masterAttempt, leaseMs, lastContact: now };
   const { generation, port, program } = next;
-  const present = saidOf(next);
-  if (present.generation === said.generation && present.phase === said.phase && present.port === said.port) {
+  const present = reportedState(next);
+  if (present.generation === reported.generation && present.phase === reported.phase && present.port === reported.port) {
     return only(next);
   }
   if (program?.phase === 'ended') {

@@ -4,7 +4,7 @@ import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
-import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, saidOf, step } from './executor-machine.ts';
+import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
 import { GpuUsage } from './gpu-usage.ts';
 import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
@@ -72,7 +72,7 @@ export class Executor {
       findMaster: () => findMaster(settings.frozen, log),
       events: {
         welcome: (welcome, hello) => this.#welcomed(welcome, hello),
-        message: (message) => this.#told(message),
+        message: (message) => this.#received(message),
         lost: () => this.#happened({ type: 'disconnected' }),
         refused: (masterAttempt, reason) => this.#happened({ type: 'refused', masterAttempt, reason }),
       },
@@ -238,14 +238,14 @@ export class Executor {
     this.#link.send({ exited: exit });
   }
 
-  #welcomed(welcome: Welcome, said: Hello): void {
+  #welcomed(welcome: Welcome, reported: Hello): void {
     this.#welcome = welcome;
-    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs, said });
+    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs, reported });
     this.#log.info({ masterAttempt: welcome.masterAttempt }, 'attached to the ApplicationMaster');
     this.#beatEvery(welcome.intervalMs);
   }
 
-  #told(message: MasterMessage): void {
+  #received(message: MasterMessage): void {
     if (message.prepare) {
       this.#happened({ type: 'prepare', generation: message.prepare.generation });
     } else if (message.start) {
@@ -306,7 +306,7 @@ export class Executor {
       proof: containerProof.reveal(),
       role: role.name,
       index,
-      ...saidOf(this.#state),
+      ...reportedState(this.#state),
       host,
       masterAttempt,
       ...(program?.phase === 'ended' && { exited: program.exit }),

@@ -32,7 +32,7 @@ export class Guard {
   #group = '';
   #closed = false;
   /** Serialises writes, because the guard acknowledges each write with one line. */
-  #telling: Promise<void> = Promise.resolve();
+  #updating: Promise<void> = Promise.resolve();
 
   constructor(log: Logger) {
     this.#log = log;
@@ -42,7 +42,7 @@ export class Guard {
   /** Resolves when the guard watches the process group: from then on, the group ends when this process ends. Null watches no group. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
-    await this.#tell();
+    await this.#update();
   }
 
   close(): void {
@@ -50,14 +50,14 @@ export class Guard {
     this.#process.stdin?.end();
   }
 
-  #tell(): Promise<void> {
-    const told = this.#telling.then(() => this.#tellNow());
-    this.#telling = told.catch(() => undefined);
-    return told;
+  #update(): Promise<void> {
+    const update = this.#updating.then(() => this.#updateNow());
+    this.#updating = update.catch(() => undefined);
+    return update;
   }
 
   /** Sends the process group to the guard. If the guard has died, starts a new one and sends the group again. */
-  async #tellNow(): Promise<void> {
+  async #updateNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) {
       this.#process = this.#spawn();
     }
@@ -101,7 +101,7 @@ export class Guard {
         if (this.#closed || guard !== this.#process) {
           return;
         }
-        this.#tell().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
+        this.#update().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
       }, PAUSE_MS).unref();
     });
     return guard;

@@ -6,7 +6,7 @@ import type { ApplicationFilter } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
 import { frozen, workers } from '../job/simulator/example-job.ts';
-import { judge } from './admission.ts';
+import { checkLimits } from './admission.ts';
 
 /** Jobs are submitted, checked, started and ended at arbitrary times. No total is exceeded, and every job is eventually admitted. */
 
@@ -118,7 +118,7 @@ class Job {
       earlier,
       groupsOf: () => [],
     };
-    if (judge(this.frozen, view).type === 'admitted') {
+    if (checkLimits(this.frozen, view).type === 'admitted') {
       this.admittedAt = now;
     }
   }

@@ -20,7 +20,7 @@ import type { JobLimits } from '../job/events.ts';
 import type { Snapshot } from '../job/snapshot-format.ts';
 
 /** Whether a job may start. */
-export type Judgement =
+export type AdmissionDecision =
   | { readonly type: 'admitted' }
   /** Other jobs hold the resources that this job requests. The job may start when they have ended. */
   | { readonly type: 'waits'; readonly reason: string }
@@ -57,7 +57,7 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   return {
     timeout: timeoutOf(quotas, owner),
     idle: idleLimitOf(quotas, owner),
-    mayGrow: judgeByQuotas(frozen.job, view).type === 'admitted',
+    mayGrow: checkQuotas(frozen.job, view).type === 'admitted',
   };
 }
 
@@ -65,7 +65,7 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
  * Decides whether a job may start, from the cluster's site file and its running applications. Waiting jobs are admitted in the order of
  * submission. Jobs that already hold containers come before all waiting jobs, because their resources are in use.
  */
-export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
+export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   const mismatch = identityMismatch(frozen, view);
   if (mismatch !== null) {
     return { type: 'refused', reason: `${mismatch} Submit it with tony-ts.` };
@@ -76,7 +76,7 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   if (changed.length > 0) {
     return { type: 'refused', reason: describeChanged(changed, from) };
   }
-  return judgeByQuotas(frozen.job, view);
+  return checkQuotas(frozen.job, view);
 }
 
 /**
@@ -105,18 +105,18 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
   const { job } = frozen;
   const now = queueName(view.queue);
   const before = queue ?? queueName(job.queue);
-  const asTold = queue !== null || (view.own !== null && tagsMatch(view.own, job));
-  if (asTold && now === before) {
+  const isProven = queue !== null || (view.own !== null && tagsMatch(view.own, job));
+  if (isProven && now === before) {
     return null;
   }
-  const judgement = judge(frozen, view);
-  if (judgement.type === 'admitted') {
+  const decision = checkLimits(frozen, view);
+  if (decision.type === 'admitted') {
     return null;
   }
-  const why = asTold
+  const why = isProven
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
     : "job.json requests resources that differ from the application's tags";
-  return `${why}, so its limits were checked again. ${judgement.reason}`;
+  return `${why}, so its limits were checked again. ${decision.reason}`;
 }
 
 /**
@@ -124,24 +124,24 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
  * state is no proof, because the user can write it. But if it says that the job has run before, a refusal becomes a wait, because limits
  * that were set later must not end the job.
  */
-export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof judge | null {
+export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
     return null;
   }
-  return snapshot === null || snapshot.generation === 0 ? judge : judgeAgain;
+  return snapshot === null || snapshot.generation === 0 ? checkLimits : checkLimitsAgain;
 }
 
-function judgeAgain(frozen: FrozenJob, view: ClusterView): Judgement {
+function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   // After a restart, the ResourceManager reports containers to the ApplicationMaster late. The application report already counts them.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
   }
-  const judgement = judge(frozen, view);
-  return judgement.type === 'refused' ? { type: 'waits', reason: judgement.reason } : judgement;
+  const decision = checkLimits(frozen, view);
+  return decision.type === 'refused' ? { type: 'waits', reason: decision.reason } : decision;
 }
 
-function judgeByQuotas(job: Job, view: ClusterView): Judgement {
+function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
   const { quotas, from } = view.site;
   const owner = ownerOf(view);
   const granted = asGranted(job, view);
@@ -197,8 +197,8 @@ function otherQueue({ queue, site }: ClusterView): FinalValue[] {
 
 /** True if the tags state the same resources as job.json. The totals count every job by its tags. */
 function tagsMatch({ tags }: Application, job: Job): boolean {
-  const told = demandOfTags(tags);
-  return told !== null && isSameDemand(told, demandOf(job));
+  const declared = demandOfTags(tags);
+  return declared !== null && isSameDemand(declared, demandOf(job));
 }
 
 function describeChanged(changed: readonly FinalValue[], from: string | null): string {

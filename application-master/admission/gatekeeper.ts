@@ -17,7 +17,7 @@ import { siteOfCluster } from '../../storage/cluster-site.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { JobLimits } from '../job/events.ts';
-import { type ClusterView, type Judgement, type judge, limitsFor, refusalOfRunning } from './admission.ts';
+import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
 /** Values that the NodeManager sets in the container's environment. The user cannot override them, so they are trusted, unlike job.json. */
 export interface OwnNode {
@@ -83,37 +83,37 @@ export class Gatekeeper {
   /**
    * Observes the cluster repeatedly until the job is admitted or refused. The job also waits while the cluster does not answer.
    *
-   * @param judgeJob see `admissionPolicy`.
+   * @param checkJob see `admissionPolicy`.
    * @param queue the job's queue according to the ResourceManager.
    * @param onWaiting called whenever the reason changes.
    * @returns null if the gatekeeper is closed before a decision.
    */
   async decide(
-    judgeJob: typeof judge,
+    checkJob: typeof checkLimits,
     queue: string,
     onWaiting: (reason: string) => void,
-  ): Promise<Exclude<Judgement, { type: 'waits' }> | null> {
+  ): Promise<Exclude<AdmissionDecision, { type: 'waits' }> | null> {
     const { frozen, log } = this.#options;
-    let told = '';
+    let reported = '';
     while (!this.#closing.signal.aborted) {
       const observing = this.#take();
-      const judgement = await observing.then(
-        (seen) => judgeJob(frozen, viewOf(seen, queue)),
-        (error: unknown): Judgement => ({
+      const decision = await observing.then(
+        (seen) => checkJob(frozen, viewOf(seen, queue)),
+        (error: unknown): AdmissionDecision => ({
           type: 'waits',
           reason: `Waits because the limits in the cluster's site file cannot be checked: ${messageOf(error)}`,
         }),
       );
-      if (judgement.type !== 'waits') {
+      if (decision.type !== 'waits') {
         // The observation that admitted the job also provides its first limits.
         this.#seen = observing;
         this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
-        return judgement;
+        return decision;
       }
-      if (judgement.reason !== told) {
-        told = judgement.reason;
-        log.info(told);
-        onWaiting(told);
+      if (decision.reason !== reported) {
+        reported = decision.reason;
+        log.info(reported);
+        onWaiting(reported);
       }
       await pause(CHECK_EVERY_MS, this.#closing.signal);
     }
@@ -200,7 +200,7 @@ export class Gatekeeper {
   async #open(): Promise<Sources> {
     const { frozen, configuration: own, host, token, node, log } = this.#options;
     const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};
-    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS, () => {
+    const nodeConfiguration = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS, () => {
       if (token === undefined) {
         throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
       }
@@ -212,15 +212,15 @@ export class Gatekeeper {
         timeoutMs: NODE_MS,
       });
     });
-    const configuration = said ?? own;
+    const configuration = nodeConfiguration ?? own;
     const { defaultFs } = configuration;
     const sources = {
       configuration,
       resourceManager: ResourceManager.of(configuration, node.user),
       storage: createStorage({ hadoop: configuration, user: node.user }),
-      groups: said === null ? this.#groupsByOwn : groupMemory(said, node.user),
+      groups: nodeConfiguration === null ? this.#groupsByOwn : groupMemory(nodeConfiguration, node.user),
     };
-    if (said === null) {
+    if (nodeConfiguration === null) {
       log.warn(
         { node: `${host}:${node.httpPort}`, defaultFs },
         "the node did not report its configuration; using the job's configuration to find the site file",

@@ -68,7 +68,7 @@ test('an elastic job starts with its minimum number of workers after a short wai
   scene.wait(2_000);
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
-  expect(scene.told('start')).toHaveLength(2);
+  expect(scene.ordered('start')).toHaveLength(2);
   // The job withdraws the request for extra containers, because containers allocated much later would be idle.
   expect(scene.wanted('worker')).toBe(0);
   expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
@@ -79,7 +79,7 @@ test('an elastic job starts with its maximum number of workers when all are read
   const scene = new JobScenario(job());
   scene.register();
   addWorkers(scene, 4);
-  expect(scene.told('start')).toHaveLength(4);
+  expect(scene.ordered('start')).toHaveLength(4);
 });
 
 test('an elastic job waits only a limited time for a worker that already has a container', () => {
@@ -90,7 +90,7 @@ test('an elastic job waits only a limited time for a worker that already has a c
   scene.wait(19_000);
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
-  expect(scene.told('start')).toHaveLength(2);
+  expect(scene.ordered('start')).toHaveLength(2);
 });
 
 test('an elastic job does not start below its minimum', () => {
@@ -110,7 +110,7 @@ test('an elastic job does not grow at its last checkpoint', () => {
   scene.wait(20_000);
   checkpoint(scene, 200, true);
   scene.wait(60_000);
-  expect(scene.told('prepare')).toEqual([]);
+  expect(scene.ordered('prepare')).toEqual([]);
   expect(scene.state.generation).toBe(1);
   for (const name of ['worker:0', 'worker:1']) {
     scene.exit(scene.container(name), 0);
@@ -130,7 +130,7 @@ test('an elastic job grows at a checkpoint, with all workers that have become re
   scene.wait(20_000);
   expect(scene.state.generation).toBe(1);
   checkpoint(scene, 200);
-  expect(scene.told('prepare')).toHaveLength(2);
+  expect(scene.ordered('prepare')).toHaveLength(2);
   startAll(scene);
   expect(running(scene)).toEqual(['worker:0', 'worker:1', 'worker:2', 'worker:3']);
   expect(
@@ -282,7 +282,7 @@ test('a second attempt keeps the current number of workers', () => {
   for (const { id } of survivors) {
     second.hello(id, { generation: 1, phase: 'running' });
   }
-  expect(second.told('prepare')).toEqual([]);
+  expect(second.ordered('prepare')).toEqual([]);
   expect(second.status()).toMatchObject({ state: 'RUNNING', elastic: { running: 3 } });
 });
 

@@ -160,7 +160,7 @@ export function greetUnassigned(
  * Handles any other message of a container without a task. The executor is connected and can receive a stop order, but its program may
  * still be running.
  */
-export function heardUnassigned(transition: Transition, containerId: string): void {
+export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
     stopAtOnce(transition, containerId);

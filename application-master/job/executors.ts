@@ -1,7 +1,7 @@
 import type { Usage } from '../../conf/status.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
-import { greetUnassigned, heardUnassigned, noteLeft, noteStreamLost } from './ending.ts';
+import { greetUnassigned, noteLeft, noteStreamLost, recordUnassigned } from './ending.ts';
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
@@ -180,11 +180,11 @@ function helloUnranked(transition: Transition, slot: number, event: Said<'hello'
 }
 
 function ended(transition: Transition, slot: number, event: Said<'hello'>): void {
-  judgeExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
+  handleExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
 }
 
 function ready(transition: Transition, event: Said<'ready'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot === null) {
     return;
   }
@@ -199,14 +199,14 @@ function ready(transition: Transition, event: Said<'ready'>): void {
 }
 
 function started(transition: Transition, event: Said<'started'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot !== null && transition.task(slot).executor?.program?.generation === event.generation) {
     nowRunning(transition, slot, event.generation);
   }
 }
 
 function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot === null) {
     return;
   }
@@ -275,9 +275,9 @@ function isBusy({ cpuCores, gpus }: Usage): boolean {
 }
 
 function exited(transition: Transition, event: Said<'exited'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot !== null) {
-    judgeExit(transition, slot, event.exit);
+    handleExit(transition, slot, event.exit);
   }
 }
 
@@ -291,7 +291,7 @@ function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   }
 }
 
-function judgeExit(transition: Transition, slot: number, exit: ProgramExit): void {
+function handleExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
   // The exit is from an older generation, or was reported before.
@@ -356,10 +356,10 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
  * Records that the container's executor has sent a message, and returns the slot of its task; null if the container has no task or its
  * executor has not registered.
  */
-function heard(transition: Transition, containerId: string): number | null {
+function recordMessage(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);
   if (slot === undefined) {
-    heardUnassigned(transition, containerId);
+    recordUnassigned(transition, containerId);
   }
   if (slot === undefined || transition.task(slot).executor === null) {
     return null;

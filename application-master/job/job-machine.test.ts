@@ -22,9 +22,9 @@ describe('a job without failures', () => {
     ]);
     expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([0, 0]);
     scene.hello('c2');
-    expect(scene.told('start')).toEqual([]);
+    expect(scene.ordered('start')).toEqual([]);
     scene.hello('c1');
-    expect(scene.told('start')).toEqual(['c1', 'c2']);
+    expect(scene.ordered('start')).toEqual(['c1', 'c2']);
     expect(scene.of('start')[0]).toMatchObject({
       generation: 1,
       members: [
@@ -40,7 +40,7 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.exit('c2', 0);
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
-    expect(scene.told('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.ordered('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
     expect(scene.actions.at(-1)?.type).toBe('finish');
   });
 
@@ -62,7 +62,7 @@ describe('a job without failures', () => {
     scene.register();
     const id = scene.allocate('evaluator');
     scene.hello(id);
-    expect(scene.told('start')).toEqual([id]);
+    expect(scene.ordered('start')).toEqual([id]);
   });
 
   it('starts a task only after the snapshot that names it is stored', () => {
@@ -70,18 +70,18 @@ describe('a job without failures', () => {
     scene.storageAway = true;
     scene.register();
     scene.serve();
-    expect(scene.told('launch')).toHaveLength(3);
-    expect(scene.told('start')).toEqual([]);
+    expect(scene.ordered('launch')).toHaveLength(3);
+    expect(scene.ordered('start')).toEqual([]);
     const [first] = scene.of('persist');
     if (first !== undefined) {
       scene.save(first.snapshot);
     }
-    expect(scene.told('start')).toEqual([]);
+    expect(scene.ordered('start')).toEqual([]);
     const last = scene.of('persist').at(-1);
     if (last !== undefined) {
       scene.save(last.snapshot);
     }
-    expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.ordered('start').sort()).toEqual(['c1', 'c2', 'c3']);
   });
 
   it('gives rank 0 to the chief, and ranks the other tasks in the order of the roles', () => {
@@ -97,12 +97,12 @@ describe('a job without failures', () => {
 
   it('releases containers that it did not request, even after its end', () => {
     const scene = JobScenario.running(twoWorkers);
-    expect(scene.told('release')).toEqual([]);
+    expect(scene.ordered('release')).toEqual([]);
     const surplus = scene.allocate('worker');
-    expect(scene.told('release')).toEqual([surplus]);
+    expect(scene.ordered('release')).toEqual([surplus]);
     scene.say({ type: 'kill', reason: 'enough' });
     const late = scene.allocate('worker');
-    expect(scene.told('release')).toEqual([surplus, late]);
+    expect(scene.ordered('release')).toEqual([surplus, late]);
   });
 
   it('stops untracked tasks and sidecars at its end, and waits a limited time for them', () => {
@@ -114,13 +114,13 @@ describe('a job without failures', () => {
     const ps = scene.container('ps:0');
     scene.exit(scene.container('worker:0'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
-    expect(scene.told('stop-program')).toHaveLength(3);
+    expect(scene.ordered('stop-program')).toHaveLength(3);
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
     // The cluster stops the container of an executor that does not exit by itself.
     scene.wait(5_500);
-    expect(scene.told('stop-container')).toHaveLength(1);
+    expect(scene.ordered('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
@@ -193,10 +193,10 @@ describe('a silent executor', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(9_500);
-    expect(scene.told('stop-container')).toEqual([]);
+    expect(scene.ordered('stop-container')).toEqual([]);
     scene.wait(1_000);
-    expect(scene.told('stop-container')).toEqual(['c2']);
-    expect(scene.told('prepare')).toEqual(['c1']);
+    expect(scene.ordered('stop-container')).toEqual(['c2']);
+    expect(scene.ordered('prepare')).toEqual(['c1']);
     expect(scene.wanted('worker')).toBe(1);
     expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 sent no heartbeat for 10 s' });
     scene.serve();
@@ -220,7 +220,7 @@ describe('a silent executor', () => {
     scene.hello('c2', { generation: 1, phase: 'running' });
     scene.wait(30_000);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
-    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.ordered('prepare')).toEqual([]);
   });
 
   it('is lost when it does not reconnect', () => {
@@ -228,7 +228,7 @@ describe('a silent executor', () => {
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
     scene.wait(10_500);
-    expect(scene.told('stop-container')).toEqual(['c2']);
+    expect(scene.ordered('stop-container')).toEqual(['c2']);
   });
 
   it('is not lost after the ApplicationMaster itself was suspended', () => {
@@ -248,7 +248,7 @@ describe('a silent executor', () => {
     scene.hello('c2');
     scene.say({ type: 'stream-lost', containerId: 'c1' });
     scene.hello('c1');
-    expect(scene.told('start')).toEqual(['c1', 'c2', 'c1']);
+    expect(scene.ordered('start')).toEqual(['c1', 'c2', 'c1']);
     expect(scene.of('start')[2]?.members).toEqual(scene.of('start')[0]?.members);
   });
 
@@ -264,7 +264,7 @@ describe('a silent executor', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.wait(31_000);
-    expect(scene.told('stop-container')).toContain('c1');
+    expect(scene.ordered('stop-container')).toContain('c1');
     expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
   });
 
@@ -275,12 +275,12 @@ describe('a silent executor', () => {
     scene.wait(10_500);
     scene.serve();
     const second = scene.container('evaluator:0');
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     // The cluster's report of a lost node does not prove that its processes have ended.
     scene.end(first, 'node-lost');
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.wait(155_000);
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
     expect(scene.status()).toMatchObject({ generations: 1 });
   });
 });
@@ -300,11 +300,11 @@ describe('a container that the cluster gives up while its executor is still conn
   it.each(['node-lost', 'preempted'] as const)('is ordered to stop immediately; its replacement starts when it has left (%s)', (end) => {
     const { scene, first, second } = lost(end);
     expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.exit(first, -1, { signal: 'SIGKILL' });
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.say({ type: 'left', containerId: first });
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
     expect(scene.task('evaluator:0').failures).toBe(0);
   });
 
@@ -327,22 +327,22 @@ describe('a container that the cluster gives up while its executor is still conn
       scene.wait(60_000);
       beat(scene, first);
     }
-    expect(scene.told('start')).not.toContain(second);
-    expect(scene.told('stop-program').filter((id) => id === first).length).toBeGreaterThan(5);
+    expect(scene.ordered('start')).not.toContain(second);
+    expect(scene.ordered('stop-program').filter((id) => id === first).length).toBeGreaterThan(5);
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(110_000);
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.wait(55_000);
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
   });
 
   it('counts as ended when it was preempted and its stream closes, or after a short wait', () => {
     const ended = lost('preempted');
     ended.scene.say({ type: 'stream-lost', containerId: ended.first });
-    expect(ended.scene.told('start')).toContain(ended.second);
+    expect(ended.scene.ordered('start')).toContain(ended.second);
     const silent = lost('preempted');
     silent.scene.wait(10_500);
-    expect(silent.scene.told('start')).toContain(silent.second);
+    expect(silent.scene.ordered('start')).toContain(silent.second);
   });
 
   it('does not delay a ranked task, because the new generation rejects the old program', () => {
@@ -359,7 +359,7 @@ describe('a container that the cluster gives up while its executor is still conn
     const id = scene.allocate('worker');
     scene.hello(id);
     scene.end(id, 'node-lost');
-    expect(scene.told('stop-program')).toEqual([id]);
+    expect(scene.ordered('stop-program')).toEqual([id]);
   });
 
   it('may still be running when the ResourceManager reports that it was released', () => {
@@ -370,10 +370,10 @@ describe('a container that the cluster gives up while its executor is still conn
     scene.serve();
     const second = scene.container('evaluator:0');
     scene.end(first, 'released');
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.hello(first, { role: 'evaluator', generation: 1, phase: 'running' });
     scene.say({ type: 'left', containerId: first });
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
   });
 
   it('appears in the status with its remaining lease until its executor has left or the lease has ended', () => {
@@ -404,9 +404,9 @@ describe('a container that the cluster gives up while its executor is still conn
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(400_000);
-    const orders = scene.told('stop-program').length;
+    const orders = scene.ordered('stop-program').length;
     beat(scene, first);
-    expect(scene.told('stop-program').slice(orders)).toEqual([first]);
+    expect(scene.ordered('stop-program').slice(orders)).toEqual([first]);
   });
 });
 
@@ -515,7 +515,7 @@ describe('a failing program', () => {
     scene.end('c3', 'stopped-by-master');
     scene.serve();
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
-    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.ordered('prepare')).toEqual([]);
     expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
   });
 
@@ -576,10 +576,10 @@ describe('a failing program', () => {
     scene.exit('c1', 0);
     scene.silent.add('c1');
     scene.wait(5_000);
-    expect(scene.told('stop-program')).toEqual([]);
+    expect(scene.ordered('stop-program')).toEqual([]);
     // Silence after success does not undo the success.
     scene.wait(6_000);
-    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.ordered('prepare')).toEqual([]);
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
   });
 
@@ -589,7 +589,7 @@ describe('a failing program', () => {
     );
     for (let n = 0; n < 2; n++) {
       scene.exit(scene.container('tensorboard:0'), 1);
-      for (const id of scene.told('stop-container')) {
+      for (const id of scene.ordered('stop-container')) {
         scene.end(id, 'stopped-by-master');
       }
       scene.serve();
@@ -611,7 +611,7 @@ describe('a failing program', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.freeze('c1');
     scene.wait(12_000);
-    expect(scene.told('stop-container')).toEqual(['c1']);
+    expect(scene.ordered('stop-container')).toEqual(['c1']);
     expect(scene.failure('worker:0')).toContain('was stopped by a signal for');
   });
 });
@@ -638,7 +638,7 @@ describe('a program that loses a peer', () => {
     scene.wait(11_500);
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0]);
     expect(scene.failure('worker:1')).toBe('its program on h2:1 no longer answers its peers (reported by worker:0)');
-    expect(scene.told('prepare').sort()).toEqual(['c1', 'c3']);
+    expect(scene.ordered('prepare').sort()).toEqual(['c1', 'c3']);
   });
 
   it('is charged itself if its peer has succeeded', () => {
@@ -718,7 +718,7 @@ describe('an incomplete gang', () => {
       'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
         'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default has too little room left: 512 MiB of memory, 0 vcores).',
     );
-    expect(scene.told('stop-container').sort()).toEqual(['c1', 'c2']);
+    expect(scene.ordered('stop-container').sort()).toEqual(['c1', 'c2']);
     expect(scene.wanted('worker')).toBe(0);
     scene.wait(10_000);
     expect(scene.wanted('worker')).toBe(3);
@@ -748,7 +748,7 @@ describe('an incomplete gang', () => {
     scene.wait(30_000);
     expect(scene.status().state).toBe('WAITING');
     scene.wait(155_000);
-    expect(scene.told('release')).toEqual([]);
+    expect(scene.ordered('release')).toEqual([]);
     expect(scene.status()).toMatchObject({ state: 'FAILED' });
     expect(scene.status().message).toMatch(/^worker:1 was not ready within 60 s, 3 times in a row. worker:1 got no container/);
   });
@@ -803,12 +803,12 @@ describe('a node on which a role fails', () => {
       expect(scene.of('ask').at(-1)?.excludedNodes).toEqual([]);
       scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', 'h2:1'), message: 'disk full' });
     }
-    expect(scene.told('release')).toHaveLength(2);
+    expect(scene.ordered('release')).toHaveLength(2);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
     // A container that was allocated before its node was excluded is released and requested again.
     const asks = scene.of('ask').length;
     const unlucky = scene.allocate('worker', 'h2:1');
-    expect(scene.told('release')).toContain(unlucky);
+    expect(scene.ordered('release')).toContain(unlucky);
     expect(scene.of('ask').slice(asks)).toMatchObject([{ count: 1, excludedNodes: ['h2:1'] }]);
     scene.wait(31_000);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
@@ -936,10 +936,10 @@ describe('a second attempt of the ApplicationMaster', () => {
     next.register(survivors);
     next.hello('c1', { generation: 1, phase: 'running' });
     next.wait(59_000);
-    expect(next.told('prepare')).toEqual([]);
+    expect(next.ordered('prepare')).toEqual([]);
     next.wait(1_500);
-    expect(next.told('prepare')).toEqual(['c1']);
-    expect(next.told('stop-container')).toEqual(['c2']);
+    expect(next.ordered('prepare')).toEqual(['c1']);
+    expect(next.ordered('stop-container')).toEqual(['c2']);
   });
 
   it('sends the start orders that the first attempt did not send', () => {
@@ -1000,15 +1000,15 @@ describe('a second attempt of the ApplicationMaster', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
     next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
-    expect(next.told('stop-container')).toEqual(['x9']);
+    expect(next.ordered('stop-container')).toEqual(['x9']);
     next.hello('x9', { role: 'evaluator', index: 0, generation: 1, phase: 'running' });
-    expect(next.told('stop-program')).toEqual(['x9']);
+    expect(next.ordered('stop-program')).toEqual(['x9']);
     next.end('c3', 'exited', 1);
     const id = next.allocate('evaluator');
     next.hello(id, { role: 'evaluator' });
-    expect(next.told('start')).toEqual([]);
+    expect(next.ordered('start')).toEqual([]);
     next.end('x9', 'stopped-by-master');
-    expect(next.told('start')).toEqual([id]);
+    expect(next.ordered('start')).toEqual([id]);
   });
 
   it('starts an unranked task as soon as its predecessor from the first attempt has exited', () => {
@@ -1017,11 +1017,11 @@ describe('a second attempt of the ApplicationMaster', () => {
     next.wait(10_500);
     const id = next.allocate('evaluator');
     next.hello(id);
-    expect(next.told('start')).toEqual([]);
+    expect(next.ordered('start')).toEqual([]);
     next.hello('c3', { role: 'evaluator', generation: 1, phase: 'running' });
     expect(next.of('stop-program')).toMatchObject([{ containerId: 'c3', atOnce: true }]);
     next.say({ type: 'left', containerId: 'c3' });
-    expect(next.told('start')).toEqual([id]);
+    expect(next.ordered('start')).toEqual([id]);
   });
 
   it('continues with the remaining restarts', () => {
@@ -1043,7 +1043,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
     next.register([{ id: 'c1', role: 'worker', node: 'h1:1', nodeHttp: '', memoryMb: 1024 }]);
     expect(next.result).toEqual({ state: 'KILLED', diagnostics: 'killed by alice' });
-    expect(next.told('stop-container')).toEqual(['c1']);
+    expect(next.ordered('stop-container')).toEqual(['c1']);
     expect(next.of('ask')).toEqual([]);
   });
 });
@@ -1063,12 +1063,12 @@ describe('the end of a job', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
-    expect(scene.told('stop-program')).toEqual([]);
+    expect(scene.ordered('stop-program')).toEqual([]);
     const last = scene.of('persist').at(-1);
     if (last !== undefined) {
       scene.save(last.snapshot);
     }
-    expect(scene.told('stop-program')).toEqual(['c1', 'c2']);
+    expect(scene.ordered('stop-program')).toEqual(['c1', 'c2']);
     expect(scene.result).toBeNull();
     scene.end('c1', 'exited', 143);
     scene.end('c2', 'exited', 143);
@@ -1111,8 +1111,8 @@ describe('an executor', () => {
     expect(assignmentOf(scene.state, 'c2')).toBeNull();
     scene.hello('c2', { generation: 1, phase: 'running' });
     scene.hello('x1', { generation: 1, phase: 'running' });
-    expect(scene.told('stop-program')).toEqual(['c2', 'c2', 'x1']);
-    expect(scene.told('stop-container')).toContain('x1');
+    expect(scene.ordered('stop-program')).toEqual(['c2', 'c2', 'x1']);
+    expect(scene.ordered('stop-container')).toContain('x1');
     scene.exit('x1', 1, { generation: 1 });
     expect(scene.task('worker:0').failures).toBe(0);
   });
@@ -1123,11 +1123,11 @@ describe('an executor', () => {
     scene.wait(10_500);
     scene.serve();
     scene.wait(31_000);
-    expect(scene.told('stop-container').filter((id) => id === 'c2').length).toBeGreaterThan(1);
+    expect(scene.ordered('stop-container').filter((id) => id === 'c2').length).toBeGreaterThan(1);
     scene.end('c2', 'stopped-by-master');
-    const orders = scene.told('stop-container').length;
+    const orders = scene.ordered('stop-container').length;
     scene.wait(31_000);
-    expect(scene.told('stop-container').length - orders).toBe(0);
+    expect(scene.ordered('stop-container').length - orders).toBe(0);
   });
 
   it('that never stops does not grow the saved state without bound', () => {
@@ -1262,7 +1262,7 @@ describe('the TensorBoard of a job', () => {
       }
       pauses.push(scene.now - fell);
       // A program ends with its container.
-      for (const ended of scene.told('stop-container')) {
+      for (const ended of scene.ordered('stop-container')) {
         scene.end(ended, 'stopped-by-master', -105);
       }
       scene.serve();
@@ -1289,7 +1289,7 @@ describe('the TensorBoard of a job', () => {
     scene.wait(10_000);
     expect(scene.task('tensorboard:0').state).toBe('running');
     scene.wait(10_000);
-    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.ordered('stop-container')).toContain(id);
     expect(scene.task('tensorboard:0').state).toBe('requested');
     expect(scene.wanted('tensorboard')).toBe(0);
     scene.end(id, 'stopped-by-master', -105);
@@ -1333,7 +1333,7 @@ describe('the TensorBoard of a job', () => {
     for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) {
       scene.exit(worker, 0);
     }
-    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.ordered('stop-container')).toContain(id);
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
@@ -1347,7 +1347,7 @@ describe('the TensorBoard of a job', () => {
     }
     expect(again.status().state).toBe('RUNNING');
     expect(again.task('tensorboard:0').state).toBe('running');
-    expect(again.told('stop-container')).toEqual([]);
+    expect(again.ordered('stop-container')).toEqual([]);
   });
 });
 
@@ -1369,7 +1369,7 @@ describe('a job that waits for admission', () => {
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
       scene.hello(id);
     }
-    expect(scene.told('start')).toEqual(['c1', 'c2']);
+    expect(scene.ordered('start')).toEqual(['c1', 'c2']);
   });
 
   it('keeps its start time when a later attempt waits for admission, but not a start time in the future', () => {
@@ -1401,7 +1401,7 @@ describe('a job that waits for admission', () => {
     refused.register();
     refused.say({ type: 'refused', reason: 'The job exceeds the limits in the site file.' });
     expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job exceeds the limits in the site file.' });
-    expect(refused.told('launch')).toEqual([]);
+    expect(refused.ordered('launch')).toEqual([]);
 
     const killed = new JobScenario(frozen({ roles: [workers()] }));
     killed.say({ type: 'held', reason: 'Waits.' });

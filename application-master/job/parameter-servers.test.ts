@@ -83,7 +83,7 @@ test('the job succeeds when its workers have succeeded, and stops the parameter 
   scene.exit(scene.container('worker:1'), 0);
   scene.wait(6_000);
   expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
-  expect(scene.told('stop-program')).toEqual(expect.arrayContaining(ends));
+  expect(scene.ordered('stop-program')).toEqual(expect.arrayContaining(ends));
   expect(scene.task('ps:0').state).toBe('stopped');
 });
 
@@ -98,7 +98,7 @@ test('a second attempt keeps all tasks running, and starts the worker that was b
   for (const { id } of survivors) {
     second.hello(id, { generation: 1, phase: 'running' });
   }
-  expect(second.told('prepare')).toEqual([]);
+  expect(second.ordered('prepare')).toEqual([]);
   second.serve();
   expect(second.state.generation).toBe(1);
   expect(second.of('start')).toEqual([expect.objectContaining({ containerId: second.container('worker:1'), generation: 1 })]);

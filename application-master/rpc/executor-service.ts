@@ -120,7 +120,7 @@ export class ExecutorService {
       try {
         if (containerId !== null) {
           if (this.#streams.get(containerId) === stream) {
-            this.#said(containerId, message);
+            this.#received(containerId, message);
           }
           return;
         }
@@ -215,7 +215,7 @@ export class ExecutorService {
     return hello.proof.length === expected.length && timingSafeEqual(hello.proof, expected);
   }
 
-  #said(containerId: string, message: ExecutorMessage): void {
+  #received(containerId: string, message: ExecutorMessage): void {
     const { hear } = this.#options;
     if (message.heartbeat) {
       const { usage, progress } = message.heartbeat;
@@ -278,6 +278,6 @@ function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
 }
 
 function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending }: ProgressMessage): Progress {
-  const told = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
-  return { step, metrics: metrics ?? {}, checkpointStep, ...told };
+  const rest = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
+  return { step, metrics: metrics ?? {}, checkpointStep, ...rest };
 }

@@ -84,7 +84,7 @@ export class FeedServer {
 
   /** Passes the messages of an authenticated producer to the feeds until its stream ends or is refused. */
   #accept(stream: ProducerStream): void {
-    const { opened, said, closed, log } = this.#options;
+    const { opened, received, closed, log } = this.#options;
     let link: ProducerLink | null = null;
     let isOver = false;
     this.#streams++;
@@ -115,7 +115,7 @@ export class FeedServer {
       try {
         checkNumbers(message);
         if (link !== null) {
-          return said(link, message);
+          return received(link, message);
         }
         clearTimeout(deadline);
         const { first, ...names } = openingOf(message);

@@ -37,7 +37,7 @@ interface Feed {
   readonly queue: FeedQueue;
   /** The newest connection of each producer. */
   readonly links: Map<string, ProducerLink>;
-  readonly told: Map<ProducerLink, string>;
+  readonly reported: Map<ProducerLink, string>;
 }
 
 /** Room for further chunks. `scarce`: only producers without held chunks may send. */
@@ -60,7 +60,7 @@ export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
   /** The room last reported to producers. */
-  #toldRoom: Room = 'enough';
+  #reportedRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
     this.#options = options;
@@ -68,7 +68,7 @@ export class Feeds {
 
   restore(stored: StoredFeeds): void {
     for (const [name, feed] of Object.entries(stored)) {
-      this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), told: new Map() });
+      this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), reported: new Map() });
     }
   }
 
@@ -87,8 +87,8 @@ export class Feeds {
     if (isNew) {
       this.#options.note();
     }
-    this.#tell(feed);
-    this.#tellOfRoom();
+    this.#report(feed);
+    this.#reportRoom();
     return answer;
   }
 
@@ -114,10 +114,10 @@ export class Feeds {
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
     // Every producer's window is smaller now.
-    this.#tellAll();
+    this.#reportAll();
   };
 
-  readonly said = (link: ProducerLink, message: ProducerMessage): void => {
+  readonly received = (link: ProducerLink, message: ProducerMessage): void => {
     const feed = this.#feeds.get(link.feed);
     if (feed === undefined || feed.links.get(link.producer) !== link) {
       return;
@@ -141,13 +141,13 @@ export class Feeds {
       if (queue.put(link.producer, message.chunk.sequence, records)) {
         this.#options.changed();
       }
-      this.#tellOfRoom();
+      this.#reportRoom();
     } else if (message.ending) {
       if (queue.end(link.producer, message.ending.last)) {
         this.#options.note();
       }
       this.#options.changed();
-      this.#tell(feed);
+      this.#report(feed);
     }
   };
 
@@ -156,7 +156,7 @@ export class Feeds {
     if (feed === undefined) {
       return;
     }
-    feed.told.delete(link);
+    feed.reported.delete(link);
     if (feed.links.get(link.producer) !== link) {
       return;
     }
@@ -165,7 +165,7 @@ export class Feeds {
       { feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) },
       'a producer has disconnected',
     );
-    this.#tellAll();
+    this.#reportAll();
   };
 
   /** Takes back unconfirmed chunks of programs that are no longer running. */
@@ -195,23 +195,23 @@ export class Feeds {
       if (this.#feeds.size >= MAXIMUM_FEEDS) {
         throw new TonyError('USAGE', `a job may have at most ${MAXIMUM_FEEDS} feeds`);
       }
-      feed = { queue: new FeedQueue(), links: new Map(), told: new Map() };
+      feed = { queue: new FeedQueue(), links: new Map(), reported: new Map() };
       this.#feeds.set(name, feed);
     }
     return feed;
   }
 
-  #tellAll(): void {
-    this.#toldRoom = this.#room();
+  #reportAll(): void {
+    this.#reportedRoom = this.#room();
     for (const feed of this.#feeds.values()) {
-      this.#tell(feed);
+      this.#report(feed);
     }
   }
 
   /** Informs producers when the available room changes. */
-  #tellOfRoom(): void {
-    if (this.#room() !== this.#toldRoom) {
-      this.#tellAll();
+  #reportRoom(): void {
+    if (this.#room() !== this.#reportedRoom) {
+      this.#reportAll();
     }
   }
 
@@ -219,15 +219,15 @@ export class Feeds {
    * Sends producers their changed progress. Before a producer is informed that all of its records are consumed, the state must be stored:
    * the producer then exits, and no other process has the records.
    */
-  #tell(feed: Feed): void {
+  #report(feed: Feed): void {
     const room = this.#room();
     for (const link of feed.links.values()) {
       const message = this.#progress(feed, link, room);
       const key = JSON.stringify(message);
-      if (feed.told.get(link) === key) {
+      if (feed.reported.get(link) === key) {
         continue;
       }
-      feed.told.set(link, key);
+      feed.reported.set(link, key);
       if (!message.over) {
         link.send(message);
         continue;

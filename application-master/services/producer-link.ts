@@ -13,6 +13,6 @@ export interface ProducerLink {
 export interface ProducerEvents {
   /** @param first number of the first chunk that the producer holds. */
   readonly opened: (link: ProducerLink, first: number) => void;
-  readonly said: (link: ProducerLink, message: ProducerMessage) => void;
+  readonly received: (link: ProducerLink, message: ProducerMessage) => void;
   readonly closed: (link: ProducerLink) => void;
 }

@@ -7,7 +7,7 @@ export interface PatienceOptions {
   readonly minDelta: number;
 }
 
-export interface Judgement {
+export interface Assessment {
   /** True if the value is better than all earlier values. */
   readonly isBest: boolean;
   /** True once `patience` is exhausted: training should stop. */
@@ -29,7 +29,7 @@ export class BestSoFar {
     this.#reference = best;
   }
 
-  judge(value: number): Judgement {
+  add(value: number): Assessment {
     const { patience, minDelta } = this.#options;
     const isBest = this.#isBetter(value, this.#best, 0);
     if (isBest) {

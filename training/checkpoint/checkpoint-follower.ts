@@ -21,10 +21,10 @@ export interface FollowOptions {
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
-  const told = new Set<string>();
-  const tell = (message: string) => {
-    if (!told.has(message)) {
-      told.add(message);
+  const reported = new Set<string>();
+  const report = (message: string) => {
+    if (!reported.has(message)) {
+      reported.add(message);
       options.onTrouble(message);
     }
   };
@@ -35,7 +35,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       // Reads the end mark before it lists the checkpoints, so the list contains every checkpoint that was written before the end. If a
       // checkpoint could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
-      const found = await nextOf(store, seen, options.phase ?? null, tell);
+      const found = await nextOf(store, seen, options.phase ?? null, report);
       if (found !== null) {
         seen.last = found;
         yield found;
@@ -49,7 +49,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
         throw error;
       }
-      tell(`checkpoints cannot be read at the moment: ${error.message}`);
+      report(`checkpoints cannot be read at the moment: ${error.message}`);
     }
     await pause(options.everyMs ?? 2000, options.signal);
   }

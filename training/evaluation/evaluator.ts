@@ -159,7 +159,7 @@ export class Evaluator {
     const means = await this.#validation.run();
     const values = Object.fromEntries(this.#model.metricNames.map((name, index) => [name, means[index] as number]));
     const value = values[this.#metric] as number;
-    const { isBest, isEnough } = bestSoFar.judge(value);
+    const { isBest, isEnough } = bestSoFar.add(value);
     if (isBest) {
       this.#best = { step, metric: this.#metric, value, mode: this.#mode };
       await store.marks.setBest(this.#best);

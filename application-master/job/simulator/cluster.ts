@@ -22,7 +22,7 @@ export interface SimulatedContainer {
   /** The end that the cluster has decided on. It is reported even if something else ends the container first. */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
   /** The ApplicationMaster has ordered the container to stop, or released it. */
-  told: boolean;
+  reported: boolean;
 }
 
 /** Reports of the cluster to the registered attempt. */
@@ -96,7 +96,7 @@ export class Cluster {
     if (each === undefined) {
       return;
     }
-    each.told = true;
+    each.reported = true;
     this.#world.timeline.after(this.#world.random.between(10, 300), () => this.end(each, 'released', -100));
   }
 
@@ -145,7 +145,7 @@ export class Cluster {
     if (each === undefined) {
       return;
     }
-    each.told = true;
+    each.reported = true;
     const { timeline, random } = this.#world;
     timeline.after(random.between(10, 200), () => {
       if (!isManaged(each.node)) {
@@ -311,7 +311,7 @@ export class Cluster {
     }
     const id = `c${++this.#counter}`;
     const container: Container = { id, role: name, node: node.name, nodeHttp: '', memoryMb: 1024 };
-    this.containers.set(id, { container, node, phase: 'allocated', executor: null, fate: null, told: false });
+    this.containers.set(id, { container, node, phase: 'allocated', executor: null, fate: null, reported: false });
     trace(this.#world, () => `allocate ${id} for ${name} on ${node.name}`);
     this.#listener.allocated([container]);
   }

@@ -216,7 +216,7 @@ export class JobScenario {
   }
 
   /** Containers that received an order of this kind. */
-  told(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
+  ordered(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
     return this.of(type).map((action) => action.containerId);
   }
 

@@ -221,7 +221,7 @@ export class Master implements Endpoint {
       case 'stop-program': {
         const each = cluster.containers.get(action.containerId);
         if (each !== undefined) {
-          each.told = true;
+          each.reported = true;
         }
         this.#send(action.containerId, (executor) => executor.stop());
         break;

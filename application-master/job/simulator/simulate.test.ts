@@ -5,7 +5,7 @@ import { simulate } from './simulate.ts';
 // npx vitest run --project unit application-master/job/simulator. To run more or other days: DAYS=10001-50000 npx vitest run ...
 
 const TRACE_LINES = 200;
-const [first = 1, last = first] = (process.env.SEED ?? process.env.DAYS ?? '1-10000').split('-').map(Number);
+const [first = 1, last = first] = (process.env.SEED ?? process.env.SEEDS ?? '1-10000').split('-').map(Number);
 const BATCH = 1_000;
 const batches = Array.from({ length: Math.ceil((last - first + 1) / BATCH) }, (_, at) => first + at * BATCH);
 

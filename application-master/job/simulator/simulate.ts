@@ -1,11 +1,11 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
 import { isElastic } from '../membership.ts';
+import { checkOutcome } from './check-outcome.ts';
 import { Cluster } from './cluster.ts';
 import { START } from './example-job.ts';
 import { allFaults } from './faults.ts';
 import { inventJob, inventNodes } from './invented-job.ts';
-import { judge } from './judge.ts';
 import { Master, type Storage } from './master.ts';
 import { Random } from './random.ts';
 import { Timeline } from './timeline.ts';
@@ -31,10 +31,10 @@ const AFTERMATH_MS = 3_000;
 const LIMIT_MS = 60 * 60_000;
 
 export function simulate(seed: number, options: { trace?: boolean } = {}): Outcome {
-  return new Day(seed, options.trace === true).live();
+  return new SimulatedRun(seed, options.trace === true).live();
 }
 
-class Day {
+class SimulatedRun {
   readonly #seed: number;
   readonly #random: Random;
   readonly #timeline = new Timeline(START);
@@ -104,7 +104,7 @@ class Day {
         break;
       }
     }
-    this.#judge();
+    this.#checkOutcome();
     const { state } = this.#master;
     return {
       seed: this.#seed,
@@ -213,7 +213,7 @@ class Day {
     });
   }
 
-  #judge(): void {
+  #checkOutcome(): void {
     if (this.#world.violations.length > 0) {
       return;
     }
@@ -221,7 +221,7 @@ class Day {
       violate(this.#world, `the job has not ended after ${LIMIT_MS / 60_000} minutes`);
       return;
     }
-    judge({
+    checkOutcome({
       world: this.#world,
       state: this.#master.state,
       result: this.#finished,

@@ -56,14 +56,14 @@ describe('a pass by shares', () => {
         let checkpoint = fresh();
         let now = fresh();
         let pass = open(splits);
-        const told = new Set<number>();
+        const notified = new Set<number>();
         let over = new Set<number>();
         for (let turn = 0; over.size < shares || now.some(({ used, log }) => used < log.length); turn++) {
           const share = below(shares);
           const place = now[share] as Place;
-          if (!told.has(share)) {
+          if (!notified.has(share)) {
             pass.register(String(share), place.log);
-            told.add(share);
+            notified.add(share);
           }
           const event = turn > 2000 ? 5 : below(20);
           if (event === 0) {
@@ -72,7 +72,7 @@ describe('a pass by shares', () => {
             now = structuredClone(checkpoint);
             const isFresh = now.every(({ log }) => log.length === 0);
             pass = open(splits, isFresh ? 0 : shares);
-            told.clear();
+            notified.clear();
             over = new Set();
           } else if (event === 2) {
             pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));

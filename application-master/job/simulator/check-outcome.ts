@@ -7,8 +7,8 @@ import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';
 
-/** The outcome of a simulated day. */
-export interface FinishedDay {
+/** The outcome of a simulated run. */
+export interface FinishedRun {
   readonly world: World;
   readonly state: JobState;
   readonly result: JobResult;
@@ -24,31 +24,31 @@ export interface FinishedDay {
   readonly earlyCrashes: number;
 }
 
-/** Reports a violation for each property that does not hold at the end of the day. */
-export function judge(day: FinishedDay): void {
-  judgeContainers(day);
-  judgeBudgets(day);
-  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by a user')) {
-    violate(day.world, 'killed although no user killed it');
+/** Reports a violation for each property that does not hold at the end of the run. */
+export function checkOutcome(run: FinishedRun): void {
+  checkContainers(run);
+  checkBudgets(run);
+  if (run.result.state === 'KILLED' && !(run.killed && run.result.diagnostics === 'killed by a user')) {
+    violate(run.world, 'killed although no user killed it');
   }
-  if (day.result.state === 'FAILED') {
-    judgeFailure(day);
+  if (run.result.state === 'FAILED') {
+    checkFailure(run);
   }
-  if (day.result.state === 'SUCCEEDED') {
-    judgeSuccess(day);
+  if (run.result.state === 'SUCCEEDED') {
+    checkSuccess(run);
   }
-  judgeEffort(day);
+  checkEffort(run);
 }
 
-function judgeContainers({ world, cluster }: FinishedDay): void {
+function checkContainers({ world, cluster }: FinishedRun): void {
   for (const each of cluster.containers.values()) {
-    if (each.phase !== 'ended' && !each.told) {
+    if (each.phase !== 'ended' && !each.reported) {
       violate(world, `${each.container.id} leaks`);
     }
   }
 }
 
-function judgeBudgets({ world, state }: FinishedDay): void {
+function checkBudgets({ world, state }: FinishedRun): void {
   const failures = state.tasks.reduce((sum, task) => sum + task.failures.charged, 0);
   if (failures > world.charges) {
     violate(world, `${failures} failures were charged, but at most ${world.charges} occurred`);
@@ -64,7 +64,7 @@ function judgeBudgets({ world, state }: FinishedDay): void {
   }
 }
 
-function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): void {
+function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): void {
   const tensorBoard = jobOf(state).roles.find((role) => isTensorBoardRole(jobOf(state), role));
   if (tensorBoard !== undefined && diagnostics.includes(`${tensorBoard.name}:0`)) {
     violate(world, `failed because of ${tensorBoard.name}`);
@@ -88,7 +88,7 @@ function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): v
   }
 }
 
-function judgeSuccess({ world, state, training }: FinishedDay): void {
+function checkSuccess({ world, state, training }: FinishedRun): void {
   const { success } = jobOf(state);
   const deciding =
     success === 'chief'
@@ -115,7 +115,7 @@ function judgeSuccess({ world, state, training }: FinishedDay): void {
 }
 
 /** Checks that every new generation had a reason, and that a job with enough restarts succeeded. */
-function judgeEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedDay): void {
+function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedRun): void {
   const job = jobOf(state);
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {
     violate(world, `generation ${state.generation} was formed although no fault had harmed a task`);
