@@ -64,7 +64,18 @@ interface Draft {
   readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
   readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
   readonly timeout: string | undefined;
-  readonly master: { readonly memory: string | undefined; readonly vcores: number | undefined; readonly nodeLabel: string | undefined };
+  readonly master: {
+    readonly memory: string | undefined;
+    readonly vcores: number | undefined;
+    readonly nodeLabel: string | undefined;
+    readonly docker: DraftDocker | undefined;
+    readonly startTimeout: string | undefined;
+  };
+}
+
+interface DraftDocker {
+  readonly image: string;
+  readonly mounts: readonly string[] | undefined;
 }
 
 interface DraftRole {
@@ -72,6 +83,7 @@ interface DraftRole {
   readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
   readonly command: string | undefined;
   readonly nodeLabel: string | undefined;
+  readonly docker: DraftDocker | undefined;
   readonly untracked: true | undefined;
   readonly sidecar: true | undefined;
   readonly restart: { readonly policy: 'never' } | undefined;
@@ -164,6 +176,7 @@ function draftOf(
   const gang = positive(said.get('tony.container.allocation.timeout'));
   const interval = positive(said.get('tony.task.heartbeat-interval-ms'));
   const missed = positive(said.get('tony.task.max-missed-heartbeats'));
+  const startTimeout = positive(said.get('tony.am.startup-timeout'));
   const timeout = positive(said.get('tony.application.timeout'));
   return {
     name: jobName(said.get('tony.application.name') ?? basename(file, '.xml')),
@@ -187,6 +200,8 @@ function draftOf(
       memory: memoryIfSaid(said.get('tony.am.memory')),
       vcores: positive(said.get('tony.am.vcores')),
       nodeLabel: said.get('tony.am.node-label') ?? said.get('tony.application.node-label'),
+      docker: draftDocker(said, 'am'),
+      startTimeout: startTimeout === undefined ? undefined : `${Math.ceil(startTimeout / 1000)}s`,
     },
   };
 }
@@ -204,10 +219,21 @@ function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
     resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
     command: of('command'),
     nodeLabel: of('node-label') ?? said.get('tony.application.node-label'),
+    docker: draftDocker(said, name),
     untracked: (untracked && !sidecar) || undefined,
     sidecar: sidecar || undefined,
     restart: stopping && !sidecar ? { policy: 'never' } : undefined,
   };
+}
+
+/** @param name of a role, or `am` for the ApplicationMaster */
+function draftDocker(said: ReadonlyMap<string, string>, name: string): DraftDocker | undefined {
+  const image = said.get(`tony.docker.${name}.image`) ?? said.get('tony.docker.containers.image');
+  if (said.get('tony.docker.enabled') !== 'true' || image === undefined) {
+    return undefined;
+  }
+  const mounts = splitList(said.get('tony.docker.containers.mount') ?? '');
+  return { image, mounts: mounts.length === 0 ? undefined : mounts };
 }
 
 const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
@@ -254,6 +280,11 @@ function carried(
     const to = `roles.${role}.${ofRole.to}`;
     return stands(draft, to) ? { ...ofRole, to } : SAYS_NOTHING;
   }
+  const [, imageOf] = /^tony\.docker\.([a-z]+)\.image$/.exec(key) ?? [];
+  if (imageOf !== undefined) {
+    const to = imageOf === 'am' ? 'master.docker' : `roles.${imageOf}.docker`;
+    return stands(draft, to) ? { to, remark: '' } : SAYS_NOTHING;
+  }
   const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
   if (other !== undefined) {
     return { to: null, remark: other.remark };
@@ -280,7 +311,7 @@ function stands(draft: Draft, places: string): boolean {
 }
 
 /** Keys whose values are written on one line. */
-const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
+const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
 
 function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` omits undefined values.

@@ -1,7 +1,7 @@
 import type { FrozenJob, Role } from '../../../conf/job.ts';
 import type { SimulatedNode } from './cluster.ts';
 import type { Random } from './random.ts';
-import { role } from './world.ts';
+import { MASTER, role } from './world.ts';
 
 /** A random job: every kind of role, fixed and elastic. */
 export function inventJob(random: Random, submittedAt: number): FrozenJob {
@@ -66,7 +66,8 @@ export function inventJob(random: Random, submittedAt: number): FrozenJob {
       strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      master: MASTER,
+      priority: 0,
       tags: [],
     },
   };

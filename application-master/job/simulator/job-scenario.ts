@@ -5,7 +5,7 @@ import type { ContainerEnd } from '../../../conf/task-failure.ts';
 import type { Action, Container, Event, Snapshot, UntimedEvent } from '../events.ts';
 import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
 import { parseSnapshot } from '../snapshot.ts';
-import { role } from './world.ts';
+import { MASTER, role } from './world.ts';
 
 const START = 1_700_000_000_000;
 const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
@@ -43,7 +43,8 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       strategy: { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      master: MASTER,
+      priority: 0,
       tags: [],
       ...changes,
     },

@@ -1,4 +1,4 @@
-import type { Role } from '../../../conf/job.ts';
+import type { Master, Role } from '../../../conf/job.ts';
 import type { Random } from './random.ts';
 import type { Timeline } from './timeline.ts';
 
@@ -26,6 +26,17 @@ export function violate(world: World, what: string): void {
   trace(world, () => `VIOLATION ${what}`);
 }
 
+export const MASTER: Master = {
+  memoryMb: 1024,
+  vcores: 1,
+  nodeLabel: null,
+  docker: null,
+  env: {},
+  logLevel: 'info',
+  failureWindowMs: null,
+  startTimeoutMs: null,
+};
+
 export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
   return {
     instances: 1,
@@ -34,6 +45,7 @@ export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
     command: 'node train.ts',
     env: {},
     nodeLabel: null,
+    docker: null,
     restart: { policy: 'on-failure', maxRestarts: 3 },
     tracking: 'tracked',
     chief: false,
