@@ -87,7 +87,7 @@ export function withRoleValues(
   }
   for (const { path, value } of leavesOf(others)) {
     const place = placeInRole(path);
-    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : undefined);
+    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : null);
     // An absent amount of another resource type equals 0.
     if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
       continue;

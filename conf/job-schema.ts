@@ -242,7 +242,9 @@ export const jobSchema = z.strictObject({
     .describe('The ApplicationMaster.')
     .prefault({}),
   priority: applicationPriority()
-    .describe('YARN priority among the applications of the queue: YARN starts jobs with a higher number first.')
+    .describe(
+      'YARN priority among the applications of the queue: YARN serves higher numbers first. The cluster limits it by yarn.cluster.max-application-priority, which is 0 by default.',
+    )
     .default(0),
   tags: z
     .array(tag)

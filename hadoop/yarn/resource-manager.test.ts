@@ -199,6 +199,7 @@ test('sends a submission with the user and everything that a container needs, an
       'application-tags': { tag: ['a', 'b'] },
       queue: 'gpu',
       'unmanaged-AM': false,
+      priority: 0,
       'max-app-attempts': 2,
       'keep-containers-across-application-attempts': true,
       resource: { memory: 512, vCores: 1 },
