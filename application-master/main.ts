@@ -36,6 +36,7 @@ process.on('unhandledRejection', fail);
 try {
   const settings = await readSettings(process.env, process.cwd());
   log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
+  log.level = settings.frozen.job.master.logLevel;
   const parts = compose(settings, log);
   const connections = await start(parts);
   const outcome = await parts.job.ended;

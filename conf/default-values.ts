@@ -51,14 +51,14 @@ function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   return isMapping(written) ? { tensorboard: filledUp(written, defaults) } : {};
 }
 
-/** Merges mappings key by key; any other value is replaced as a whole. */
+/** Merges mappings key by key. A Docker container is one value, and any other value too. */
 function filledUp(written: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {
     const own = filled.get(key);
     if (own === undefined) {
       filled.set(key, value);
-    } else if (isMapping(own) && isMapping(value)) {
+    } else if (key !== 'docker' && isMapping(own) && isMapping(value)) {
       filled.set(key, filledUp(own, value));
     }
   }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, type JobPart, type RolePart } from './job-part.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
+import { type DockerContainer, writtenDocker } from './values/docker.ts';
 import { writtenDuration, writtenMemory } from './values/units.ts';
 
 /** A value that the site file sets and that differs from the job's. */
@@ -23,8 +24,16 @@ const PLACES: Readonly<Record<string, Path>> = {
   'tensorboard.memory': ['tensorboard', 'memoryMb'],
   timeout: ['timeoutMs'],
   'master.memory': ['master', 'memoryMb'],
+  'master.failureWindow': ['master', 'failureWindowMs'],
+  'master.startTimeout': ['master', 'startTimeoutMs'],
 };
-const DURATIONS: ReadonlySet<string> = new Set(['gang.timeout', 'heartbeat.interval', 'timeout']);
+const DURATIONS: ReadonlySet<string> = new Set([
+  'gang.timeout',
+  'heartbeat.interval',
+  'timeout',
+  'master.failureWindow',
+  'master.startTimeout',
+]);
 
 /**
  * Applies the final values of the site file, and returns the resulting job with every change. The client uses it to finalise a job. The
@@ -78,7 +87,7 @@ export function withRoleValues(
   }
   for (const { path, value } of leavesOf(others)) {
     const place = placeInRole(path);
-    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : undefined);
+    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : null);
     // An absent amount of another resource type equals 0.
     if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
       continue;
@@ -130,14 +139,15 @@ function placeInRole(path: Path): Path {
   return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
 }
 
-/** Descends into mappings; a list is one value. */
+/** Descends into mappings; a list or a Docker container is one value. */
 function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
   return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
     const path = [...above, key];
     if (value === undefined) {
       return [];
     }
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? leavesOf(value, path) : [{ path, value }];
+    const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'docker';
+    return isMapping ? leavesOf(value, path) : [{ path, value }];
   });
 }
 
@@ -164,6 +174,9 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 function written(path: Path, value: unknown): string | null {
+  if (path.at(-1) === 'docker' && !path.includes('env')) {
+    return writtenDocker(value as DockerContainer | null);
+  }
   if (value === undefined || value === null) {
     return null;
   }

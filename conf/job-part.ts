@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { explainKey } from './explain-key.ts';
 import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
+import type { DockerContainer } from './values/docker.ts';
 import { ROLE_NAME_OR_ALL } from './values/role-name.ts';
 
 /*
@@ -12,9 +13,9 @@ import { ROLE_NAME_OR_ALL } from './values/role-name.ts';
 /** Matches every role without an entry of its own in the site file. */
 export const EVERY_ROLE = '*';
 
-const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, tags } = jobSchema.shape;
+const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, priority, tags } = jobSchema.shape;
 const { every, keep } = checkpoint.unwrap().shape;
-const { resources, env: roleEnv, nodeLabel, restart } = roleSchema.shape;
+const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
 
 const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is not a valid role name (lower-case letters, digits and -), and is not *' });
 
@@ -27,7 +28,7 @@ export const jobPartSchema = withoutDefaults(
     roles: z
       .record(
         roleName,
-        z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, restart }),
+        z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, docker, restart }),
       )
       .describe('Roles by name; "*" stands for every role, and an entry for a role by name takes precedence. No role is added to a job.'),
     gang,
@@ -37,23 +38,29 @@ export const jobPartSchema = withoutDefaults(
     timeout,
     acls,
     master,
+    priority,
     tags,
   }),
 ) as z.ZodType<JobPart>;
 
 /** The parsed form, with units resolved. */
 export type JobPart = DeepPartial<
-  Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'tags'> & {
+  Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
     readonly tensorboard: Pick<JobFile['tensorboard'], 'memory'>;
   }
 > & { readonly roles?: Readonly<Record<string, RolePart>> | undefined };
 
-export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 'env' | 'nodeLabel' | 'restart'>> & {
+export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 'env' | 'nodeLabel' | 'docker' | 'restart'>> & {
   readonly instances?: number | undefined;
 };
 
-type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined } : T;
+/** A Docker container is one value: its mounts and its network suit its image only. */
+type DeepPartial<T> = T extends readonly unknown[] | DockerContainer
+  ? T
+  : T extends object
+    ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined }
+    : T;
 
 /** Why a site file rejects a key of job.yaml; undefined for a key that job.yaml does not have either. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {

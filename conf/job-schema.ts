@@ -1,15 +1,19 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
 import {
+  applicationPriority,
   checkpointEvery,
   checkpointKeep,
   dataName,
+  FAILURE_WINDOW,
   framework,
   GANG_TIMEOUT,
   gpuCount,
   HEARTBEAT_INTERVAL,
   JOB_TIMEOUT,
   jobName,
+  logLevel,
+  MASTER_START_TIMEOUT,
   MOST_RESTARTS,
   MOST_TAGS,
   masterVcoreCount,
@@ -24,6 +28,7 @@ import {
   vcoreCount,
   wire,
 } from './job-values.ts';
+import { dockerSchema } from './values/docker.ts';
 import { meantResource } from './values/resource-key.ts';
 import { count, duration, memory, text } from './values/value-schemas.ts';
 
@@ -75,6 +80,9 @@ export const roleSchema = z.strictObject({
   command: text().describe("Command that bash runs in a copy of the source folder; by default the job's command.").optional(),
   env: environment.describe("Environment variables of the role's programs; they override the job's.").default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
+  docker: dockerSchema
+    .describe('Docker image in which the tasks of the role run; requires a cluster with the LinuxContainerExecutor and its Docker runtime.')
+    .default(null),
   restart: z
     .strictObject({
       policy: restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
@@ -221,9 +229,25 @@ export const jobSchema = z.strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),
       vcores: masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
+      docker: dockerSchema.describe('Docker image in which the ApplicationMaster runs.').default(null),
+      env: environment.describe('Environment variables of the ApplicationMaster.').default({}),
+      logLevel: logLevel.describe("Level of the ApplicationMaster's log.").default('info'),
+      failureWindow: duration(
+        'YARN counts only failures of the ApplicationMaster within this time towards the maximum of attempts. By default all count.',
+        FAILURE_WINDOW,
+      ).optional(),
+      startTimeout: duration(
+        'How long `submit` waits for the ApplicationMaster to start before it kills the job. By default it waits without limit.',
+        MASTER_START_TIMEOUT,
+      ).optional(),
     })
-    .describe('The container of the ApplicationMaster.')
+    .describe('The ApplicationMaster.')
     .prefault({}),
+  priority: applicationPriority()
+    .describe(
+      'YARN priority among the applications of the queue: YARN serves higher numbers first. The cluster limits it by yarn.cluster.max-application-priority, which is 0 by default.',
+    )
+    .default(0),
   tags: z
     .array(tag)
     .max(MOST_TAGS)

@@ -33,6 +33,8 @@ export const gpuCount = () => count(0, 1024);
 export const masterVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
+export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
+export const applicationPriority = () => count(0, 1000);
 export const framework = z.enum(['tfjs', 'none']);
 export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
@@ -42,6 +44,10 @@ export const wire = z.enum(['float32', 'float16']);
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
+
+export const MASTER_START_TIMEOUT = { min: 1000 };
+/** YARN compares the window with the time since each failure; a shorter one would restart a defective ApplicationMaster for ever. */
+export const FAILURE_WINDOW = { min: 10_000 };
 
 export const missedHeartbeats = () => count(2, 1000);
 export const checkpointEvery = () => count(1);

@@ -1,3 +1,5 @@
+import type { DockerContainer } from './values/docker.ts';
+
 /** A resolved job: every default is filled in, and every unit is converted. */
 export interface Job {
   readonly name: string;
@@ -29,10 +31,28 @@ export interface Job {
   /** Time limit for the whole job; null for none. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
-  /** The container of the ApplicationMaster. */
-  readonly master: { readonly memoryMb: number; readonly vcores: number; readonly nodeLabel: string | null };
+  readonly master: Master;
+  /** YARN priority among the applications of the queue; YARN starts jobs with a higher number first. */
+  readonly priority: number;
   readonly tags: readonly string[];
 }
+
+/** The ApplicationMaster: its container and its behaviour. */
+export interface Master {
+  readonly memoryMb: number;
+  readonly vcores: number;
+  readonly nodeLabel: string | null;
+  /** null: runs directly on the node. */
+  readonly docker: DockerContainer | null;
+  readonly env: Readonly<Record<string, string>>;
+  readonly logLevel: LogLevel;
+  /** YARN counts only failures of the ApplicationMaster within this time (ms) towards the maximum of attempts; null counts all. */
+  readonly failureWindowMs: number | null;
+  /** How long `submit` waits for the ApplicationMaster to start (ms) before it kills the job; null for no limit. */
+  readonly startTimeoutMs: number | null;
+}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 export interface Acl {
   readonly users: readonly string[];
@@ -65,6 +85,8 @@ export interface Role {
   readonly command: string;
   readonly env: Readonly<Record<string, string>>;
   readonly nodeLabel: string | null;
+  /** null: the tasks run directly on their nodes. */
+  readonly docker: DockerContainer | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
   /**
    * `tracked`: the job waits for its tasks and fails with them. `untracked`: the job does not wait for them, but fails with them (parameter

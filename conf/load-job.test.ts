@@ -43,6 +43,7 @@ describe('a job file', () => {
           command: 'node train.ts',
           env: {},
           nodeLabel: null,
+          docker: null,
           restart: { policy: 'on-failure', maxRestarts: 3 },
           tracking: 'tracked',
           chief: true,
@@ -58,7 +59,17 @@ describe('a job file', () => {
       strategy: { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      master: {
+        memoryMb: 1024,
+        vcores: 1,
+        nodeLabel: null,
+        docker: null,
+        env: {},
+        logLevel: 'info',
+        failureWindowMs: null,
+        startTimeoutMs: null,
+      },
+      priority: 0,
       tags: [],
     });
   });

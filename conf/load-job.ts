@@ -294,6 +294,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
       command: role.command ?? file.command ?? '',
       env: role.env,
       nodeLabel: role.nodeLabel ?? null,
+      docker: role.docker,
       restart: role.restart,
       tracking,
       chief: name === chief,
@@ -318,8 +319,19 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     strategy: file.strategy,
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
-    master: { memoryMb: file.master.memory, vcores: file.master.vcores, nodeLabel: file.master.nodeLabel ?? null },
+    master: toMaster(file.master),
+    priority: file.priority,
     tags: file.tags,
+  };
+}
+
+function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobFile['master']): Job['master'] {
+  return {
+    ...same,
+    memoryMb: memory,
+    nodeLabel: nodeLabel ?? null,
+    failureWindowMs: failureWindow ?? null,
+    startTimeoutMs: startTimeout ?? null,
   };
 }
 

@@ -3,15 +3,19 @@ import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
 import {
+  applicationPriority,
   checkpointEvery,
   checkpointKeep,
   dataName,
+  FAILURE_WINDOW,
   framework,
   GANG_TIMEOUT,
   gpuCount,
   HEARTBEAT_INTERVAL,
   JOB_TIMEOUT,
   jobName,
+  logLevel,
+  MASTER_START_TIMEOUT,
   MOST_RESTARTS,
   MOST_TAGS,
   masterVcoreCount,
@@ -28,6 +32,7 @@ import {
 } from './job-values.ts';
 import { SERVING_ROLE } from './strategy-roles.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
+import { resolvedDocker } from './values/docker.ts';
 import { otherResourceProblem } from './values/resource-key.ts';
 import { count, MOST_MEMORY_MB, text } from './values/value-schemas.ts';
 
@@ -59,6 +64,7 @@ const role: z.ZodType<Role> = z.strictObject({
   command: text(),
   env: environment,
   nodeLabel: label,
+  docker: resolvedDocker,
   restart: z.strictObject({ policy: restartPolicy, maxRestarts: count(0) }),
   tracking: z.enum(['tracked', 'untracked', 'sidecar']),
   chief: z.boolean(),
@@ -87,7 +93,17 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     ]),
     timeoutMs: ms(JOB_TIMEOUT).nullable(),
     acls: z.strictObject({ view: acl, modify: acl }),
-    master: z.strictObject({ memoryMb: memoryMb(), vcores: masterVcoreCount(), nodeLabel: label }),
+    master: z.strictObject({
+      memoryMb: memoryMb(),
+      vcores: masterVcoreCount(),
+      nodeLabel: label,
+      docker: resolvedDocker,
+      env: environment,
+      logLevel,
+      failureWindowMs: ms(FAILURE_WINDOW).nullable(),
+      startTimeoutMs: ms(MASTER_START_TIMEOUT).nullable(),
+    }),
+    priority: applicationPriority(),
     tags: z.array(tag).max(MOST_TAGS),
   })
   .superRefine((job, context) => {

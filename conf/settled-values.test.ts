@@ -67,7 +67,17 @@ defaults:
       tensorboard: { serve: false },
       timeoutMs: 172_800_000,
       acls: { view: { users: ['bob'], groups: ['operators'] } },
-      master: { memoryMb: 2048, vcores: 1, nodeLabel: 'stable' },
+      master: {
+        memoryMb: 2048,
+        vcores: 1,
+        nodeLabel: 'stable',
+        docker: null,
+        env: {},
+        logLevel: 'info',
+        failureWindowMs: null,
+        startTimeoutMs: null,
+      },
+      priority: 0,
       tags: ['ml'],
     });
     expect(job.roles.map(({ name }) => name)).toEqual(['worker', 'evaluator']);
@@ -258,7 +268,8 @@ test('loadJob with a site file reports a missing job file', async () => {
 describe('every key of a site file', () => {
   const leaves = (section: string, key: string): string[] => {
     const { children = [] } = explainKey(siteJsonSchema(), key === '' ? section : `${section}.${key}`) ?? {};
-    if (children.length === 0) {
+    // A Docker container is one value.
+    if (children.length === 0 || key.endsWith('.docker')) {
       return [key];
     }
     return children.flatMap(({ key: child }) => leaves(section, key === '' ? child : `${key}.${child}`));
@@ -275,6 +286,7 @@ describe('every key of a site file', () => {
     'roles.NAME.resources.NAME': 3,
     'roles.NAME.env.NAME': 'v',
     'roles.NAME.nodeLabel': 'l',
+    'roles.NAME.docker': { image: 'i', mounts: ['/a:/b:ro'], network: 'host' },
     'roles.NAME.restart.policy': 'never',
     'roles.NAME.restart.maxRestarts': 9,
     'gang.timeout': '77s',
@@ -291,6 +303,12 @@ describe('every key of a site file', () => {
     'master.memory': '7g',
     'master.vcores': 7,
     'master.nodeLabel': 'l',
+    'master.docker': { image: 'i' },
+    'master.env.NAME': 'v',
+    'master.logLevel': 'debug',
+    'master.failureWindow': '7h',
+    'master.startTimeout': '7h',
+    priority: 7,
     tags: ['t'],
   };
   const document = (key: string): Record<string, unknown> =>
@@ -326,6 +344,7 @@ describe('for any job and site file', () => {
       resources: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts, gpus: amounts }, { requiredKeys: [] }),
       env: variables,
       nodeLabel: fc.constantFrom('a100', 't4'),
+      docker: fc.constantFrom('none', { image: 'a' }, { image: 'b', mounts: ['/x:/y'] }),
       restart: fc.record({ policy: fc.constantFrom('never', 'on-failure'), maxRestarts: amounts }, { requiredKeys: [] }),
     },
     { requiredKeys: [] },

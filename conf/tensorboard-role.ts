@@ -16,6 +16,7 @@ export function tensorBoardRole(memoryMb: number): Role {
     command: `NODE_OPTIONS= exec node ${NODE_FLAGS} "\${${TASK_FILE_VARIABLE}%/*}/${CONTAINER_LAYOUT.bundles}/tensorboard.mjs"`,
     env: {},
     nodeLabel: null,
+    docker: null,
     restart: { policy: 'on-failure', maxRestarts: RESTARTS },
     tracking: 'sidecar',
     chief: false,

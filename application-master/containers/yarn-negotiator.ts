@@ -1,5 +1,6 @@
 import type { FrozenJob, Resource, Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
+import { dockerEnvironment } from '../../conf/values/docker.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
 import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
@@ -118,9 +119,10 @@ export class YarnNegotiator implements Negotiator {
       throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
     }
     const { acls } = this.#frozen.job;
+    const role = this.#frozen.job.roles[container.priority - 1];
     await this.#nodes.start(container, {
-      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[this.#roleOf(container.priority) ?? ''] ?? [])],
-      environment: specification.environment,
+      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[role?.name ?? ''] ?? [])],
+      environment: { ...specification.environment, ...dockerEnvironment(role?.docker ?? null) },
       command: `exec ${specification.command} 1><LOG_DIR>/tony.log 2>&1`,
       credentials: credentialsForTasks(
         this.#credentials,

@@ -28,8 +28,11 @@ export interface LogSource {
   read(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null>;
 }
 
-/** Why a job was killed: by an explicit request (`order`), or because the user interrupted a command that followed the job. */
-export type KillReason = 'order' | 'interrupt';
+/**
+ * Why a job was killed: by an explicit request (`order`), because the command that followed it was interrupted, or because its
+ * ApplicationMaster did not start in time.
+ */
+export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 
 /** A submitted job, on YARN or on this machine. */
 export interface JobConnection {

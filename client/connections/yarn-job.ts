@@ -24,6 +24,7 @@ import type { JobConnection, KillReason, LogSource, Observation } from './job-co
 import { readOutput } from './job-output-file.ts';
 import { ifAvailable, ifReadable, type JobRecords, type YarnFacts } from './job-records.ts';
 import { checkedStatus } from './job-status.ts';
+import type { StartDeadline } from './start-deadline.ts';
 
 /** Interval (ms) between requests to the ResourceManager while the ApplicationMaster answers. */
 const APPLICATION_EVERY_MS = 2_000;
@@ -60,8 +61,14 @@ export class YarnJob implements JobConnection {
   #forgotten = false;
   #history: string | null = null;
 
-  /** @param cluster is closed by `close` */
-  constructor(applicationId: string, cluster: HadoopCluster) {
+  readonly #startDeadline: StartDeadline | null;
+
+  /**
+   * @param cluster is closed by `close`
+   * @param startDeadline observing the job kills it if its ApplicationMaster has not started by then
+   */
+  constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
+    this.#startDeadline = startDeadline;
     this.applicationId = applicationId;
     this.trackingUrl = `${cluster.configuration.resourceManagers[0]}/proxy/${applicationId}/`;
     this.#cluster = cluster;
@@ -90,6 +97,10 @@ export class YarnJob implements JobConnection {
       return { phase: recent.state, waiting: '', status: live, masterSilentMs: null, result: null };
     }
     const application = await this.#report();
+    if (this.#startDeadline?.isMissed(application.state)) {
+      await this.kill('start-timeout');
+      return this.observe();
+    }
     if (!ENDED.has(application.state)) {
       if (application.state !== 'RUNNING') {
         this.#silence.end();
@@ -117,8 +128,12 @@ export class YarnJob implements JobConnection {
       return false;
     }
     const { user } = this.#cluster;
-    const reason = by === 'interrupt' ? `Interrupted by ${user}.` : `Killed by ${user} with tony-ts kill.`;
-    const state = await this.#resourceManager.kill(this.applicationId, reason).catch(async (error: unknown) => {
+    const reasons: Readonly<Record<KillReason, string>> = {
+      order: `Killed by ${user} with tony-ts kill.`,
+      interrupt: `Interrupted by ${user}.`,
+      'start-timeout': this.#startDeadline?.reason ?? '',
+    };
+    const state = await this.#resourceManager.kill(this.applicationId, reasons[by]).catch(async (error: unknown) => {
       throw await this.#killRefused(error);
     });
     this.#applicationAt = Number.NEGATIVE_INFINITY;

@@ -39,6 +39,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
         command: 'node train.ts',
         env: {},
         nodeLabel: null,
+        docker: null,
         restart: { policy: 'on-failure', maxRestarts: 3 },
         tracking: 'tracked',
         chief: true,

@@ -1,5 +1,6 @@
 import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
+import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
@@ -60,15 +61,17 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
     memoryMb: job.master.memoryMb,
     vcores: job.master.vcores,
     nodeLabel: job.master.nodeLabel,
+    priority: job.priority,
     maxAttempts: MASTER_ATTEMPTS,
+    failureWindowMs: job.master.failureWindowMs,
     keepContainers: true,
     command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], {
       stdout: 'tony.log',
       // YARN quotes the end of this file in its diagnostics.
       stderr: 'stderr',
     }),
-    // With runtime `system`, the nodes' default PATH may lack the folder of `node`.
-    environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
+    // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
+    environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [jobFile, ...sharedParts(parts)],
     tokens,
     secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),

@@ -18,6 +18,7 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
+import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
@@ -51,7 +52,11 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   );
   return {
     job,
-    plan: localPlan(job, user, planned, [...withheldNotes(parts.source?.withheld ?? []), ...environmentNotes(job)]),
+    plan: localPlan(job, user, planned, [
+      ...withheldNotes(parts.source?.withheld ?? []),
+      ...environmentNotes(job),
+      ...dockerNotes(job, null),
+    ]),
     signal: options.signal,
     request: () => null,
     submit: async () => new LocalJob(await startJob(job, parts, { root, user }, options), root),

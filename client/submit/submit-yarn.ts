@@ -8,9 +8,11 @@ import { untilAborted } from '../../platform/until-aborted.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
+import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
+import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planOf } from '../plan/make-plan.ts';
@@ -60,7 +62,12 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     try {
       const { nodes, queue, shortages, notes } = await answering;
       const room = { user, largest: amountsOf(maximum), nodes, queue, shortages, over: site.quotas.over };
-      const allNotes = [...notes, ...withheldNotes(local.source?.withheld ?? []), ...environmentNotes(job)];
+      const allNotes = [
+        ...notes,
+        ...withheldNotes(local.source?.withheld ?? []),
+        ...environmentNotes(job),
+        ...dockerNotes(job, configuration),
+      ];
       const plan = planOf(job, room, listParts(parts), allNotes);
       signal?.throwIfAborted();
       return new PreparedYarnJob(cluster, resourceManager, options, { job, plan, applicationId, site, place, hasStaging, parts });
@@ -140,7 +147,8 @@ class PreparedYarnJob implements Prepared {
       throw error;
     }
     this.#isSubmitted = true;
-    return new YarnJob(applicationId, this.#cluster);
+    const { startTimeoutMs } = this.job.master;
+    return new YarnJob(applicationId, this.#cluster, startTimeoutMs === null ? null : new StartDeadline(startTimeoutMs));
   }
 
   async close(): Promise<void> {

@@ -64,7 +64,18 @@ interface Draft {
   readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
   readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
   readonly timeout: string | undefined;
-  readonly master: { readonly memory: string | undefined; readonly vcores: number | undefined; readonly nodeLabel: string | undefined };
+  readonly master: {
+    readonly memory: string | undefined;
+    readonly vcores: number | undefined;
+    readonly nodeLabel: string | undefined;
+    readonly docker: DraftDocker | undefined;
+    readonly startTimeout: string | undefined;
+  };
+}
+
+interface DraftDocker {
+  readonly image: string;
+  readonly mounts: readonly string[] | undefined;
 }
 
 interface DraftRole {
@@ -72,6 +83,7 @@ interface DraftRole {
   readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
   readonly command: string | undefined;
   readonly nodeLabel: string | undefined;
+  readonly docker: DraftDocker | undefined;
   readonly untracked: true | undefined;
   readonly sidecar: true | undefined;
   readonly restart: { readonly policy: 'never' } | undefined;
@@ -167,6 +179,7 @@ function draftOf(
   const gang = positive(settings.get('tony.container.allocation.timeout'));
   const interval = positive(settings.get('tony.task.heartbeat-interval-ms'));
   const missed = positive(settings.get('tony.task.max-missed-heartbeats'));
+  const startTimeout = positive(settings.get('tony.am.startup-timeout'));
   const timeout = positive(settings.get('tony.application.timeout'));
   return {
     name: jobName(settings.get('tony.application.name') ?? basename(file, '.xml')),
@@ -190,6 +203,8 @@ function draftOf(
       memory: optionalMemory(settings.get('tony.am.memory')),
       vcores: positive(settings.get('tony.am.vcores')),
       nodeLabel: settings.get('tony.am.node-label') ?? settings.get('tony.application.node-label'),
+      docker: draftDocker(settings, 'am'),
+      startTimeout: startTimeout === undefined ? undefined : `${Math.ceil(startTimeout / 1000)}s`,
     },
   };
 }
@@ -207,10 +222,21 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string): DraftRo
     resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
     command: of('command'),
     nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
+    docker: draftDocker(settings, name),
     untracked: (untracked && !sidecar) || undefined,
     sidecar: sidecar || undefined,
     restart: stopping && !sidecar ? { policy: 'never' } : undefined,
   };
+}
+
+/** @param name of a role, or `am` for the ApplicationMaster */
+function draftDocker(settings: ReadonlyMap<string, string>, name: string): DraftDocker | undefined {
+  const image = settings.get(`tony.docker.${name}.image`) ?? settings.get('tony.docker.containers.image');
+  if (settings.get('tony.docker.enabled') !== 'true' || image === undefined) {
+    return undefined;
+  }
+  const mounts = splitList(settings.get('tony.docker.containers.mount') ?? '');
+  return { image, mounts: mounts.length === 0 ? undefined : mounts };
 }
 
 const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
@@ -257,6 +283,11 @@ function carried(
     const to = `roles.${role}.${ofRole.to}`;
     return contains(draft, to) ? { ...ofRole, to } : DEFAULT_VALUE;
   }
+  const [, imageOf] = /^tony\.docker\.([a-z]+)\.image$/.exec(key) ?? [];
+  if (imageOf !== undefined) {
+    const to = imageOf === 'am' ? 'master.docker' : `roles.${imageOf}.docker`;
+    return contains(draft, to) ? { to, remark: '' } : DEFAULT_VALUE;
+  }
   const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
   if (other !== undefined) {
     return { to: null, remark: other.remark };
@@ -283,7 +314,7 @@ function contains(draft: Draft, places: string): boolean {
 }
 
 /** Keys whose values are written on one line. */
-const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
+const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
 
 function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` omits undefined values.

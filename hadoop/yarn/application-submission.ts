@@ -14,7 +14,11 @@ export interface ApplicationSubmission {
   readonly memoryMb: number;
   readonly vcores: number;
   readonly nodeLabel: string | null;
+  /** YARN starts applications of a queue with a higher priority first. */
+  readonly priority: number;
   readonly maxAttempts: number;
+  /** YARN counts only failed attempts within this time (ms) towards `maxAttempts`; null counts all. */
+  readonly failureWindowMs: number | null;
   /** Containers keep running when the ApplicationMaster fails, and the next attempt takes them over. */
   readonly keepContainers: boolean;
   /** Inserted into the launch script unchanged: see `launchCommand`. */
@@ -42,7 +46,7 @@ export function submissionBody(
   writeSecret: (secret: Uint8Array) => string = (secret) => Buffer.from(secret).toString('base64url'),
   writeToken: (token: Token) => string = encodeTokenUrl,
 ): Record<string, unknown> {
-  const { acls, nodeLabel, tokens } = submission;
+  const { acls, nodeLabel, failureWindowMs, tokens } = submission;
   return {
     'application-id': submission.applicationId,
     'application-name': submission.name,
@@ -50,7 +54,9 @@ export function submissionBody(
     ...(submission.tags.length === 0 ? {} : { 'application-tags': { tag: submission.tags } }),
     queue: submission.queue,
     'unmanaged-AM': false,
+    priority: submission.priority,
     'max-app-attempts': submission.maxAttempts,
+    ...(failureWindowMs === null ? {} : { 'attempt-failures-validity-interval': failureWindowMs }),
     'keep-containers-across-application-attempts': submission.keepContainers,
     resource: { memory: submission.memoryMb, vCores: submission.vcores },
     ...(nodeLabel === null ? {} : { 'am-container-node-label-expression': nodeLabel }),

@@ -196,6 +196,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
         command: 'true',
         env: {},
         nodeLabel: null,
+        docker: null,
         restart: { policy: 'on-failure', maxRestarts: 3 },
         tracking: 'tracked',
         chief: true,
@@ -211,7 +212,17 @@ function frozenJob(root: string, staging: string): FrozenJob {
     strategy: { type: 'all-reduce', wire: 'float32' },
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-    master: { memoryMb: 512, vcores: 1, nodeLabel: null },
+    master: {
+      memoryMb: 512,
+      vcores: 1,
+      nodeLabel: null,
+      docker: null,
+      env: {},
+      logLevel: 'info',
+      failureWindowMs: null,
+      startTimeoutMs: null,
+    },
+    priority: 0,
     tags: [],
   };
   return {
