@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
-import { readIfThere } from '../../platform/read-if-there.ts';
+import { readIfExists } from '../../platform/read-if-exists.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
 import { parseHadoopXml } from './hadoop-xml.ts';
 
@@ -81,7 +81,7 @@ export class HadoopConfiguration {
     let found = 0;
     for (const name of FILES) {
       const file = join(folder, name);
-      const text = await readIfThere(file).catch((error: unknown) => {
+      const text = await readIfExists(file).catch((error: unknown) => {
         throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
       });
       if (text === null) {

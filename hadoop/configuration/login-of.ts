@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { readIfThere } from '../../platform/read-if-there.ts';
+import { readIfExists } from '../../platform/read-if-exists.ts';
 import { decodeCredentials, type Token } from '../rpc/credentials.ts';
 import type { Qop } from '../rpc/digest-md5.ts';
 import { decodeDelegationIdentifier } from '../security/delegation-identifier.ts';
@@ -77,7 +77,7 @@ async function ownerOfTokens(file: string): Promise<string | null> {
 /** `default_realm` of krb5.conf. */
 async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | null> {
   for (const file of (environment.KRB5_CONFIG || '/etc/krb5.conf').split(':')) {
-    const text = await readIfThere(file).catch(() => null);
+    const text = await readIfExists(file).catch(() => null);
     const realm = /^[ \t]*default_realm[ \t]*=[ \t]*(\S+)/m.exec(text ?? '')?.[1];
     if (realm !== undefined) {
       return realm;
