@@ -27,9 +27,9 @@ import {
 import { meantResource } from './values/resource-key.ts';
 import { count, duration, memory, text } from './values/value-schemas.ts';
 
-/** The schema of job.yaml as users write it. Each key has a description, which editors show and from which the reference is generated. */
+/* The schema of job.yaml as users write it. Editors show the descriptions of the keys, and the reference is generated from them. */
 
-/** A value that YAML reads as a number or boolean counts as text. */
+/** Converts unquoted numbers and booleans to text. */
 const environmentValue = z
   .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
   .transform((value) => String(value));
@@ -91,7 +91,9 @@ export const roleSchema = z.strictObject({
     .default(false),
   chief: z
     .boolean()
-    .describe('Task 0 of this role is the chief. By default, it is task 0 of the role chief, else of worker, else of the first role.')
+    .describe(
+      'Task 0 of this role is the chief. By default, the chief is in the role chief; in a job without this role, in worker; otherwise in the first tracked role.',
+    )
     .optional(),
   ranked: z
     .boolean()
@@ -175,7 +177,7 @@ export const jobSchema = z.strictObject({
   gang: z
     .strictObject({
       timeout: duration(
-        'How long the job waits for all containers of the gang. It then returns them, pauses and requests all of them again.',
+        'How long the job waits for all containers of the gang. After this time, it releases the containers that it has, pauses, and requests all of them again.',
         GANG_TIMEOUT,
       ).default(300_000),
     })
@@ -225,7 +227,7 @@ export const jobSchema = z.strictObject({
   tags: z
     .array(tag)
     .max(MOST_TAGS)
-    .describe('YARN application tags. The ResourceManager accepts ten by default, of which tony-ts needs two, or more for many roles.')
+    .describe('YARN application tags. By default, the ResourceManager accepts ten. tony-ts adds two, or more if the job has many roles.')
     .default([]),
 });
 

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
@@ -27,13 +26,14 @@ import {
   wire,
 } from './job-values.ts';
 import { SERVING_ROLE } from './strategy-roles.ts';
-import { tensorBoardRole } from './tensorboard-role.ts';
+import { isTensorBoardRole } from './tensorboard-role.ts';
 import { otherResourceProblem } from './values/resource-key.ts';
 import { count, MOST_MEMORY_MB, text } from './values/value-schemas.ts';
+import type { Problem } from './yaml-file.ts';
 
 /*
- * The schema of a resolved job: `job` in job.json, or a Job that a program passes to `submit`. Users may have written or changed either, so
- * it must satisfy every rule of job.yaml. Quotas, tags and YARN requests then use the same values.
+ * The schema of a resolved job: `job` in job.json, or a Job that a program passes to `submit`. Users can change both, so the schema enforces
+ * every rule of job.yaml.
  */
 
 const environment = z.record(variableName, z.string());
@@ -96,12 +96,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     }
   });
 
-interface Problem {
-  readonly path: readonly (string | number)[];
-  readonly message: string;
-}
-
-/** Problems of roles that job.yaml cannot express. */
+/** Reports combinations of values that no job.yaml produces. */
 function roleProblems(job: Job): Problem[] {
   return job.roles.flatMap((each, index) => {
     const { name, instances, maxInstances, restart, tracking, chief, ranked, servesParameters } = each;
@@ -110,7 +105,11 @@ function roleProblems(job: Job): Problem[] {
       [job.roles.findIndex((other) => other.name === name) === index, 'name', `is also the name of another role: ${name}`],
       [maxInstances >= instances, 'maxInstances', 'is less than instances'],
       [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
-      [restart.maxRestarts <= MOST_RESTARTS || isBroughtTensorBoard(job, each), 'restart', `must be at most ${MOST_RESTARTS}`],
+      [
+        restart.maxRestarts <= MOST_RESTARTS || isTensorBoardRole(each, job.tensorboard.memoryMb),
+        'restart',
+        `must be at most ${MOST_RESTARTS}`,
+      ],
       [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
       [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
       [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
@@ -134,13 +133,9 @@ function problemsOfAll({ roles }: Job): Problem[] {
   return rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }]));
 }
 
-function isBroughtTensorBoard({ tensorboard }: Job, each: Role): boolean {
-  return isDeepStrictEqual(each, tensorBoardRole(tensorboard.memoryMb));
-}
-
 const MOST_MISTAKES = 5;
 
-/** Describes the first few mistakes, each with its path. */
+/** Describes the first few mistakes, each with its path; `whole` names the object that has the empty path. */
 export function describeMistakes({ issues }: z.ZodError, whole: string): string {
   return issues
     .slice(0, MOST_MISTAKES)
@@ -149,7 +144,7 @@ export function describeMistakes({ issues }: z.ZodError, whole: string): string 
 }
 
 /**
- * Returns a copy of a Job that a program has created or changed, after checking every rule of job.yaml.
+ * Checks a Job that a program has created or changed against every rule of job.yaml, and returns a copy.
  *
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
