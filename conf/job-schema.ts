@@ -49,7 +49,7 @@ const otherResource = count(0, undefined, ({ path }) => {
 
 const resources = z
   .object({
-    memory: memory('Memory of each container; at least 1g if YARN checks virtual memory.').default(2048),
+    memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').default(2048),
     vcores: vcoreCount().describe('Virtual cores of each container.').default(1),
     gpus: gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
   })
@@ -79,7 +79,7 @@ export const roleSchema = z.strictObject({
     .strictObject({
       policy: restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
       maxRestarts: count(0, MOST_RESTARTS)
-        .describe('Maximum number of restarts of each task, not counting failures of the cluster.')
+        .describe('Maximum number of restarts of each task. Failures that the cluster causes do not count.')
         .default(3),
     })
     .describe('Restarts of failed tasks of this role.')
@@ -92,7 +92,7 @@ export const roleSchema = z.strictObject({
   chief: z
     .boolean()
     .describe(
-      'Task 0 of this role is the chief. By default, the chief is in the role chief; in a job without this role, in worker; otherwise in the first tracked role.',
+      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role chief; without this role, of the role worker; without both, of the first tracked role.',
     )
     .optional(),
   ranked: z
@@ -181,7 +181,7 @@ export const jobSchema = z.strictObject({
         GANG_TIMEOUT,
       ).default(300_000),
     })
-    .describe('Formation of the gang.')
+    .describe('How the job forms the gang.')
     .prefault({}),
   heartbeat: z
     .strictObject({
@@ -203,7 +203,7 @@ export const jobSchema = z.strictObject({
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('Runs TensorBoard with the job, behind its tracking URL. Training does not depend on it.')
+    .describe('Whether the job runs TensorBoard, behind its tracking URL. Training does not depend on TensorBoard.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy
     .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
@@ -214,7 +214,7 @@ export const jobSchema = z.strictObject({
       view: acl.describe('Users and groups that may view the job.').prefault({}),
       modify: acl.describe('Users and groups that may kill the job.').prefault({}),
     })
-    .describe('Access to the job; it takes effect if the cluster checks ACLs.')
+    .describe('Access to the job, if the cluster checks ACLs.')
     .prefault({}),
   master: z
     .strictObject({
@@ -227,7 +227,9 @@ export const jobSchema = z.strictObject({
   tags: z
     .array(tag)
     .max(MOST_TAGS)
-    .describe('YARN application tags. By default, the ResourceManager accepts ten. tony-ts adds two, or more if the job has many roles.')
+    .describe(
+      'YARN application tags. The ResourceManager accepts ten tags by default. tony-ts itself needs two of them, or more if the job has many roles.',
+    )
     .default([]),
 });
 

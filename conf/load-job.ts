@@ -68,12 +68,12 @@ export function parseJob(text: string, options: ParseOptions): Job {
   for (const assignment of options.set ?? []) {
     applyOverride(yaml.document, assignment, overridden);
   }
-  let given: unknown;
+  let written: unknown;
   let filled: unknown;
   const file = yaml.check(jobSchema, {
-    amend: (written) => {
-      given = written;
-      filled = site ? withDefaults(written, site.defaults) : written;
+    amend: (content) => {
+      written = content;
+      filled = site ? withDefaults(content, site.defaults) : content;
       return filled;
     },
     schema: jobJsonSchema,
@@ -84,22 +84,22 @@ export function parseJob(text: string, options: ParseOptions): Job {
       if (override !== undefined) {
         return `--set ${override}`;
       }
-      return site && !isSet(given, path) && isSet(filled, path) ? `${site.from} (defaults)` : undefined;
+      return site && !sets(written, path) && sets(filled, path) ? `${site.from} (defaults)` : undefined;
     },
   });
   const job = toJob(withStrategyRoles(file), options);
   if (!site) {
     return job;
   }
-  const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, given, site), site.final);
+  const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
   for (const value of changed) {
     // A variable set for all roles counts as set for each role.
     const [, , key, variable = ''] = value.path;
-    const place = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => isSet(given, path));
-    if (place === undefined || value.was === value.is) {
+    const setPath = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => sets(written, path));
+    if (setPath === undefined || value.was === value.is) {
       continue;
     }
-    const override = overriddenBy(place, overridden);
+    const override = overriddenBy(setPath, overridden);
     options.onOverridden?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
   }
   return settled;
@@ -109,23 +109,23 @@ export function parseJob(text: string, options: ParseOptions): Job {
  * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief and already has most defaults. This function adds
  * the values that are not copied: the node label, other resource types, and the defaults under the role's name.
  */
-function withDefaultsOfStrategyRoles(job: Job, given: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
+function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = jobPartSchema.parse(defaults).roles ?? {};
   const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
   const roles = job.roles.map((role) => {
-    if (isSet(given, ['roles', role.name])) {
+    if (sets(written, ['roles', role.name])) {
       return role;
     }
     const { env = {}, resources, ...part } = (Object.hasOwn(parts, role.name) ? parts[role.name] : undefined) ?? {};
-    const unset = Object.entries(env).filter(([variable]) => !isSet(given, ['env', variable]));
-    const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(unset) };
+    const missing = Object.entries(env).filter(([variable]) => !sets(written, ['env', variable]));
+    const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(missing) };
     return withRoleValues(role, whole, job.env).role;
   });
   return { ...job, roles };
 }
 
-function isSet(file: unknown, path: readonly (string | number)[]): boolean {
-  let value = file;
+function sets(written: unknown, path: readonly (string | number)[]): boolean {
+  let value = written;
   for (const key of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
       return false;
@@ -275,8 +275,8 @@ function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Proble
 function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
   const names = Object.keys(file.roles);
   const chief = chiefOf(file);
-  const given = file.source ?? (namedFile(file, isFile) === undefined ? null : { path: '.', exclude: [] });
-  const source = given && { ...given, path: resolvePath(given.path, folder) };
+  const chosen = file.source ?? (namedFile(file, isFile) === undefined ? null : { path: '.', exclude: [] });
+  const source = chosen && { ...chosen, path: resolvePath(chosen.path, folder) };
   const roles = names.map((name): Role => {
     const role = file.roles[name] as JobFile['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;

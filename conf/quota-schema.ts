@@ -61,7 +61,7 @@ export const quotaSchema = z
       .default({}),
     groups: z
       .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which members may submit.').optional() }))
-      .describe("Limits of groups by name. The NameNode supplies each user's groups. All members of a group share its totals.")
+      .describe("Limits of groups by name. The NameNode resolves each user's groups. All members of a group share its total.")
       .default({}),
     queues: z
       .record(queueName, jobLimits)

@@ -85,24 +85,24 @@ function outsideQueues(quotas: Quotas, owner: Owner): Violation[] {
   ];
 }
 
-function overInstances({ path, limits }: Rule, asked: number, whose: string): Violation[] {
+function overInstances({ path, limits }: Rule, requested: number, whose: string): Violation[] {
   const { instances } = limits;
-  if (instances === undefined || asked <= instances) {
+  if (instances === undefined || requested <= instances) {
     return [];
   }
   return [
     {
       path: `${path}.instances`,
-      message: `${whose} requests ${asked} tasks, but the limit is ${instances}`,
+      message: `${whose} requests ${requested} tasks, but the limit is ${instances}`,
       fits: `instances: ${instances} in total`,
     },
   ];
 }
 
 function overTask({ path, limits }: Rule, role: Role): Violation[] {
-  const asked = taskOf(role);
+  const requested = taskOf(role);
   return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
-    const amount = asked[resource] ?? 0;
+    const amount = requested[resource] ?? 0;
     if (limit === undefined || amount <= limit) {
       return [];
     }
@@ -134,9 +134,9 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   });
 }
 
-function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
+function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, requested: Amounts, whose: string): Violation[] {
   return Object.entries(limits).flatMap(([resource, limit]) => {
-    const amount = asked[resource.toLowerCase()] ?? 0;
+    const amount = requested[resource.toLowerCase()] ?? 0;
     if (limit === undefined || amount <= limit) {
       return [];
     }
@@ -163,16 +163,16 @@ function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
     });
   }
   if (nodeLabels !== undefined) {
-    const asked = new Map<string, string>();
+    const requested = new Map<string, string>();
     for (const role of job.roles) {
       if (role.nodeLabel !== null) {
-        asked.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
+        requested.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
       }
     }
     if (job.master.nodeLabel !== null) {
-      asked.set(job.master.nodeLabel, 'master.nodeLabel');
+      requested.set(job.master.nodeLabel, 'master.nodeLabel');
     }
-    for (const [label, key] of asked) {
+    for (const [label, key] of requested) {
       if (nodeLabels.includes(label)) {
         continue;
       }

@@ -30,18 +30,18 @@ export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amo
 /**
  * Calculates the resources of a running job: the demand in its tags, and the resources beyond this demand that the cluster reports.
  *
- * @param tagged the demand in the tags; null without valid tags.
- * @param tasks resources of its tasks according to the cluster, by the names that the site file uses.
+ * @param demand the demand in the tags; null without valid tags.
+ * @param tasks resources of its tasks according to the cluster, by the names of the site file.
  * @param master resources of its ApplicationMaster according to the cluster.
  */
-export function takenBy(tagged: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
-  const { roles, master: taggedMaster } = tagged ?? { roles: {}, master: {} };
-  const demand = sumOf(Object.values(roles).map(inLowerCase));
+export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
+  const { roles, master: declaredMaster } = demand ?? { roles: {}, master: {} };
+  const declared = sumOf(Object.values(roles).map(inLowerCase));
   const beyond = Object.entries(inLowerCase(tasks)).flatMap(([name, amount]) => {
-    const more = amount - (demand[name] ?? 0);
+    const more = amount - (declared[name] ?? 0);
     return more > 0 ? [[name, more] as const] : [];
   });
-  return { roles, master: largest([taggedMaster, master]), beyond: Object.fromEntries(beyond) };
+  return { roles, master: largest([declaredMaster, master]), beyond: Object.fromEntries(beyond) };
 }
 
 /** Returns the maximum amount for each name. */

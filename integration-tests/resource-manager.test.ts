@@ -26,7 +26,10 @@ afterAll(() => {
   storage.close();
 });
 
-/** An application that runs a shell command in place of an ApplicationMaster; YARN kills it after a timeout. */
+/**
+ * Submits an application whose ApplicationMaster is a shell command. The application does not register, so YARN kills it after a
+ * timeout.
+ */
 function shell(applicationId: string, script: string, more: Partial<ApplicationSubmission> = {}): ApplicationSubmission {
   return {
     applicationId,
@@ -115,7 +118,7 @@ test("an application's container receives its files, environment and secrets, an
     code: 'RM_REFUSED',
     message: expect.stringContaining('bob'),
   });
-  // The response contains the state at that moment, which may be the state before the kill.
+  // The response may still contain the state before the kill.
   expect(['ACCEPTED', 'KILLING', 'KILLED']).toContain(await resourceManager.kill(applicationId, 'the test is over'));
   const ended = await until(
     async () => {
@@ -184,7 +187,8 @@ test('the client waits for a killed ResourceManager, and fails when it does not 
     code: 'RM_UNREACHABLE',
     exitCode: 3,
   });
-  // A ResourceManager that is starting must not be mistaken for one that does not know the application.
+  // A ResourceManager that is starting does not know the application yet; the client must not report that the application does not
+  // exist.
   const patient = ResourceManager.of(configuration, USER, { patienceMs: 60_000 });
   const found = Promise.all([patient.application(endedApplication), patient.clusterInfo()]);
   found.catch(() => {});

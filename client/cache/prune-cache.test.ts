@@ -145,7 +145,7 @@ describe('a prune keeps the entries that a job uses', () => {
     expect(await pruned(saying(KILLED))).toEqual(['source source a']);
   });
 
-  test('while its submission may be on its way to the cluster', async () => {
+  test('while its submission may not have reached the cluster yet', async () => {
     leave('jobs/local_1_0001/job.json', jobText(A, 1), 0.01);
     expect(await pruned(saying('forgotten'), ANY_TIME)).toEqual([]);
     leave('jobs/local_1_0001/job.json', jobText(A, 1), 1);
@@ -237,15 +237,15 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying('silent'))).toEqual(['source source b']);
   });
 
-  test('is not the only reason to stop: an incomplete list of histories stops a prune too', async () => {
+  test('stops a prune; so does an incomplete list of histories', async () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
     const message =
-      'The newest histories may be missing. tony-ts therefore cannot know which files are in use, and has stopped removing files.';
+      'The newest histories may be missing. tony-ts therefore cannot determine which files are in use, and has stopped removing files.';
     await expect(pruned(store)).rejects.toMatchObject({ code: 'JOB_UNREADABLE', message });
   });
 
-  test('protects the entries that its legible part names, if the history is recent', async () => {
+  test('protects the entries that are readable in it, if the history is recent', async () => {
     leave('history/local_1_0001/job.json', jobText(B, 3).slice(0, -5), 3);
     leave('history/local_1_0001/final.json', '{}', 3);
     expect(await pruned(saying('forgotten'))).toEqual([]);

@@ -134,8 +134,8 @@ describe('changes', () => {
           { ...status, notices: window(Math.min(seen, all.length)) },
           { ...status, notices: window(all.length) },
         ];
-        const told = changes(before, after).map((event) => (event.type === 'notice' ? event.message : ''));
-        expect(told).toEqual(all.slice(Math.max(Math.min(seen, all.length), all.length - Math.max(1, bound))));
+        const notices = changes(before, after).map((event) => (event.type === 'notice' ? event.message : ''));
+        expect(notices).toEqual(all.slice(Math.max(Math.min(seen, all.length), all.length - Math.max(1, bound))));
       }),
     );
     fc.assert(fc.property(lists, (notices) => changes({ ...status, notices }, { ...status, notices }).length === 0));

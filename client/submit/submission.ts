@@ -12,10 +12,10 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
-/** Two attempts, so that the job survives a lost node, but a defect does not restart it forever. */
+/** The number of attempts: the job survives the loss of one node, and an ApplicationMaster that always crashes does not restart forever. */
 const MASTER_ATTEMPTS = 2;
 
-/** Returns the frozen job that containers read, with the locations of its parts on the cluster. */
+/** Returns the frozen job, which containers read from job.json. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
@@ -47,7 +47,7 @@ export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfigurat
   return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
 }
 
-/** Returns the application submission for the ResourceManager. `jobFile` is the staged file with the job's `jobText`. */
+/** Returns the application submission for the ResourceManager. @param jobFile the staged job.json */
 export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
@@ -67,7 +67,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
       // YARN quotes the end of this file in its diagnostics.
       stderr: 'stderr',
     }),
-    // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
+    // With runtime `system`, the nodes' default PATH may lack the folder of `node`.
     environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
     resources: [jobFile, ...sharedParts(parts)],
     tokens,
@@ -76,7 +76,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
   };
 }
 
-/** Resources that the ApplicationMaster shares with the containers. */
+/** Returns the resources that the ApplicationMaster shares with the containers. */
 function sharedParts({ bundles, runtime }: StagedParts): Resource[] {
   return [bundles, ...(runtime === null ? [] : [runtime])];
 }

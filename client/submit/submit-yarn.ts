@@ -32,10 +32,10 @@ import {
   stageParts,
 } from './submit-parts.ts';
 
-/** How long a dry run waits for the cluster's answers (ms). It waits longer than a submit, because the plan is its only result. */
+/** Timeout (ms) of the cluster's answers in a dry run. Longer than in a submit, because the plan is the only result of a dry run. */
 const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Checks a job completely and allocates an application ID; uploads nothing. The prepared job owns the cluster. */
+/** Checks a job and allocates an application ID. Uploads nothing. The prepared job closes the cluster. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -45,7 +45,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // Requests the application ID early; an unused ID has no cost.
+    // An unused application ID costs nothing.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,
@@ -54,7 +54,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
     const answering = asking.answers(owner, site, whole);
-    // Prevents an unhandled rejection until the answers are awaited.
+    // Prevent an unhandled rejection, because the answers are awaited later.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {
@@ -115,7 +115,7 @@ class PreparedYarnJob implements Prepared {
     return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
   }
 
-  /** Stages the job's parts, shared with other jobs by content, and submits the application. */
+  /** Stages the job's parts and submits the application. */
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
@@ -135,7 +135,7 @@ class PreparedYarnJob implements Prepared {
       const tokens = await login.jobTokens(authoritiesOf(frozen, configuration));
       await this.#resourceManager.submit(submissionFor(frozen, file, staged, tokens));
     } catch (error) {
-      // The original error takes precedence over failures of the cleanup.
+      // Ignore failures of the cleanup, and throw the original error.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
       throw error;
     }
@@ -174,8 +174,8 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * A job in the `default` queue may be able to run although the plan refuses it: the scheduler's placement rules may move it to another
- * queue, and the plan does not know these rules.
+ * Returns the reasons why YARN would reject the job; null if it would not. For the queue `default`, always returns null: the scheduler's
+ * placement rules, which the plan does not consider, may move the job to another queue.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {
   return verdict.type === 'refused' && queue !== 'default' ? verdict.reasons : null;

@@ -67,7 +67,7 @@ master: {memory: 1g}
   expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { tracking: 'untracked' }] });
 });
 
-test('reports where each key went in job.yaml, or why it was not converted', () => {
+test('reports the equivalent of each key in job.yaml, or why it has none', () => {
   const { keys } = convert(MNIST);
   expect(keys.map(({ key }) => key)).toEqual(Object.keys(MNIST));
   const of = (name: string) => keys.find(({ key }) => key === name);
@@ -99,7 +99,7 @@ test('reports as converted only the keys whose values job.yaml contains', () => 
   ]);
 });
 
-test("options that stand for arguments of TonY's command line override the file", () => {
+test("the options for TonY's command-line arguments override the file", () => {
   const { yaml } = convert(
     { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },
     { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },

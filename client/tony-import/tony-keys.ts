@@ -1,4 +1,4 @@
-/** The equivalent of a TonY key in job.yaml (`to` is null if there is none), and a remark about how it differs or why there is none. */
+/** The equivalent of a TonY key in job.yaml. `remark` states how the meaning differs or, if `to` is null, why there is no equivalent. */
 export interface Carrying {
   readonly to: string | null;
   readonly remark: string;

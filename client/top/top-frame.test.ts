@@ -37,7 +37,7 @@ test('the frame of a job shows its summary, its tasks, and the keys in the last 
   ]);
 });
 
-test('sorts the tasks, and scrolls no further than the last one', () => {
+test('sorts the tasks, and stops scrolling at the last task', () => {
   const tasks = Array.from({ length: 20 }, (_, index) => busy(index, index, index === 7 ? { state: 'failed' } : {}));
   const first = (view: TopView): string | undefined => jobFrame(ID, seen({ tasks }), view, NOTES, plain(80), 0).lines[3];
   expect(first(order('cpu'))).toContain('worker:19');

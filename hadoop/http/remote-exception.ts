@@ -64,16 +64,16 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 
 /** Converts the error of the file system into a TonyError for the user. */
 export function storageError(remote: RemoteException, what: string): TonyError {
-  const said = `${remote.message} (${remote.exception})`;
+  const text = `${remote.message} (${remote.exception})`;
   if (isMissingBelowFile(remote)) {
-    return new TonyError('NOT_FOUND', `${what}: ${said}`);
+    return new TonyError('NOT_FOUND', `${what}: ${text}`);
   }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
-    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${said}`, {
+    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${text}`, {
       hint: 'Check the free space and the health of the DataNodes.',
     });
   }
-  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${said}`);
+  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);
 }
 
 /** True if a component of the path is a file, which the NameNode reports as an access error. */

@@ -156,12 +156,12 @@ export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskL
 
 /** Returns the content of a rejected request to the ledger. Values set in the meantime take precedence. */
 export function requestFailed(ledger: AskLedger, request: AskRequest): AskLedger {
-  const told = new Set([...ledger.sentAvoided, ...request.readmit]);
+  const avoided = new Set([...ledger.sentAvoided, ...request.readmit]);
   return {
     ...ledger,
     unsent: new Set([...request.asks.map(askKey).filter((key) => ledger.asks.has(key)), ...ledger.unsent]),
     unsentReleases: new Set([...request.releases.filter((id) => ledger.released.has(id)), ...ledger.unsentReleases]),
-    sentAvoided: lacking(told, request.avoid),
+    sentAvoided: lacking(avoided, request.avoid),
   };
 }
 

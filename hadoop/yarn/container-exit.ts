@@ -79,8 +79,8 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
   const what =
     known ??
     (signal === undefined ? `The container exited with ${exitStatus}` : `The container was ended by ${signal} (exit ${exitStatus})`);
-  const said = withoutBoilerplate(diagnostics);
-  return said === '' || exitStatus === 0 ? `${what}.` : `${what}: ${said}`;
+  const message = withoutBoilerplate(diagnostics);
+  return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }
 
 /** Removes the exit code, the names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */

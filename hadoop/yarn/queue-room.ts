@@ -135,18 +135,18 @@ function labelRoom(upwards: readonly Json[], leaf: Json, name: string, user: str
 }
 
 function maximumOf(queue: Json, name: string): Room | null {
-  const told = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
-  if (told !== null || name !== '') {
-    return told;
+  const reported = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
+  if (reported !== null || name !== '') {
+    return reported;
   }
   return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
 }
 
 /** The response contains no usage of the root queue, so the usage of its children is summed. */
 function usedOf(queue: Json, name: string): Room {
-  const told = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
-  if (told !== null) {
-    return told;
+  const reported = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
+  if (reported !== null) {
+    return reported;
   }
   const whole = name === '' ? (amounts(queue.resourcesUsed) ?? amounts(queue.usedResources)) : null;
   if (whole !== null) {
@@ -183,8 +183,8 @@ function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
 function countsAll(leaf: Json): boolean | null {
   const used = amounts(leaf.resourcesUsed);
   const share = amounts(leaf.minEffectiveCapacity);
-  const told = number(leaf.usedCapacity);
-  if (used === null || share === null || told === null || told <= 0) {
+  const reported = number(leaf.usedCapacity);
+  if (used === null || share === null || reported === null || reported <= 0) {
     return null;
   }
   const shares = Object.entries(used).map(([name, amount]) => (100 * amount) / (share[name] || Number.POSITIVE_INFINITY));
@@ -193,7 +193,7 @@ function countsAll(leaf: Json): boolean | null {
   if (dominant - memory < 1) {
     return null;
   }
-  return Math.abs(told - dominant) < Math.abs(told - memory);
+  return Math.abs(reported - dominant) < Math.abs(reported - memory);
 }
 
 function memoryStep(leaf: Json): number | null {

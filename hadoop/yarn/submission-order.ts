@@ -24,15 +24,15 @@ export async function submittedBefore(
   if (own.startedAt === 0) {
     return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
   }
-  const told = applications.filter((other) => other.startedAt > 0 && compareSubmissions(other, own) < 0);
+  const earlier = applications.filter((other) => other.startedAt > 0 && compareSubmissions(other, own) < 0);
   if (applications.every(({ startedAt }) => startedAt > 0)) {
-    return new Set(ids(told));
+    return new Set(ids(earlier));
   }
   const [before, together] = await Promise.all([
     resourceManager.applications({ ...filter, submitted: { to: own.startedAt - 1 } }),
     resourceManager.applications({ ...filter, submitted: { from: own.startedAt, to: own.startedAt } }),
   ]);
-  return new Set(ids([...told, ...before, ...together.filter((other) => compareIds(other.id, own.id) < 0)]));
+  return new Set(ids([...earlier, ...before, ...together.filter((other) => compareIds(other.id, own.id) < 0)]));
 }
 
 /**
