@@ -4,8 +4,8 @@ import { EVERY_ROLE } from './job-part.ts';
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * Merges the `defaults` of a site file into the content of job.yaml, whose values take precedence. It does not validate: a value that is
- * not a mapping as expected stays unchanged, so that the validation reports it.
+ * Merges the `defaults` of a site file into the content of job.yaml, whose values take precedence. A value of the wrong type stays
+ * unchanged; the validation that follows reports it.
  */
 export function withDefaults(written: unknown, defaults: Mapping): unknown {
   if (!isRecord(written)) {

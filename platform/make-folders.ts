@@ -41,7 +41,7 @@ async function makeFolder(folder: string, mode: number | undefined): Promise<boo
   }
 }
 
-async function isFolder(path: string): Promise<boolean> {
+export async function isFolder(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isDirectory(),
     () => false,

@@ -31,7 +31,7 @@ const answer =
 function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<string, string>> = OTHER) {
   const { hostname, port } = new URL(address);
   return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs, async () => {
-    throw new Error('a login was demanded');
+    throw new Error('a login is required');
   });
 }
 
@@ -113,7 +113,7 @@ test.each<[string, RequestListener]>([
 test('where a node demands a login, the other trustworthy source decides, and the job never does', async () => {
   const closed = createServer((_, response) => void response.writeHead(401).end());
   server = closed;
-  await expect(ask(await listening(closed))).rejects.toThrow('a login was demanded');
+  await expect(ask(await listening(closed))).rejects.toThrow('a login is required');
 });
 
 test('a closed port supplies no configuration', async () => {

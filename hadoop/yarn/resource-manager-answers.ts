@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { sumOf } from '../../conf/quotas.ts';
 
 /*
- * The ResourceManager's responses, converted to the types of this code. Depending on the endpoint, Jersey writes an empty list as null, {}
- * or "", and a list of one element as the element itself. Responses omit values that the user may not view.
+ * Schemas of the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "", and a list of one
+ * element as the element itself. Responses omit values that the user may not view.
  */
 
 export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);
@@ -49,12 +49,12 @@ export interface Application {
   readonly allocatedVcores: number;
   readonly runningContainers: number;
   /**
-   * Resources of the containers except the ApplicationMaster's, by resource name; visible even to users who may not view the application.
+   * Resources of all containers except the ApplicationMaster, by resource name. Users who may not view the application can see them, too.
    */
   readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster, with the same visibility. */
+  /** Resources of the ApplicationMaster's container, with the same visibility. */
   readonly usedByMaster: Readonly<Record<string, number>>;
-  /** The node label for containers that name none; null for no label. */
+  /** The node label of containers that request none; null for no label. */
   readonly nodeLabel: string | null;
   /** e.g. NOT_START, RUNNING, SUCCEEDED, FAILED, DISABLED. */
   readonly logAggregation: string | null;
@@ -104,7 +104,7 @@ export const applicationSchema = z
       finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
       amContainerLogs: app.amContainerLogs ?? null,
       amNodeHttp: app.amHostHttpAddress ?? null,
-      // -1 means that the application has ended and holds nothing.
+      // -1 means that the application has ended and holds no resources.
       allocatedMb: Math.max(0, app.allocatedMB),
       allocatedVcores: Math.max(0, app.allocatedVCores),
       runningContainers: Math.max(0, app.runningContainers),
@@ -162,36 +162,6 @@ export const attemptSchema = z
     };
   });
 
-export interface ContainerReport {
-  readonly containerId: string;
-  readonly state: string;
-  readonly nodeId: string;
-  readonly nodeHttp: string | null;
-  readonly exitStatus: number;
-  readonly diagnostics: string;
-}
-
-export const containerSchema = z
-  .object({
-    containerId: z.string(),
-    containerState: z.string().default(''),
-    nodeId: z.string().default(''),
-    nodeHttpAddress: z.string().default(''),
-    // This endpoint writes numbers as text.
-    containerExitStatus: z.coerce.number().default(0),
-    diagnosticsInfo: z.string().default(''),
-  })
-  .transform((container): ContainerReport => {
-    return {
-      containerId: container.containerId,
-      state: container.containerState,
-      nodeId: container.nodeId,
-      nodeHttp: hostAndPort(container.nodeHttpAddress),
-      exitStatus: container.containerExitStatus,
-      diagnostics: container.diagnosticsInfo,
-    };
-  });
-
 export interface Node {
   /** `host:port` of the NodeManager. */
   readonly id: string;
@@ -199,13 +169,11 @@ export interface Node {
   /** null for a lost node. */
   readonly nodeHttp: string | null;
   readonly state: string;
-  readonly rack: string;
   readonly labels: readonly string[];
   readonly containers: number;
-  /** The total is unknown for resource types that are absent. */
+  /** Lacks the resource types whose total is unknown. */
   readonly total: Readonly<Record<string, number>>;
   readonly available: Readonly<Record<string, number>>;
-  readonly healthReport: string;
 }
 
 export const nodeSchema = z
@@ -214,7 +182,6 @@ export const nodeSchema = z
     nodeHostName: z.string(),
     nodeHTTPAddress: z.string().default(''),
     state: z.string(),
-    rack: z.string().default(''),
     nodeLabels: z.array(z.string()).default([]),
     numContainers: z.number().default(0),
     totalResource: resourcesSchema.optional(),
@@ -224,7 +191,6 @@ export const nodeSchema = z
     availableResource: resourcesSchema.optional(),
     availMemoryMB: z.number().optional(),
     availableVirtualCores: z.number().optional(),
-    healthReport: z.string().default(''),
   })
   .transform((node): Node => {
     const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
@@ -234,12 +200,10 @@ export const nodeSchema = z
       host: node.nodeHostName,
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,
-      rack: node.rack,
       labels: node.nodeLabels,
       containers: node.numContainers,
       total: node.totalResource ?? totalOf(used, available),
       available,
-      healthReport: node.healthReport,
     };
   });
 
@@ -252,41 +216,6 @@ function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Rec
   const total = sumOf([used, available]);
   return total['memory-mb'] === 0 ? {} : total;
 }
-
-export interface ClusterMetrics {
-  readonly activeNodes: number;
-  readonly appsPending: number;
-  readonly appsRunning: number;
-  readonly containersPending: number;
-  readonly totalMb: number;
-  readonly availableMb: number;
-  readonly total: Readonly<Record<string, number>>;
-  readonly used: Readonly<Record<string, number>>;
-}
-
-export const clusterMetricsSchema = z
-  .object({
-    activeNodes: z.number(),
-    appsPending: z.number(),
-    appsRunning: z.number(),
-    containersPending: z.number(),
-    totalMB: z.number(),
-    availableMB: z.number(),
-    totalClusterResourcesAcrossPartition: resourcesSchema.optional(),
-    totalUsedResourcesAcrossPartition: resourcesSchema.optional(),
-  })
-  .transform((metrics): ClusterMetrics => {
-    return {
-      activeNodes: metrics.activeNodes,
-      appsPending: metrics.appsPending,
-      appsRunning: metrics.appsRunning,
-      containersPending: metrics.containersPending,
-      totalMb: metrics.totalMB,
-      availableMb: metrics.availableMB,
-      total: metrics.totalClusterResourcesAcrossPartition ?? {},
-      used: metrics.totalUsedResourcesAcrossPartition ?? {},
-    };
-  });
 
 export const clusterInfoSchema = z.object({
   id: z.number(),
@@ -346,18 +275,18 @@ export function listOf<T extends z.ZodType>(key: string, element: T) {
   });
 }
 
-function asList(value: unknown): unknown[] {
+export function asList(value: unknown): unknown[] {
   if (value === undefined || value === null || value === '') {
     return [];
   }
   return Array.isArray(value) ? value : [value];
 }
 
-function record(value: unknown): Readonly<Record<string, unknown>> {
+export function record(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-function text(value: unknown): string {
+export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
