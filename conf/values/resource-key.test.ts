@@ -23,7 +23,7 @@ test.each([
   expect(otherResourceProblem(key)).toMatch(message);
 });
 
-test('resourceKeyProblem accepts resources with a key of their own', () => {
+test('resourceKeyProblem accepts memory, vcores and gpus', () => {
   for (const key of ['memory', 'vcores', 'gpus', 'yarn.io/fpga']) {
     expect(resourceKeyProblem(key)).toBeUndefined();
   }

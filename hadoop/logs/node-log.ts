@@ -22,7 +22,7 @@ export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
   if (length === undefined) {
-    throw new RangeError('the answer has no LogLength');
+    throw new RangeError('the response has no LogLength');
   }
   return Number(length);
 }

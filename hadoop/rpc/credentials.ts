@@ -63,7 +63,7 @@ function decodeWritable(body: Uint8Array): Credentials {
     secrets.set(reader.text(), new Secret(reader.bytes()));
   }
   if (reader.remaining > 0) {
-    throw new RangeError(`${reader.remaining} bytes follow its end`);
+    throw new RangeError(`${reader.remaining} bytes follow the end`);
   }
   return { tokens, secrets };
 }
@@ -96,7 +96,7 @@ export function messageOfToken(token: Token): TokenMessage {
 function decodeProtobuf(body: Uint8Array): Credentials {
   const { message, next } = splitDelimited(Buffer.from(body), 0);
   if (next < body.length) {
-    throw new RangeError(`${body.length - next} bytes follow its end`);
+    throw new RangeError(`${body.length - next} bytes follow the end`);
   }
   const proto = decodeMessage<{
     tokens: { alias: string; token?: TokenMessage }[];
@@ -155,12 +155,12 @@ export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyM
 export function decodeTokenUrl(text: string): Token {
   try {
     if (!/^[\w-]*$/.test(text)) {
-      throw new RangeError('it is not URL-safe base64');
+      throw new RangeError('not URL-safe base64');
     }
     const reader = new WritableReader(Buffer.from(text, 'base64url'));
     const token = decodeToken(reader);
     if (reader.remaining > 0) {
-      throw new RangeError(`${reader.remaining} bytes follow its end`);
+      throw new RangeError(`${reader.remaining} bytes follow the end`);
     }
     return token;
   } catch (error) {

@@ -77,13 +77,13 @@ export class FrameReader {
     const head = (this.#chunks[0] as Buffer).subarray(0, LENGTH_BYTES);
     const length = head.readInt32BE();
     if (head.toString('latin1') === 'HTTP') {
-      throw new Error('it speaks HTTP, so this is not an RPC port');
+      throw new Error('the server speaks HTTP, so this is not an RPC port');
     }
     if (length === OLD_REFUSAL) {
-      throw new Error('it does not speak version 9 of the protocol');
+      throw new Error('the server does not speak version 9 of the protocol');
     }
     if (length < 0 || length > this.#maxBytes) {
-      throw new Error(`it announced a frame of ${length} bytes, more than ${this.#maxBytes}`);
+      throw new Error(`a frame of ${length} bytes exceeds the maximum of ${this.#maxBytes}`);
     }
     return length;
   }

@@ -60,7 +60,7 @@ export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer
     }
   }
   if (length > bytes.length - at) {
-    throw new RangeError(`a message of ${length} bytes is announced, but only ${bytes.length - at} bytes are left`);
+    throw new RangeError(`a message declares ${length} bytes, but only ${bytes.length - at} bytes are left`);
   }
   return { message: bytes.subarray(at, at + length), next: at + length };
 }

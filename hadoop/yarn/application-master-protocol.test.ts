@@ -541,7 +541,7 @@ test('takes over containers and tokens of the previous attempt', async () => {
 });
 
 describe('finishing', () => {
-  test('the end is reported until the ResourceManager confirms it', async () => {
+  test('repeats the report of the end until the ResourceManager confirms it', async () => {
     await client.register(ADDRESS);
     rm.unregisteredAfter = 2;
     await client.finish({ status: 'FAILED', diagnostics: 'worker 1 exited with 3', trackingUrl: 'http://history' });
