@@ -11,7 +11,7 @@ import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
 /** Maximum number of concurrent calls; further calls wait. */
-const MAX_BUSY_NODES = 128;
+const MAX_CONCURRENT_CALLS = 128;
 /** Above this number of connections, a connection is closed after its call. Thousands of idle connections would occupy too much memory. */
 const MAX_IDLE_CONNECTIONS = 128;
 
@@ -114,7 +114,7 @@ export class NodeConnections {
   }
 
   async #turn(): Promise<void> {
-    while (!this.#closed && this.#busy >= MAX_BUSY_NODES) {
+    while (!this.#closed && this.#busy >= MAX_CONCURRENT_CALLS) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     this.#busy++;
