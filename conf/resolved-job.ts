@@ -1,30 +1,7 @@
 import { z } from 'zod';
 import { TonyError } from '../platform/errors.ts';
 import type { Job, Role } from './job.ts';
-import {
-  checkpointEvery,
-  checkpointKeep,
-  dataName,
-  framework,
-  GANG_TIMEOUT,
-  gpuCount,
-  HEARTBEAT_INTERVAL,
-  JOB_TIMEOUT,
-  jobName,
-  MOST_RESTARTS,
-  MOST_TAGS,
-  masterVcoreCount,
-  missedHeartbeats,
-  restartPolicy,
-  roleName,
-  stepsOfStaleness,
-  success,
-  tag,
-  taskCount,
-  variableName,
-  vcoreCount,
-  wire,
-} from './job-values.ts';
+import * as values from './job-values.ts';
 import { SERVING_ROLE } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
 import { otherResourceProblem } from './values/resource-key.ts';
@@ -36,7 +13,7 @@ import type { Problem } from './yaml-file.ts';
  * every rule of job.yaml.
  */
 
-const environment = z.record(variableName, z.string());
+const environment = z.record(values.variableName, z.string());
 const acl = z.strictObject({ users: z.array(text()), groups: z.array(text()) });
 const label = text().nullable();
 const memoryMb = () => count(1, MOST_MEMORY_MB);
@@ -52,14 +29,14 @@ const other = z.record(z.string(), count(0)).superRefine((amounts, context) => {
 });
 
 const role: z.ZodType<Role> = z.strictObject({
-  name: roleName,
-  instances: taskCount(),
-  maxInstances: taskCount(),
-  resources: z.strictObject({ memoryMb: memoryMb(), vcores: vcoreCount(), gpus: gpuCount(), other }),
+  name: values.roleName,
+  instances: values.taskCount(),
+  maxInstances: values.taskCount(),
+  resources: z.strictObject({ memoryMb: memoryMb(), vcores: values.vcoreCount(), gpus: values.gpuCount(), other }),
   command: text(),
   env: environment,
   nodeLabel: label,
-  restart: z.strictObject({ policy: restartPolicy, maxRestarts: count(0) }),
+  restart: z.strictObject({ policy: values.restartPolicy, maxRestarts: count(0) }),
   tracking: z.enum(['tracked', 'untracked', 'sidecar']),
   chief: z.boolean(),
   ranked: z.boolean(),
@@ -68,27 +45,27 @@ const role: z.ZodType<Role> = z.strictObject({
 
 export const resolvedJobSchema: z.ZodType<Job> = z
   .strictObject({
-    name: jobName,
+    name: values.jobName,
     queue: text(),
     source: z.strictObject({ path: text(), exclude: z.array(text()) }).nullable(),
-    framework,
+    framework: values.framework,
     runtime: text(),
-    data: z.record(dataName, text()),
+    data: z.record(values.dataName, text()),
     env: environment,
     roles: z.array(role).min(1),
-    success,
-    gang: z.strictObject({ timeoutMs: ms(GANG_TIMEOUT) }),
-    heartbeat: z.strictObject({ intervalMs: ms(HEARTBEAT_INTERVAL), missed: missedHeartbeats() }),
-    checkpoint: z.strictObject({ dir: text().nullable(), everySteps: checkpointEvery(), keep: checkpointKeep() }),
+    success: values.success,
+    gang: z.strictObject({ timeoutMs: ms(values.GANG_TIMEOUT) }),
+    heartbeat: z.strictObject({ intervalMs: ms(values.HEARTBEAT_INTERVAL), missed: values.missedHeartbeats() }),
+    checkpoint: z.strictObject({ dir: text().nullable(), everySteps: values.checkpointEvery(), keep: values.checkpointKeep() }),
     tensorboard: z.strictObject({ logdir: text().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
     strategy: z.discriminatedUnion('type', [
-      z.strictObject({ type: z.literal('all-reduce'), wire }),
-      z.strictObject({ type: z.literal('parameter-server'), staleness: stepsOfStaleness().nullable() }),
+      z.strictObject({ type: z.literal('all-reduce'), wire: values.wire }),
+      z.strictObject({ type: z.literal('parameter-server'), staleness: values.stepsOfStaleness().nullable() }),
     ]),
-    timeoutMs: ms(JOB_TIMEOUT).nullable(),
+    timeoutMs: ms(values.JOB_TIMEOUT).nullable(),
     acls: z.strictObject({ view: acl, modify: acl }),
-    master: z.strictObject({ memoryMb: memoryMb(), vcores: masterVcoreCount(), nodeLabel: label }),
-    tags: z.array(tag).max(MOST_TAGS),
+    master: z.strictObject({ memoryMb: memoryMb(), vcores: values.masterVcoreCount(), nodeLabel: label }),
+    tags: z.array(values.tag).max(values.MOST_TAGS),
   })
   .superRefine((job, context) => {
     for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job)]) {
@@ -106,9 +83,9 @@ function roleProblems(job: Job): Problem[] {
       [maxInstances >= instances, 'maxInstances', 'is less than instances'],
       [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
       [
-        restart.maxRestarts <= MOST_RESTARTS || isTensorBoardRole(each, job.tensorboard.memoryMb),
+        restart.maxRestarts <= values.MOST_RESTARTS || isTensorBoardRole(each, job.tensorboard.memoryMb),
         'restart',
-        `must be at most ${MOST_RESTARTS}`,
+        `must be at most ${values.MOST_RESTARTS}`,
       ],
       [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
       [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],

@@ -43,28 +43,16 @@ export class WebHdfs {
     return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login: loginOf(configuration, user) });
   }
 
-  /** Returns null when the path does not exist. */
+  /** Returns the status of a file or folder; null if the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
-    const answer = await this.#transport.call('GET', 'GETFILESTATUS', path);
-    if ('remote' in answer) {
-      if (isMissing(answer.remote)) {
-        return null;
-      }
-      throw storageError(answer.remote, path);
-    }
-    return fileStatusOf(answer.json.FileStatus);
+    const answer = await this.#read('GETFILESTATUS', path);
+    return answer === null ? null : fileStatusOf(answer.FileStatus);
   }
 
-  /** Lists a folder; empty for a file, null when the path does not exist. */
+  /** Lists a folder; returns an empty list for a file, and null if the path does not exist. */
   async list(path: string): Promise<FileStatus[] | null> {
-    const answer = await this.#transport.call('GET', 'LISTSTATUS', path);
-    if ('remote' in answer) {
-      if (isMissing(answer.remote)) {
-        return null;
-      }
-      throw storageError(answer.remote, path);
-    }
-    return statusesOf(answer.json, 'LISTSTATUS');
+    const answer = await this.#read('LISTSTATUS', path);
+    return answer === null ? null : statusesOf(answer, 'LISTSTATUS');
   }
 
   /** Lists the first `most` entries of a folder of any size: requests parts of `dfs.ls.limit` entries (1,000 by default). */
@@ -72,20 +60,13 @@ export class WebHdfs {
     const found: FileStatus[] = [];
     for (;;) {
       const after = found.at(-1)?.name ?? '';
-      const answer = await this.#transport.call('GET', 'LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after });
-      if ('remote' in answer) {
-        if (isMissing(answer.remote)) {
-          return found.length === 0 ? null : found;
-        }
-        throw storageError(answer.remote, path);
+      const answer = await this.#read('LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after });
+      if (answer === null) {
+        return found.length === 0 ? null : found;
       }
-      const { partialListing, remainingEntries } = recordOf(answer.json.DirectoryListing);
+      const { partialListing, remainingEntries } = recordOf(answer.DirectoryListing);
       const part = statusesOf(recordOf(partialListing), 'LISTSTATUS_BATCH');
-      for (const status of part) {
-        if (found.length < most) {
-          found.push(status);
-        }
-      }
+      found.push(...part.slice(0, most - found.length));
       if (part.length === 0 || remainingEntries === 0 || found.length >= most) {
         return found;
       }
@@ -289,6 +270,18 @@ export class WebHdfs {
 
   close(): void {
     this.#transport.close();
+  }
+
+  /** Runs a read operation of the NameNode; returns null if the path does not exist. */
+  async #read(operation: string, path: string, parameters: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown> | null> {
+    const answer = await this.#transport.call('GET', operation, path, parameters);
+    if ('json' in answer) {
+      return answer.json;
+    }
+    if (isMissing(answer.remote)) {
+      return null;
+    }
+    throw storageError(answer.remote, path);
   }
 
   #openAt(path: string, range: { offset: number; length?: number }, isHeldByUs: () => boolean): Promise<IncomingMessage> {

@@ -1,4 +1,4 @@
-import { asList, record, resourcesSchema, text } from './resource-manager-answers.ts';
+import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 import { amountsOf } from './running-job.ts';
 
 /** Amounts by the names of job.yaml: memory (MiB), vcores, gpus, other resource types. */
@@ -52,10 +52,7 @@ type Json = Readonly<Record<string, unknown>>;
  * The Capacity Scheduler reports all fields; the Fair Scheduler reports only the limits and the usage of the queues.
  */
 export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
-  const info = record(record(record(answer).scheduler).schedulerInfo);
-  // The Fair Scheduler nests its root one level deeper.
-  const root = record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
-  const found = pathTo(root, (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
+  const found = pathTo(rootQueueOf(answer), (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
   const leaf = found?.at(-1);
   if (found === null || leaf === undefined) {
     return null;
@@ -106,7 +103,7 @@ function isParent(queue: Json): boolean {
 
 function pathTo(queue: Json, wanted: (path: string) => boolean, above: readonly Json[]): readonly Json[] | null {
   const path = [...above, queue];
-  const below = [...rows(record(queue.queues).queue), ...rows(record(queue.childQueues).queue)];
+  const below = childQueuesOf(queue);
   if (below.length === 0) {
     return wanted(pathOf(queue)) ? path : null;
   }
@@ -153,7 +150,7 @@ function usedOf(queue: Json, name: string): Room {
     return whole;
   }
   const sum: Record<string, number> = {};
-  for (const child of [...rows(record(queue.queues).queue), ...rows(record(queue.childQueues).queue)]) {
+  for (const child of childQueuesOf(queue)) {
     for (const [resource, amount] of Object.entries(usedOf(child, name))) {
       sum[resource] = (sum[resource] ?? 0) + amount;
     }

@@ -48,11 +48,9 @@ export interface Application {
   readonly allocatedMb: number;
   readonly allocatedVcores: number;
   readonly runningContainers: number;
-  /**
-   * Resources of all containers except the ApplicationMaster, by resource name. Users who may not view the application can see them, too.
-   */
+  /** Resources of all containers except the ApplicationMaster, by resource name; visible to all users of the cluster. */
   readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster's container, with the same visibility. */
+  /** Resources of the ApplicationMaster's container; visible to all users of the cluster. */
   readonly usedByMaster: Readonly<Record<string, number>>;
   /** The node label of containers that request none; null for no label. */
   readonly nodeLabel: string | null;
@@ -87,8 +85,8 @@ export const applicationSchema = z
     logAggregationStatus: z.string().optional(),
     appNodeLabelExpression: z.string().default(''),
   })
-  .transform((app): Application => {
-    return {
+  .transform(
+    (app): Application => ({
       id: app.id,
       name: app.name,
       user: app.user,
@@ -112,8 +110,8 @@ export const applicationSchema = z
       usedByMaster: sumOf((app.resourceInfo?.resourceUsagesByPartition ?? []).map(({ amUsed = {} }) => amUsed)),
       nodeLabel: labelOf(app.appNodeLabelExpression),
       logAggregation: app.logAggregationStatus ?? null,
-    };
-  });
+    }),
+  );
 
 /** `<Not set>` and `<DEFAULT_PARTITION>` mean no label; label names cannot contain these characters. */
 function labelOf(expression: string): string | null {
@@ -131,17 +129,6 @@ function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Re
   return Object.fromEntries(Object.entries(sum).map(([name, amount]) => [name, Math.max(0, amount)]));
 }
 
-export interface Attempt {
-  readonly number: number;
-  /** `appattempt_...` */
-  readonly attemptId: string;
-  readonly state: string;
-  /** The ApplicationMaster's container; null before YARN has allocated it. */
-  readonly containerId: string | null;
-  readonly nodeHttp: string | null;
-  readonly diagnostics: string;
-}
-
 export const attemptSchema = z
   .object({
     id: z.number(),
@@ -151,30 +138,17 @@ export const attemptSchema = z
     nodeHttpAddress: z.string().default(''),
     diagnosticsInfo: z.string().default(''),
   })
-  .transform((attempt): Attempt => {
-    return {
-      number: attempt.id,
-      attemptId: attempt.appAttemptId,
-      state: attempt.appAttemptState,
-      containerId: attempt.containerId || null,
-      nodeHttp: hostAndPort(attempt.nodeHttpAddress),
-      diagnostics: attempt.diagnosticsInfo,
-    };
-  });
-
-export interface Node {
-  /** `host:port` of the NodeManager. */
-  readonly id: string;
-  readonly host: string;
-  /** null for a lost node. */
-  readonly nodeHttp: string | null;
-  readonly state: string;
-  readonly labels: readonly string[];
-  readonly containers: number;
-  /** Lacks the resource types whose total is unknown. */
-  readonly total: Readonly<Record<string, number>>;
-  readonly available: Readonly<Record<string, number>>;
-}
+  .transform((attempt) => ({
+    number: attempt.id,
+    /** `appattempt_...` */
+    attemptId: attempt.appAttemptId,
+    state: attempt.appAttemptState,
+    /** The ApplicationMaster's container; null before YARN has allocated it. */
+    containerId: attempt.containerId || null,
+    nodeHttp: hostAndPort(attempt.nodeHttpAddress),
+    diagnostics: attempt.diagnosticsInfo,
+  }));
+export type Attempt = Readonly<z.output<typeof attemptSchema>>;
 
 export const nodeSchema = z
   .object({
@@ -192,20 +166,24 @@ export const nodeSchema = z
     availMemoryMB: z.number().optional(),
     availableVirtualCores: z.number().optional(),
   })
-  .transform((node): Node => {
+  .transform((node) => {
     const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
     const available = node.availableResource ?? memoryAndVcores(node.availMemoryMB, node.availableVirtualCores);
     return {
+      /** `host:port` of the NodeManager. */
       id: node.id,
       host: node.nodeHostName,
+      /** null for a lost node. */
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,
       labels: node.nodeLabels,
       containers: node.numContainers,
+      /** Lacks the resource types whose total is unknown. */
       total: node.totalResource ?? totalOf(used, available),
       available,
     };
   });
+export type Node = Readonly<z.output<typeof nodeSchema>>;
 
 function memoryAndVcores(memory: number | undefined, vcores: number | undefined): Readonly<Record<string, number>> {
   return memory === undefined || vcores === undefined ? {} : { 'memory-mb': memory, vcores };
@@ -239,13 +217,22 @@ export interface Queue {
 
 /** Returns the leaf queues of the Capacity Scheduler or the Fair Scheduler. */
 export function queuesOf(answer: unknown): Queue[] {
-  const root = record(record(record(answer).scheduler).schedulerInfo);
-  // The Fair Scheduler nests its root one level deeper.
-  return leaves(record(root.rootQueue).queueName === undefined ? root : record(root.rootQueue));
+  return leaves(rootQueueOf(answer));
+}
+
+/** Returns the root queue, which the Fair Scheduler nests one level deeper than the Capacity Scheduler. */
+export function rootQueueOf(answer: unknown): Readonly<Record<string, unknown>> {
+  const info = record(record(record(answer).scheduler).schedulerInfo);
+  return record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
+}
+
+/** Returns the child queues in the format of the Capacity Scheduler or of the Fair Scheduler. */
+export function childQueuesOf(queue: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[] {
+  return [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
 }
 
 function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
-  const below = [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
+  const below = childQueuesOf(queue);
   if (below.length > 0) {
     return below.flatMap(leaves);
   }
