@@ -4,7 +4,7 @@ import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
 
-/* Rules for values that job.yaml and a resolved job (job.json, or a Job object) share; each rule is defined once, in this file. */
+/* Validation rules that apply both to job.yaml and to resolved jobs (job.json and Job objects). */
 
 export const jobName = text()
   .max(200)
@@ -24,7 +24,7 @@ export const tag = text()
   .regex(/^[ -+--~]+$/, {
     error: 'may contain printable ASCII characters except commas: YARN accepts no others and separates tags by commas',
   })
-  .refine((value) => !isRoleTag(value), { error: "begins like the tags in which tony-ts records a job's resources: choose another tag" });
+  .refine((value) => !isRoleTag(value), { error: 'begins with a prefix that tony-ts reserves for its own tags: choose another tag' });
 export const MOST_TAGS = 20;
 
 export const taskCount = () => count(1, 100_000);

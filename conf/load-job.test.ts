@@ -263,7 +263,7 @@ gang: {timeout: 20m}
     [
       'a number of tasks among resources',
       'name: a\ncommand: x\nroles: {b: {resources: {instances: 2}}}',
-      /resources\.instances: is not a resource type: write `instances` beside `resources`, not within it/,
+      /resources\.instances: is not a resource type: write `instances` next to `resources`, not within it/,
     ],
     [
       'a short name with its unit',

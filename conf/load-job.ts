@@ -17,7 +17,7 @@ import { resourceKeyProblem } from './values/resource-key.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface LoadOptions {
-  /** Overrides in the form of `--set`: `roles.worker.instances=4`. The value is YAML; a dot within a key is written `\.`. */
+  /** Overrides in the format of `--set`: `roles.worker.instances=4`. The value is YAML. A dot within a key is written as `\.`. */
   readonly set?: readonly string[];
   /** The cluster's site file: its defaults apply to keys that the job omits, and its final values override the job. null for local jobs. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
@@ -49,13 +49,13 @@ export interface ParseOptions extends LoadOptions {
   /** The base of relative paths. */
   readonly folder: string;
   /**
-   * Whether a path below `folder` is a file: a job without `source` gets `folder` when a command names a file in it. By default no path is
-   * a file.
+   * Tests whether a path, relative to `folder`, is a file. If a command names such a file, `folder` is the default source. By default, no
+   * path is a file.
    */
   readonly isFile?: (path: string) => boolean;
 }
 
-/** The pure part of {@link loadJob}. */
+/** Parses the text of a job file: {@link loadJob} without access to the file system. */
 export function parseJob(text: string, options: ParseOptions): Job {
   const { site } = options;
   const yaml = new YamlFile(text, {
@@ -106,8 +106,8 @@ export function parseJob(text: string, options: ParseOptions): Job {
 }
 
 /**
- * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief, which already has the defaults of every role.
- * Only the values that are not copied from the chief remain: the node label, other resource types, and defaults for the role's name.
+ * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief and already has most defaults. This function adds
+ * the values that are not copied: the node label, other resource types, and the defaults under the role's name.
  */
 function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = jobPartSchema.parse(defaults).roles ?? {};
@@ -162,10 +162,7 @@ function applyOverride(document: Document, assignment: string, overridden: Map<s
 }
 
 function splitKeys(path: string): string[] {
-  return path
-    .split(/(?<!\\)\./)
-    .map((key) => key.replaceAll('\\.', '.'))
-    .map((key) => key.trim());
+  return path.split(/(?<!\\)\./).map((key) => key.replaceAll('\\.', '.').trim());
 }
 
 function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMap<string, string>): string | undefined {
@@ -178,7 +175,7 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-/** Problems of URIs whose storage tony-ts does not support. */
+/** Reports URIs of storage that tony-ts does not support. */
 function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   const places: (readonly [Problem['path'], string | undefined])[] = [
     [['checkpoint', 'dir'], checkpoint.dir],
@@ -198,7 +195,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   });
 }
 
-/** Problems of a file that the schema accepts. */
+/** Reports the mistakes that the schema does not find. */
 function meaningProblems(file: JobFile): Problem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file)];
   const names = Object.keys(file.roles);
@@ -245,7 +242,7 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
   }
-  // `all-reduce` drops a `ps` role, so only the remaining roles count. `strategyProblems` reports a job in which none remains.
+  // Roles that the strategy removes do not count. `strategyProblems` reports a job whose roles are all removed.
   const remaining = Object.entries(complete.roles);
   if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({
@@ -257,7 +254,7 @@ function meaningProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-/** The file beside job.yaml that makes its folder the source of a job without `source`. */
+/** Returns the file because of which the folder of job.yaml is the default source; undefined if the job sets `source` or names no file. */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {
     return undefined;
@@ -271,16 +268,15 @@ function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Proble
   if (named === undefined || !isTooBroad(folder)) {
     return [];
   }
-  const message = `a command names ${named}, which is in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;
+  const message = `a command names ${named}, which is in ${folder}: move the job to a separate folder, or write \`source: .\` to send that folder`;
   return [{ path: [], message }];
 }
 
 function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
   const names = Object.keys(file.roles);
   const chief = chiefOf(file);
-  const sourceEntry =
-    file.source === undefined && namedFile(file, isFile) !== undefined ? { path: '.', exclude: [] } : (file.source ?? null);
-  const source = sourceEntry && { path: resolvePath(sourceEntry.path, folder), exclude: sourceEntry.exclude };
+  const chosen = file.source ?? (namedFile(file, isFile) === undefined ? null : { path: '.', exclude: [] });
+  const source = chosen && { ...chosen, path: resolvePath(chosen.path, folder) };
   const roles = names.map((name): Role => {
     const role = file.roles[name] as JobFile['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;

@@ -21,14 +21,15 @@ export interface Violation {
   /** Path of the limit, e.g. `quotas.roles.worker.task.gpus`. */
   readonly path: string;
   readonly message: string;
-  /** The change in job.yaml that fits the limit. */
+  /** The setting in job.yaml that satisfies the limit. */
   readonly fits: string;
 }
 
 /** Returns every limit that the job exceeds regardless of other jobs. */
 export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
   const demand = demandOf(job);
-  const found = rulesFor(quotas, job, owner).flatMap((rule): Violation[] => {
+  const roleNames = job.roles.map(({ name }) => name);
+  const found = rulesFor(quotas, roleNames, owner).flatMap((rule): Violation[] => {
     const roles = job.roles.filter((role) => rule.role === null || role.name === rule.role);
     const whole = amountsOf({ ...demand, beyond: {} }, rule.role);
     const whose = rule.role === null ? 'the job' : `role ${rule.role}`;
@@ -47,13 +48,14 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
 /** The queues to which an owner may submit. */
 export interface AllowedQueues {
   readonly queues: readonly string[];
-  /** Path of the entry that sets them, or of the first of several. */
+  /** Path of the entry that lists the queues; if several groups list queues, of the first group's entry. */
   readonly path: string;
 }
 
 /**
- * The most specific entry applies: the user's own, otherwise the union of the entries of the user's groups, otherwise the entry for all
- * users. A group can therefore get access to a queue that others cannot use, as with YARN's ACLs. Returns null when any queue is allowed.
+ * Returns the queues to which a user may submit; null if every queue is allowed. The most specific entry applies: the entry of the user,
+ * otherwise the union of the entries of the user's groups, otherwise the entry `*`. A group can therefore have access to a queue that other
+ * users cannot use, as with YARN's ACLs.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
@@ -114,7 +116,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-/** `task` limits of users, groups and queues apply to every container of a job, including the ApplicationMaster's. */
+/** `task` limits of users, groups and queues apply to every container of a job, including the container of the ApplicationMaster. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];

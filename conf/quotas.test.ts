@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
 import { parseJob } from './load-job.ts';
 import { allowedQueues, violationsOf } from './quota-violations.ts';
-import { idleLimitOf, type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeoutOf } from './quotas.ts';
+import { type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeLimitOf } from './quotas.ts';
 import { demandOfTags, roleTags } from './role-tags.ts';
 import { parseSite } from './site.ts';
 
@@ -90,9 +90,9 @@ test('an elastic role counts with its maximum size', () => {
 
 test('the shortest of several time limits applies', () => {
   const limits = quotas(`users: {alice: {timeout: 2h, idle: 1h}}\ngroups: {research: {timeout: 1h}}`);
-  expect(timeoutOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.groups.research.timeout' });
-  expect(idleLimitOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.users.alice.idle' });
-  expect(idleLimitOf(limits, { ...ALICE, user: 'bob' })).toBeNull();
+  expect(timeLimitOf(limits, ALICE, 'timeout')).toEqual({ ms: 3_600_000, path: 'quotas.groups.research.timeout' });
+  expect(timeLimitOf(limits, ALICE, 'idle')).toEqual({ ms: 3_600_000, path: 'quotas.users.alice.idle' });
+  expect(timeLimitOf(limits, { ...ALICE, user: 'bob' }, 'idle')).toBeNull();
 });
 
 test('all jobs of a role, user, group or queue share its total', () => {

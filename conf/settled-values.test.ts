@@ -111,7 +111,7 @@ defaults:
     ['true', 3072],
     ['{logdir: hdfs:///logs}', 3072],
     ['{memory: 1g}', 1024],
-  ])('set the memory of a TensorBoard that the job brings (%s)', (tensorboard, memoryMb) => {
+  ])("set the memory of the job's TensorBoard (%s)", (tensorboard, memoryMb) => {
     expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
   });
 

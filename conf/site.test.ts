@@ -151,7 +151,7 @@ quotas:
   expect(mistakes(text).split('\n').slice(1)).toEqual([
     '  tony-site.yaml:3:11  quotas.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:5:20  quotas.users.*.queues.0: is not a queue name: write the last part of its path',
-    '  tony-site.yaml:6:12  quotas.groups.*: `*` is not a group name: only roles, users and queues have an entry for all others',
+    '  tony-site.yaml:6:12  quotas.groups.*: `*` is not a group name: only roles, users and queues can have an entry *',
     '  tony-site.yaml:7:12  quotas.queues.root.research: `root.research` is not a queue name: write the last part of its path',
   ]);
   const amounts = `
@@ -163,7 +163,7 @@ quotas:
   expect(mistakes(amounts).split('\n').slice(1)).toEqual([
     '  tony-site.yaml:3:27  quotas.roles.worker.task.gpu: is not a resource type; did you mean `gpus`?',
     '  tony-site.yaml:4:23  quotas.users.*.job.gpsu: is not a resource type; did you mean `gpus`?',
-    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is not a resource type: write `instances` beside `resources`, not within it',
+    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is not a resource type: write `instances` next to `resources`, not within it',
     '  tony-site.yaml:4:68  quotas.users.*.roles.ps.total.mem: is not a resource type; did you mean `memory`?',
     '  tony-site.yaml:5:26  quotas.queues.gpu.total.yarn.io/gpu: is not a resource type; did you mean `gpus`?',
   ]);

@@ -225,7 +225,7 @@ test.each([
       expect(orphan?.mayRunForMs).toBeGreaterThan(0);
       expect(others).toEqual([]);
       const { stdout } = await cluster.run(['status', job.id]);
-      expect(stdout.replace(/\s+/g, ' ')).toContain(`worker:${index} may still run on ${orphan?.node}`);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(`worker:${index} may still be running on ${orphan?.node}`);
     }
   } finally {
     if (stopped !== null) {

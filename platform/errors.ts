@@ -1,6 +1,6 @@
 /**
- * Every failure that users can see has a code. For each code, the table gives the exit code of the process (1: the job failed, 2: the
- * request was wrong, 3: the cluster was unreachable, 130: interrupted), the meaning, and the next step if it is always the same.
+ * The codes of all failures that users can see. Each has an exit code of the process (1: the job failed, 2: the request was invalid, 3: the
+ * cluster was unreachable, 130: interrupted), a meaning, and the default hint.
  */
 export const ERROR_CODES = {
   JOB_INVALID: {
@@ -129,7 +129,7 @@ export const ERROR_CODES = {
   },
   TOKEN_MISSING: {
     exit: 2,
-    means: 'A process with HADOOP_TOKEN_FILE_LOCATION, such as a container, has no delegation token for a service of the cluster.',
+    means: 'The file that HADOOP_TOKEN_FILE_LOCATION names cannot be read, or contains no delegation token for a service of the cluster.',
     hint: 'Submit the job from a machine with a Kerberos ticket. Outside of a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   RUNTIME_MISSING: {
@@ -266,7 +266,7 @@ export const ERROR_CODES = {
   },
   RESOURCE_UNKNOWN: {
     exit: 2,
-    means: 'A task requests a resource type (such as gpus) that the cluster does not count.',
+    means: 'A task requests a resource type (such as gpus) that the cluster does not have.',
     hint: 'Request a resource type that the cluster has, or ask the admin to configure it in resource-types.xml of the ResourceManager.',
   },
   RUNTIME_UNSUPPORTED: {
@@ -286,7 +286,7 @@ export const ERROR_CODES = {
   },
   RUNTIME_HASH_MISMATCH: {
     exit: 2,
-    means: 'A downloaded package of the runtime is not the package that was published under this name and version.',
+    means: 'The checksum of a downloaded package of the runtime does not match the published checksum.',
     hint: 'Do not use the package: the registry, a mirror or a cache delivers a different file. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
   },
   RUNTIME_COMPILE_FAILED: {
@@ -482,10 +482,7 @@ export function messageOf(thrown: unknown): string {
   return text.replace(/\s*\n\s*/g, ' ').trim();
 }
 
-/**
- * Returns the reason why a file is unusable, for a sentence that names the file: the middle part of `ENOENT: no such file or directory,
- * open 'x'`.
- */
+/** Returns the reason part of a file system's error: `no such file or directory` for `ENOENT: no such file or directory, open 'x'`. */
 export function fileErrorOf(thrown: unknown): string {
   return messageOf(thrown).replace(/^E[A-Z]+: (.+?), [a-z]+( '.*)?$/, '$1');
 }

@@ -4,13 +4,12 @@ import { type Violation, violationsOf } from '../../conf/quota-violations.ts';
 import {
   demandOf,
   describeShortage,
-  idleLimitOf,
   isSameDemand,
   type Owner,
   queueName,
   setsTotals,
   shortagesOf,
-  timeoutOf,
+  timeLimitOf,
 } from '../../conf/quotas.ts';
 import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
 import type { SiteConfig } from '../../conf/site.ts';
@@ -55,8 +54,8 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
   const owner = ownerOf(view);
   return {
-    timeout: timeoutOf(quotas, owner),
-    idle: idleLimitOf(quotas, owner),
+    timeout: timeLimitOf(quotas, owner, 'timeout'),
+    idle: timeLimitOf(quotas, owner, 'idle'),
     mayGrow: checkQuotas(frozen.job, view).type === 'admitted',
   };
 }

@@ -87,7 +87,7 @@ describe('a prune removes an entry only if', () => {
     expect([due({}, usedAt(NOW - 30 * DAY_MS)), due({}, usedAt(NOW - 31 * DAY_MS))]).toEqual([false, true]);
   });
 
-  test('no job that may still run uses it, however old that job is', () => {
+  test('no job that may still be running uses it, however old that job is', () => {
     expect(due({}, { ...usedAt(0), usedBy: ['local_1_0001'] })).toBe(false);
   });
 
@@ -137,7 +137,7 @@ test('a list shows the content, the size and the last job of each entry', async 
 describe('a prune keeps the entries that a job uses', () => {
   beforeEach(() => void leave(`cache/${A}/source/train.ts`, 'code', 400));
 
-  test('while the job may still run', async () => {
+  test('while the job may still be running', async () => {
     leave('jobs/local_1_0001/job.json', jobText(A, 300), 300);
     for (const answer of [RUNS, 'silent'] as const) {
       expect(await pruned(saying(answer))).toEqual([]);

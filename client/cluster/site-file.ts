@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { parseSite, SITE_FILE, type SiteConfig } from '../../conf/site.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
-import { readIfThere } from '../../platform/read-if-there.ts';
+import { readIfExists } from '../../platform/read-if-exists.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
 import type { Storage } from '../../storage/storage.ts';
 
@@ -22,7 +22,7 @@ interface SitePlaces {
 export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Promise<SiteConfig> {
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);
-    const text = await readIfThere(file).catch((error: unknown) => {
+    const text = await readIfExists(file).catch((error: unknown) => {
       throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${fileErrorOf(error)}.`, { cause: error });
     });
     if (text !== null) {

@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createWhole } from '../../platform/create-whole.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
+import { writeIfAbsent } from '../../platform/write-if-absent.ts';
 
 /*
  * <cache>/runtime/
@@ -65,7 +65,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   await makeFolders(runtimes, 0o755);
   const lock = path.join(runtimes, `.lock-${key}`);
   let reported = false;
-  while (!(await createWhole(lock, `${os.hostname()} ${process.pid}`))) {
+  while (!(await writeIfAbsent(lock, `${os.hostname()} ${process.pid}`))) {
     const [host = '', pid = ''] = await readFile(lock, 'utf8').then(
       (text) => text.split(' '),
       () => [],

@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
-import { createWhole } from '../../platform/create-whole.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
+import { writeIfAbsent } from '../../platform/write-if-absent.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { LocalJob } from '../connections/local-job.ts';
@@ -102,7 +102,7 @@ async function startJob(
     });
     const text = JSON.stringify(frozen);
     // Write the file atomically, because a concurrent prune of the cache may read it.
-    await createWhole(join(paths.job, 'job.json'), text, 0o600);
+    await writeIfAbsent(join(paths.job, 'job.json'), text, 0o600);
     await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
     signal?.throwIfAborted();

@@ -75,10 +75,10 @@ test('shows that an ApplicationMaster does not answer, above the tasks and above
   expect(jobs.lines).toContain(`  ${ID}: ${sentence}`);
 });
 
-test('shows the programs that may still run on a lost node above the tasks', () => {
+test('shows the programs that may still be running on a lost node above the tasks', () => {
   const { lines } = jobFrame(ID, seen({ orphanedContainers: [orphanedContainer()] }), FIRST_VIEW, NOTES, plain(140), 0);
   expect(lines[2]).toBe(
-    '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
+    '  worker:1 may still be running on node2:8041 for up to 24 s: YARN considers its container lost, and its executor is not reachable.',
   );
 });
 

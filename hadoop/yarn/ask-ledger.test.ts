@@ -91,7 +91,7 @@ describe('allocations', () => {
     expect(hasOpenAsks(last)).toBe(false);
   });
 
-  test('an allocation that crossed a new ask causes a request with the corrected count', () => {
+  test('an allocation during the request of a new ask causes a request with the corrected count', () => {
     const { ledger, request } = takeRequest(ask(answered, worker(4)));
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0)], completed: [] });
     expect(takeRequest(after).request.asks).toEqual([worker(3)]);

@@ -98,7 +98,7 @@ describe('finding the active ResourceManager', () => {
   });
 
   test('gives up with the reason and exit code 3', async () => {
-    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).metrics()).rejects.toMatchObject({
+    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).nodes()).rejects.toMatchObject({
       code: 'RM_UNREACHABLE',
       exitCode: 3,
       message: expect.stringMatching(/127\.0\.0\.1:\d+.*ECONNREFUSED/),
@@ -108,7 +108,7 @@ describe('finding the active ResourceManager', () => {
 
   test('waits for a response only until the timeout', async () => {
     const address = await serve(() => undefined);
-    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).metrics()).rejects.toThrow('no answer within 50 ms');
+    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).nodes()).rejects.toThrow('no answer within 50 ms');
   });
 
   test('ignores the proxy settings of the environment', async () => {

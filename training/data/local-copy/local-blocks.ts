@@ -1,8 +1,8 @@
 import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { createWhole } from '../../../platform/create-whole.ts';
 import { messageOf } from '../../../platform/errors.ts';
+import { writeIfAbsent } from '../../../platform/write-if-absent.ts';
 import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
@@ -190,13 +190,13 @@ async function reuseFolder(place: string | undefined): Promise<string> {
   const folder = join(base, '.tony-ts-copies');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const owner = join(folder, 'owner');
-  if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
+  if (!(await writeIfAbsent(owner, `${process.pid}`, 0o600))) {
     const former = Number(await readFile(owner, 'utf8').catch(() => ''));
     if (former === process.pid || isAlive(former)) {
       return await createScratchFolder(place);
     }
     await rm(owner, { force: true });
-    if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
+    if (!(await writeIfAbsent(owner, `${process.pid}`, 0o600))) {
       return await createScratchFolder(place);
     }
   }

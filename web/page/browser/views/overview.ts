@@ -40,7 +40,7 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
         </dl>
       </section>
     </div>
-    ${orphans.length > 0 && noticeCard('orphans', 'Programs that may still run', orphans)}
+    ${orphans.length > 0 && noticeCard('orphans', 'Programs that may still be running', orphans)}
     ${status.notices.length > 0 && noticeCard('notices', 'Notices', status.notices)}`;
 }
 
