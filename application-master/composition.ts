@@ -9,6 +9,8 @@ import { createStorage } from '../storage/create-storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
+import { dialTls } from '../web/tensorboard/secure-channel.ts';
+import type { TensorBoardTarget } from '../web/tensorboard-target.ts';
 import { Gatekeeper } from './admission/gatekeeper.ts';
 import { LocalNegotiator } from './containers/local-negotiator.ts';
 import type { Negotiator } from './containers/negotiator.ts';
@@ -16,7 +18,6 @@ import { YarnNegotiator } from './containers/yarn-negotiator.ts';
 import { heartbeatIntervalMs, leaseMs } from './job/timeouts.ts';
 import { JobShell, now } from './job-shell.ts';
 import { LiveJobView } from './pages/live-job-view.ts';
-import { LiveTensorBoard } from './pages/live-tensorboard.ts';
 import { MasterVitals } from './pages/master-vitals.ts';
 import { pagesTls } from './pages/pages-tls.ts';
 import { viewAccess } from './pages/view-access.ts';
@@ -25,11 +26,13 @@ import { TaskLogs } from './records/task-logs.ts';
 import { ExecutorService, ringKey } from './rpc/executor-service.ts';
 import { FeedServer, feedToken } from './rpc/feed-server.ts';
 import { DurableNotes } from './services/durable-notes.ts';
-import type { FeedListener, ProducerEvents } from './services/producer-link.ts';
+import type { ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 
-/** Executors need little memory, and the container's memory belongs to the user. These flags save 20 MiB (measured). */
+/**
+ * Node.js flags that save 20 MiB of memory in each container (measured). Executors need little memory; the rest is for the user's program.
+ */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -51,7 +54,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   const storage = createStorage({ hadoop, user: frozen.user });
   const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
   const gone = (): void => {
-    const reason = `${frozen.staging} has been removed, as happens when the job is killed`;
+    const reason = `${frozen.staging} was removed, which happens when the job is killed`;
     process.stderr.write(`${reason}\n`);
     job.fence(reason);
   };
@@ -62,12 +65,14 @@ export function compose(settings: MasterSettings, log: Logger) {
   const logs = new TaskLogs({ frozen, hadoop, logDirs: process.env.LOG_DIRS ?? '' });
   const master = () => vitals.read();
   const view = new LiveJobView({ frozen, attempt, status: job.status, master, scalars, logs, history: files, log, now });
-  const tensorboard = new LiveTensorBoard({
+  const tensorboard: TensorBoardTarget = {
     status: () => job.status().tensorboard,
-    endpoint: () => job.endpointOf(TENSORBOARD_ROLE, 0),
-    ringKey: ringKey(secrets.jobSecret),
-  });
-  /** The token with which the client of a local job reads the pages. */
+    get connect() {
+      const endpoint = this.status().state === 'off' ? null : job.endpointOf(TENSORBOARD_ROLE, 0);
+      return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
+    },
+  };
+  /** The token that the client of a local job presents to read the pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
 
@@ -105,7 +110,9 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, tls, services, executors, gatekeeper };
 }
 
-/** Creates the source of containers. With YARN, starts to look up the size and modification time of job.json, which launches need. */
+/**
+ * Creates the negotiator. With YARN, also starts to look up the size and modification time of job.json, which container launches require.
+ */
 export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
   const { frozen, attempt, host, credentials } = settings;
   const { listener } = job;
@@ -118,11 +125,11 @@ export function createNegotiator({ settings, log, job, files }: Parts): Negotiat
 async function openFeedServer(
   { attempt, host, secrets }: MasterSettings,
   files: JobFiles,
-  { opened, said, closed }: ProducerEvents,
+  { opened, received, closed }: ProducerEvents,
   log: Logger,
-): Promise<FeedListener> {
+): Promise<FeedServer> {
   const token = feedToken(secrets.jobSecret);
-  const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
+  const server = new FeedServer({ ...secrets, token, log, opened, received, closed });
   const port = await server.listen((await lookup(host)).address);
   await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
   log.info({ port }, 'listening for producers of feeds');
@@ -150,7 +157,7 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
-/** The files that the client listed, and job.json, which cannot list itself. */
+/** Returns the files that job.json lists, and job.json itself. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);

@@ -5,8 +5,9 @@ import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
-import type { Action, Event, Snapshot, UntimedEvent } from './job/events.ts';
-import { assignmentOf, createJob, type JobState, restoreJob, statusOf, step } from './job/job-machine.ts';
+import type { Action, Event, UntimedEvent } from './job/events.ts';
+import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
+import type { Snapshot } from './job/snapshot-format.ts';
 import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
@@ -23,11 +24,13 @@ export interface JobShellOptions {
   readonly log: Logger;
 }
 
-export interface Outcome {
-  readonly state: JobResult['state'] | 'FENCED';
-}
+/** How an attempt ended: with the job, or `FENCED` if it no longer manages the job. */
+export type Outcome = JobResult['state'] | 'FENCED';
 
-/** The components that the shell calls. They are connected after its construction, because they call the shell from the start. */
+/**
+ * The components that the shell calls. They are connected after the shell is constructed, because their constructors take the shell's
+ * callbacks.
+ */
 export interface Components {
   readonly files: JobFiles;
   readonly executors: ExecutorService;
@@ -38,14 +41,14 @@ export interface Components {
   readonly recorded: (entry: HistoryEntry) => void;
 }
 
-/** The shell around the job machine: adds the time to events, feeds them to the machine and carries out its actions. */
+/** Runs the job machine: adds the time to events, passes them to the machine and carries out its actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;
   #state: JobState | null = null;
   /**
-   * Events that arrive before the state of an earlier attempt is read, or while actions are carried out: an action may report its outcome
-   * synchronously.
+   * Queued events. They wait until the state of an earlier attempt has been read, and while actions are carried out, because an action may
+   * emit an event synchronously.
    */
   readonly #waiting: UntimedEvent[] = [];
   #performing = false;
@@ -54,7 +57,7 @@ export class JobShell {
   #decision: Promise<{ status: JobStatus; written: boolean }> | null = null;
   #final: JobStatus | null = null;
   #report: (outcome: Outcome) => void = () => {};
-  /** Resolves when the job has ended or this attempt can do nothing more. */
+  /** Resolves when the job has ended or this attempt no longer manages it. */
   readonly ended = new Promise<Outcome>((resolve) => {
     this.#report = resolve;
   });
@@ -67,11 +70,10 @@ export class JobShell {
     this.#components = components;
   }
 
-  /** Starts the job machine. `snapshot` is the state that an earlier attempt left, or null. */
+  /** Starts the job machine from the state that an earlier attempt saved; null starts a new job. */
   begin(snapshot: Snapshot | null): void {
     const { frozen, attempt } = this.#options;
-    const options = { attempt, now: now() };
-    this.#state = snapshot === null ? createJob(frozen, options) : restoreJob(frozen, snapshot, options);
+    this.#state = createJob(frozen, snapshot, { attempt, now: now() });
     const pause = Math.min(1000, heartbeatIntervalMs(frozen.job) / 2);
     this.#ticker = setInterval(() => this.hear({ type: 'tick' }), pause);
     this.#drain();
@@ -126,7 +128,7 @@ export class JobShell {
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
   };
 
-  /** Whether a program of that generation may be running in the container, as far as this attempt knows. */
+  /** True if a program of that generation may be running in the container, according to the job's state. */
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];
@@ -146,7 +148,7 @@ export class JobShell {
 
   readonly status = (): JobStatus => {
     const { frozen, attempt } = this.#options;
-    return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());
+    return this.#final ?? statusOf(this.#state ?? createJob(frozen, null, { attempt, now: now() }), now());
   };
 
   /** Ends this attempt without affecting the job: another attempt has taken over, or YARN has killed the application. */
@@ -156,7 +158,7 @@ export class JobShell {
     }
     this.#end();
     this.#options.log.error({ reason: message }, 'this attempt no longer manages the job');
-    this.#report({ state: 'FENCED' });
+    this.#report('FENCED');
   }
 
   /** Ends the job after an unexpected error, with diagnostics. */
@@ -170,7 +172,7 @@ export class JobShell {
     void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
   }
 
-  /** An earlier attempt has already decided the result: reports it to the cluster. */
+  /** Ends the job with the result that an earlier attempt has decided. */
   async conclude(final: JobStatus): Promise<void> {
     const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
     this.#final = final;
@@ -210,13 +212,13 @@ export class JobShell {
         } else {
           files.persist(
             action.snapshot,
-            ({ generation, revision }) => this.hear({ type: 'persisted', generation, revision }),
+            ({ revision }) => this.hear({ type: 'persisted', revision }),
             (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
           );
         }
         break;
       case 'record':
-        // Omits the entry's `attempt`, the number of the task's container: in this log, `attempt` is the ApplicationMaster's attempt.
+        // Omits the entry's `attempt`, which counts the task's containers. In this log, `attempt` is the ApplicationMaster's attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
@@ -230,12 +232,12 @@ export class JobShell {
     }
   }
 
-  /** A later attempt reads final.json first. Once it is written, the saved state of the job is irrelevant. */
-  #saveDecision({ generation, revision }: Snapshot, result: JobResult): void {
+  /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and then ignores all snapshots. */
+  #saveDecision({ revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
       if (written) {
-        this.hear({ type: 'persisted', generation, revision });
+        this.hear({ type: 'persisted', revision });
       }
     });
   }
@@ -279,7 +281,10 @@ export class JobShell {
     }
   }
 
-  /** Ends the job: the first attempt to write final.json decides the result; then the cluster is informed and staging files are removed. */
+  /**
+   * Ends the job. The first attempt that writes final.json decides the result. Then reports the result to the cluster and removes staging
+   * files.
+   */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) {
       return;
@@ -291,15 +296,15 @@ export class JobShell {
       const { status } = await decision;
       this.#final = status;
       const decided: JobResult = isEndState(status.state) ? { state: status.state, diagnostics: status.message } : result;
-      const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
-      const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
+      const finished = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
+      const [unregistered] = await Promise.allSettled([finished, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected') {
         log.error({ error: messageOf(unregistered.reason) }, 'could not report the end of the job to the cluster');
       }
-      this.#report({ state: decided.state });
+      this.#report(decided.state);
     } catch (error) {
-      log.fatal({ error: messageOf(error) }, 'could not end the job properly');
-      this.#report({ state: result.state });
+      log.fatal({ error: messageOf(error) }, 'could not complete the end of the job');
+      this.#report(result.state);
     }
   }
 
@@ -314,7 +319,10 @@ export class JobShell {
   }
 }
 
-/** A program receives its environment in its Welcome. The shell that starts the executor also uses PATH to find `node`. */
+/**
+ * Returns PATH for the shell that starts the executor, because that shell must find `node`. Welcome contains all other variables of the
+ * program.
+ */
 function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
   const PATH = role?.env.PATH ?? frozen.job.env.PATH;

@@ -10,12 +10,12 @@ import type { Negotiator } from './containers/negotiator.ts';
 import type { JobShell, Outcome } from './job-shell.ts';
 import { readSettings } from './settings.ts';
 
-/** Set by a client that starts the ApplicationMaster on its own machine: the job ends when the client exits. */
+/** Passed by a client that starts the ApplicationMaster on its own machine: the job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
-const EXIT_CODES: Readonly<Record<Outcome['state'], number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
+const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
-/** Set once a failure of this process can be reported as the end of the job. */
+/** Set once this process can end the job after an unexpected error. */
 let shell: JobShell | null = null;
 
 function fail(error: unknown): void {
@@ -36,11 +36,12 @@ process.on('unhandledRejection', fail);
 try {
   const settings = await readSettings(process.env, process.cwd());
   log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
+  log.level = settings.frozen.job.master.logLevel;
   const parts = compose(settings, log);
   const connections = await start(parts);
-  const { state } = await parts.job.ended;
+  const outcome = await parts.job.ended;
   await shutDown(parts, connections);
-  process.exit(EXIT_CODES[state]);
+  process.exit(EXIT_CODES[outcome]);
 } catch (error) {
   fail(error);
 }
@@ -50,7 +51,7 @@ interface Connections {
   readonly negotiator: Negotiator;
 }
 
-/** Starts to listen, publishes this attempt's address and registers with the cluster. */
+/** Opens the servers, publishes this attempt's address and registers with the cluster. */
 async function start(parts: Parts): Promise<Connections> {
   const { settings, log, job, files, view, executors, site, token, tls } = parts;
   const { frozen, attempt, host } = settings;
@@ -73,14 +74,14 @@ async function start(parts: Parts): Promise<Connections> {
   return { web, negotiator };
 }
 
-/** Registers with the cluster, reads what earlier attempts left, and starts the job machine. */
+/** Registers with the cluster, reads the state that earlier attempts saved, and starts the job machine. */
 async function beginJob(
   { settings: { attempt, host }, log, job, files, gatekeeper }: Parts,
   negotiator: Negotiator,
   endpoint: { readonly rpcPort: number; readonly trackingUrl: string },
 ): Promise<void> {
   const registering = negotiator.register({ host, ...endpoint }).catch((error: unknown) => {
-    // Registration failed: this attempt decides nothing, and a later attempt may succeed.
+    // This attempt ends without a decision about the job. A later attempt may be able to register.
     process.stderr.write(`${messageOf(error)}\n`);
     job.fence(messageOf(error));
     return null;
@@ -106,11 +107,11 @@ async function beginJob(
 async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, policy: ReturnType<typeof admissionPolicy>): Promise<void> {
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
-    const judgement = await gatekeeper.decide(policy, queue, (reason) => job.hear({ type: 'held', reason }));
-    if (judgement === null) {
+    const decision = await gatekeeper.decide(policy, queue, (reason) => job.hear({ type: 'held', reason }));
+    if (decision === null) {
       return;
     }
-    job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
+    job.hear(decision.type === 'admitted' ? { type: 'admitted' } : decision);
   }
   await gatekeeper.watch(queue, policy !== null, {
     onLimits: (limits) => job.hear({ type: 'limits', limits }),
@@ -140,7 +141,7 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
       if (frozen.cluster.kind === 'local') {
         job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
       } else {
-        // YARN has killed the application and kills its containers itself, or it starts another attempt, which keeps the containers.
+        // Either YARN has killed the application and kills its containers itself, or it starts another attempt, which keeps the containers.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { encodeCredentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import { Secret } from '../platform/secret.ts';
-import { frozen, workers } from './job/simulator/job-scenario.ts';
+import { frozen, workers } from './job/simulator/example-job.ts';
 import { readSettings } from './settings.ts';
 
 const JOB: FrozenJob = { ...frozen({ roles: [workers({ instances: 2 })] }), user: 'alice' };
@@ -46,7 +46,7 @@ test('rejects a job.json that was replaced after the submission', async () => {
   });
 });
 
-test('rejects a local job under YARN, where the quotas would not be read', async () => {
+test('rejects a local job under YARN, because a local job would bypass the quotas', async () => {
   const local: FrozenJob = { ...JOB, cluster: { kind: 'local', directory: '/tmp/containers' } };
   await expect(settings(local)).rejects.toMatchObject({ code: 'JOB_INVALID', message: expect.stringContaining('cluster.kind local') });
   expect((await settings(local, { byYarn: false })).frozen.cluster.kind).toBe('local');

@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
-import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../conf/job.ts';
+import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
-import { type Credentials, decodeCredentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
-import { messageOf, TonyError } from '../platform/errors.ts';
+import { readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
+import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
+import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { OwnNode } from './admission/gatekeeper.ts';
 
@@ -14,7 +14,7 @@ export interface MasterSettings {
   /** The unparsed text of job.json. */
   readonly frozenText: string;
   readonly attempt: number;
-  /** The name of this host for other hosts. */
+  /** The name under which other hosts reach this host. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;
@@ -26,24 +26,8 @@ export interface MasterSettings {
  * @throws TonyError CONTAINER_INVALID, JOB_INVALID, CREDENTIALS_INVALID
  */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<MasterSettings> {
-  const variable = (name: string): string => {
-    const value = environment[name];
-    if (value === undefined || value === '') {
-      throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
-    }
-    return value;
-  };
-  const files = [`${folder}/${CONTAINER_LAYOUT.job}`, variable('HADOOP_TOKEN_FILE_LOCATION')] as const;
-  const [job, tokens] = await Promise.all([readContainerFile(files[0]), readContainerFile(files[1])]);
+  const { variable, secret, job, credentials } = await readContainerInputs(environment, folder);
   const frozenText = job.toString('utf8');
-  const credentials = decodeCredentials(tokens);
-  const secret = (name: string): Secret => {
-    const value = credentials.secrets.get(name);
-    if (value === undefined) {
-      throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
-    }
-    return value;
-  };
   refuseReplaced(job, secret(CREDENTIALS.jobDigest));
   const frozen = parseFrozenJob(frozenText);
   refuseLocal(frozen, credentials);
@@ -67,8 +51,8 @@ export async function readSettings(environment: Readonly<Record<string, string |
 }
 
 /**
- * Rejects a modified job.json. Its digest is part of the credentials, which YARN keeps from the submission for every attempt; job.json lies
- * in the user's own folder.
+ * Rejects a job.json that was modified after the submission, because the user can write the file. Its digest is part of the credentials,
+ * which YARN stores at submission and passes to every attempt.
  */
 function refuseReplaced(job: Buffer, digest: Secret): void {
   const found = createHash('sha256').update(job).digest();
@@ -81,7 +65,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
   });
 }
 
-/** Rejects a local job in a YARN container: local jobs have no gatekeeper, so it would bypass every quota. */
+/** Rejects a local job in a YARN container. Local jobs have no gatekeeper, so the job would bypass every quota. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) {
     return;
@@ -89,12 +73,4 @@ function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   throw new TonyError('JOB_INVALID', `job.json belongs to a job with cluster.kind ${cluster.kind}, but YARN runs it.`, {
     hint: 'Submit it with tony-ts submit, without --local.',
   });
-}
-
-async function readContainerFile(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new TonyError('CONTAINER_INVALID', `${file} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
 }

@@ -11,29 +11,29 @@ import { openMpi } from './peers/openmpi.ts';
 import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
- * All-reduce between processes on this machine, compared with OpenMPI (over TCP, in place) and with plain TCP that transfers the same
- * bytes. The three measurements alternate within one run. Each call is timed from a barrier to the end of its slowest rank. Every sum is
- * checked, including sums with a rank that reads slowly. Each ratio compares adjacent measurements of one round; the results are medians
- * over the rounds.
+ * Measures all-reduce between processes on this machine, and compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer
+ * of the same bytes. Each call is timed from a barrier to the end of its slowest rank. Every sum is checked, including sums in which one
+ * rank reads slowly. The three measurements alternate within one run. Each ratio compares adjacent measurements of one round; the
+ * results are medians over the rounds.
  *
  * npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64]
  */
 const MIB = 1024 * 1024;
-/** Required ratio of OpenMPI's time to tony-ts's time; by ranks, then MiB. */
+/** The required ratio of OpenMPI's time to tony-ts's time, by number of ranks and MiB. */
 const TARGETS: Readonly<Record<number, Readonly<Record<number, number>>>> = { 2: { 1: 0.7, 16: 1.1, 64: 1.5 }, 4: { 16: 0.9, 64: 1.2 } };
 
 interface Start {
   readonly rank: number;
   readonly size: number;
   readonly ports: readonly number[];
-  /** base64; a key for this run only. */
+  /** base64; a random key for this run. */
   readonly key: string;
 }
 
 interface Request {
   readonly numbers: number;
   readonly calls: number;
-  /** Blocks this rank's event loop repeatedly for a few ms while the call runs. */
+  /** If true, this rank's event loop is blocked repeatedly for a few ms during the call. */
   readonly slow: boolean;
 }
 
@@ -47,13 +47,13 @@ interface Row {
   readonly ranks: number;
   readonly mebibytes: number;
   readonly milliseconds: number;
-  /** OpenMPI's time; null where OpenMPI is not installed. */
+  /** OpenMPI's time; null if OpenMPI is not installed. */
   readonly theirMilliseconds: number | null;
   readonly limitMilliseconds: number;
-  /** OpenMPI's time / tony-ts's time: above 1 means faster than OpenMPI. */
+  /** OpenMPI's time divided by tony-ts's time: a value above 1 means that tony-ts is faster. */
   readonly ratio: number | null;
   readonly target: number | null;
-  /** TCP's time / tony-ts's time: 1 means as fast as plain TCP. */
+  /** Plain TCP's time divided by tony-ts's time: 1 means that tony-ts is as fast as plain TCP. */
   readonly limitRatio: number;
 }
 
@@ -86,8 +86,8 @@ async function rankMain(): Promise<void> {
 }
 
 /**
- * Fills the vector once, sums it repeatedly, and checks the result: each call multiplies the sum by the number of ranks, a power of two,
- * so every bit of the expected value is known. Only a barrier separates two timed calls.
+ * Fills the vector once, sums it repeatedly, and checks the result. Each call multiplies the sum by the number of ranks, a power of two,
+ * so the expected value is exact. A barrier separates two timed calls.
  */
 async function answer(ring: Ring, vectors: Map<number, Float32Array>, request: Request): Promise<Answer> {
   const vector = vectors.get(request.numbers) ?? ring.vector(request.numbers);
@@ -137,7 +137,7 @@ class Ranks {
     return new Ranks(children);
   }
 
-  /** ms of each call, measured by the slowest rank. */
+  /** Returns the duration of each call, measured by the slowest rank (ms). */
   async run(numbers: number, calls: number, slowRank: number | null): Promise<number[]> {
     const answers = await Promise.all(
       this.#children.map((child, rank) => {

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: how long a checkpoint blocks training, compared with a plain
- * copy of the same bytes in memory; and how fast a checkpoint is written to HDFS, compared with `curl -T` of the same bytes to the same
- * WebHDFS. The measurements alternate within one run; the results are medians. Uses a local cluster, and starts it when it is not running.
+ * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: measures how long a checkpoint blocks training, compared
+ * with copying the same bytes in memory, and how fast a checkpoint is written to HDFS, compared with `curl -T` to the same WebHDFS. The
+ * measurements alternate within one run; the results are medians. Uses the local cluster, and starts one if none is running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
@@ -31,7 +31,7 @@ interface Comparison {
   readonly unit: string;
   readonly ours: number;
   readonly theirs: number;
-  /** Median of the per-round ratios: the machine's other load varies between rounds. */
+  /** Median of the ratios of all rounds, because the machine's other load varies between rounds. */
   readonly ratio: number;
   readonly target: string;
   readonly isMet: boolean | null;
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Runs in a separate process, with the runtime that jobs use. */
+/** Runs the training in a separate process, with the runtime that jobs use. */
 async function measurePauses(tree: string, start: PauseStart, progress: (line: string) => void): Promise<PauseRound[]> {
   const environment = { ...process.env, HADOOP_USER_NAME: USER, TF_CPP_MIN_LOG_LEVEL: '2' };
   const env = { ...environment, ...programEnvironment(path.resolve('dist', 'container'), tree, environment) };
@@ -110,7 +110,7 @@ async function measurePauses(tree: string, start: PauseStart, progress: (line: s
   return rounds;
 }
 
-/** A few large tensors and many small ones, as models have; random bytes, so that no layer can compress them. */
+/** Creates a few large tensors and many small ones, as models have. The bytes are random, so that no layer can compress them. */
 function tensorsOf(mebibytes: number): StoredTensor[] {
   const all = new Uint8Array(mebibytes * MIB);
   randomFillSync(all);

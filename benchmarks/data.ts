@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: reading records from HDFS, compared with
- * reading the raw bytes of the same file with the same storage client and with curl; and parsing tf.train.Examples, compared with
- * TensorFlow's tf.data in Python, both from the same local file. The measurements alternate; the results are medians. Uses a local cluster,
- * and starts it when it is not running.
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: measures reading records from HDFS, compared
+ * with reading the raw bytes of the same file with the same storage client and with curl, and parsing tf.train.Examples, compared with
+ * TensorFlow's tf.data in Python, both from the same local file. The measurements alternate within one run; the results are medians.
+ * Uses the local cluster, and starts one if none is running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -46,7 +46,7 @@ interface Measurement {
   readonly speed: number;
 }
 
-/** The contents of a record: the first like a stored image, the second like a table row. */
+/** The contents of a record: like a stored image, or like a table row. */
 const KINDS = {
   image: {
     encode: (random: () => number) => encodeExample({ image: noise(random, 784), label: BigInt(Math.floor(random() * 10)) }),
@@ -180,7 +180,7 @@ async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
   });
 }
 
-/** Measures tf.data with one thread, as this library has, in both orders of batching and parsing, and with all available threads. */
+/** Measures tf.data with one thread, as this library has, in both orders of batching and parsing, and then with all available threads. */
 async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
   const python = await tensorflowPython(progress);
   const script = `

@@ -1,7 +1,7 @@
 /**
- * `npm run equality -- [--programs 2000] [--seed 1] [--lanes 2] [--backend cpu] [--program JSON]`: runs each generated program with this
- * library and with TensorFlow.js alone. For each difference, prints the smallest program that shows it; `--program` runs that program
- * again.
+ * `npm run equality -- [--programs 2000] [--seed 1] [--lanes 2] [--backend cpu] [--program JSON]`: runs generated programs with this
+ * library and with TensorFlow.js alone, and compares the results. For each difference, prints the smallest program that shows it.
+ * `--program` runs such a program again.
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -28,7 +28,7 @@ const { values } = parseArgs({
   },
 });
 
-/** Number of programs per search: the first difference ends the search. */
+/** The number of programs per search. A search ends at the first difference. */
 const BATCH = 50;
 
 async function laneOptions(): Promise<LaneOptions> {
@@ -57,7 +57,7 @@ const started = performance.now();
 const counts = { run: 0, skipped: 0, differ: 0 };
 let nextSeed = Number(values.seed);
 
-async function judge(lane: Lane, program: Program): Promise<void> {
+async function check(lane: Lane, program: Program): Promise<void> {
   const before = performance.now();
   const verdict = await lane.run(program);
   if (values.verbose) {
@@ -80,7 +80,7 @@ async function search(lane: Lane): Promise<void> {
     const report = await fc.check(
       fc.asyncProperty(arbitrary, async (program) => {
         counts.run++;
-        await judge(lane, program);
+        await check(lane, program);
       }),
       { seed, numRuns: BATCH, maxSkipsPerRun: 10 },
     );

@@ -1,4 +1,7 @@
-/** `npm run bench -- help [--rounds N]`: median ms of `tony-ts --help`, of each command's `--help`, and of an empty Node program. */
+/**
+ * `npm run bench -- help [--rounds N]`: measures `tony-ts --help`, the `--help` of each command, and an empty Node.js program (median,
+ * ms).
+ */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { parseArgs } from 'node:util';

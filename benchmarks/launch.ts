@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- launch [--rounds N] [--output json]`: measures how long a job of `sleep 1` takes from the command to its end on an idle
- * local cluster with everything already staged, and how much memory the ApplicationMaster and the executors use. The results are medians.
+ * `npm run bench -- launch [--rounds N] [--output json]`: measures how long a job of `sleep 1` takes on an idle local cluster with
+ * everything already staged, and how much memory the ApplicationMaster and the executors use. The results are medians.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -129,14 +129,14 @@ async function measure(workers: number, round: string): Promise<Sample> {
   };
 }
 
-/** The peak resident memory (VmHWM) of any ApplicationMaster and any executor, sampled while they run. */
+/** Samples the peak resident memory (VmHWM) of the ApplicationMaster and the executors while they run. */
 function watchMemory(): { stop(): { master: number; executor: number } } {
   const peaks = { master: 0, executor: 0 };
   const look = async (): Promise<void> => {
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
       const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
       const kind = /application-master\.mjs/.test(args) ? 'master' : /task-executor\.mjs/.test(args) ? 'executor' : null;
-      // The shell that starts the process has the same words on its command line.
+      // Excludes the shell that starts the process, whose command line contains the same words.
       if (kind === null || !/^[^\0]*node\0/.test(args)) {
         continue;
       }

@@ -1,8 +1,7 @@
 /**
- * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, with 20
- * viewers that poll through the ResourceManager's proxy as the job's page does. Measures whether the ApplicationMaster's heartbeats stay on
- * time and how much memory it uses, both from outside (calls to the ResourceManager on the wire, requests to its web server) and from its
- * own report.
+ * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, while 20
+ * viewers poll through the ResourceManager's proxy as the job's page does. Measures the lateness of the ApplicationMaster's heartbeats
+ * and its memory use, both from outside (its calls to the ResourceManager, requests to its web server) and from its own report.
  */
 import { spawn } from 'node:child_process';
 import { once, setMaxListeners } from 'node:events';
@@ -24,10 +23,10 @@ import { type Answer, type Order, observe, proxied } from './pages/observer.ts';
 const ROOT = process.cwd();
 const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
 const USER = 'alice';
-/** The ApplicationMaster's heartbeat interval to the ResourceManager while it has no open container requests (ms). */
+/** The interval of the ApplicationMaster's heartbeats to the ResourceManager without open container requests (ms). */
 const BEAT_MS = 1000;
 const HEARTBEAT_MS = 1000;
-/** The resources that the page polls, and how often. */
+/** The resources that the page polls, and the polling intervals. */
 const POLLS = [
   { resource: 'job', everyMs: 2000 },
   { resource: 'usage', everyMs: 5000 },
@@ -37,7 +36,7 @@ const POLLS = [
 const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
 const TARGETS = { latenessMs: 200, residentMiB: 200 };
 
-/** A program that reports progress as a training script does, and does nothing else. `read` waits without starting a process. */
+/** A program that only reports progress, as a training script does. `read` waits without starting a process. */
 const PROGRAM = [
   'F=$(sed -n \'s/.*"reportFile":"\\([^"]*\\)".*/\\1/p\' "$TONY_TASK_FILE")',
   'exec 9<> <(:)',
@@ -122,13 +121,13 @@ function settings(): { readonly tasks: number; readonly viewers: number; readonl
   return { tasks: Number(tasks), viewers: Number(viewers), seconds: Number(seconds), isJson: output === 'json' };
 }
 
-/** Starts a cluster whose nodes offer nominal memory, enough for the requests of all tasks. */
+/** Starts a cluster whose nodes offer enough (nominal) memory for all tasks. */
 async function start(cluster: Cluster, tasks: number, log: (line: string) => void): Promise<void> {
   const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
   await cluster.up({ fresh: true, overrides: { yarn: { [memory]: Math.max(8192, tasks * 128), [cpus]: Math.max(8, tasks) } }, log });
 }
 
-/** Waits until all tasks run; returns the job's summary folder. */
+/** Waits until all tasks run, and returns the job's summary folder. */
 async function untilRunning(api: string, tasks: number, wait: (ms: number) => Promise<void>): Promise<string> {
   const began = performance.now();
   for (;;) {
@@ -217,7 +216,7 @@ class Sightings {
   }
 }
 
-/** One open page; `share` spreads the viewers over time. */
+/** Polls like one open page. `share` (0..1) shifts the polls in time, so that the viewers do not poll simultaneously. */
 async function view(api: string, share: number, seen: Sightings, signal: AbortSignal): Promise<void> {
   await Promise.all(
     POLLS.map(async ({ resource, everyMs }) => {
@@ -250,7 +249,7 @@ async function poll(url: string): Promise<unknown> {
   return answer.json();
 }
 
-/** Event files in the format that `training` writes. */
+/** Writes an event file in the format that `training` writes. */
 async function writeCurves(storage: Storage, run: string, from: number, to: number): Promise<void> {
   const records = [encodeFileVersion(Date.now() / 1000)];
   for (let step = from; step < to; step++) {
@@ -269,7 +268,7 @@ async function keepWriting(storage: Storage, summaries: string, signal: AbortSig
   }
 }
 
-/** A client configuration with which the ApplicationMaster reaches the scheduler at this port. */
+/** Creates a client configuration with which the ApplicationMaster connects to the scheduler through this port. */
 async function leadThrough(cluster: Cluster, port: number, folder: string): Promise<Record<string, string>> {
   const configuration = path.join(folder, 'conf');
   await cp(cluster.configuration, configuration, { recursive: true });
@@ -309,7 +308,7 @@ async function run(words: readonly string[], environment: Record<string, string>
   return output;
 }
 
-/** The ApplicationMaster's process, and the port of its web server. */
+/** Returns the pid of the ApplicationMaster's process and the port of its web server. */
 async function findMaster(applicationId: string): Promise<{ pid: number; webPort: number }> {
   const serial = applicationId.replace('application_', '');
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -333,7 +332,7 @@ async function findMaster(applicationId: string): Promise<{ pid: number; webPort
   throw new Error('the ApplicationMaster was not found');
 }
 
-/** Ports on which the process listens; from /proc/net/tcp, see proc(5). */
+/** Returns the ports on which the process listens, from /proc/net/tcp (see proc(5)). */
 async function listening(pid: number): Promise<number[]> {
   const files = await readdir(`/proc/${pid}/fd`);
   const links = await Promise.all(files.map((file) => readlink(`/proc/${pid}/fd/${file}`).catch(() => '')));
@@ -345,7 +344,7 @@ async function listening(pid: number): Promise<number[]> {
   });
 }
 
-/** kB. */
+/** Returns the memory use in kB. */
 async function memoryOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0);
@@ -385,7 +384,7 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
   }
 }
 
-// This call is at the end of the file, because a class can be used only after its definition.
+// Called at the end of the file, because a class can be used only after its definition.
 if (isMainThread) {
   await main();
 } else {

@@ -1,9 +1,10 @@
 /**
- * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: examples per second and process, for the
- * same networks on the same data (adam, batches of 64) with one thread each. Compares `fit` with native kernels, `fit` with TensorFlow.js's
- * own kernels, a loop without `fit`, and TensorFlow; each with one process, with two that exchange gradients, and with two that do not. The
- * variants alternate within one run. Each ratio compares adjacent measurements of one round, by wall-clock time and by CPU time; the
- * results are medians over the rounds. A busy machine affects CPU time less, but CPU time favours a process that waits for another one.
+ * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: measures examples per second and
+ * process, for the same networks on the same data (adam, batches of 64) with one thread per process. Compares `fit` with native kernels,
+ * `fit` with TensorFlow.js's own kernels, a loop without `fit`, and TensorFlow, each with one process, with two processes that exchange
+ * gradients, and with two that do not. The variants alternate within one run. Each ratio compares adjacent measurements of one round, by
+ * wall-clock time and by CPU time; the results are medians over the rounds. A busy machine affects CPU time less, but CPU time does not
+ * count the time that a process waits for another one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -21,11 +22,11 @@ import { tensorflowPython } from './peers/tensorflow.ts';
 import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank } from './training/train-rank.ts';
 
 const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
-/** Steps for a few seconds per measurement. */
+/** The number of steps per measurement, which takes a few seconds. */
 const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {
-  /** Returns the rate of the slowest process. */
+  /** Measures once, and returns the rate of the slowest process. */
   run(steps: number): Promise<Rate>;
   close(): Promise<void>;
 }
@@ -36,7 +37,7 @@ interface Rate {
   readonly processor: number;
 }
 
-/** The ratio of this library's speed to the compared one's, and the required minimum. */
+/** The ratio of this library's speed to the speed of the other variant, and the required minimum. */
 const RATIOS: readonly {
   readonly ours: string;
   readonly theirs: string;
@@ -50,7 +51,7 @@ const RATIOS: readonly {
   { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 independent TensorFlow processes', target: { mlp: 0.55, cnn: 0.75 } },
 ];
 
-/** A process that answers each input line with an output line. */
+/** A process that responds to each input line with an output line. */
 class Worker {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
@@ -147,7 +148,7 @@ async function tensorflow(kind: ModelKind, data: string, python: string, size: n
   return await contenderOf(workers);
 }
 
-/** The same data for every variant: noise images, each with one of ten labels. */
+/** Writes the data, which is the same for every variant: noise images, each with one of ten labels. */
 async function writeData(folder: string, kind: ModelKind): Promise<void> {
   const examples = kind === 'mlp' ? 8192 : 2048;
   let state = 1;

@@ -3,13 +3,13 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 
 /**
- * Returns the file beside job.yaml that a command names, such as `train.ts` in `node train.ts`; undefined when the command names none. If
- * there is one, the folder of job.yaml becomes the default source.
+ * Finds the first file in the folder of job.yaml that a command names, such as `train.ts` in `node train.ts`; undefined if it names no file.
+ * A folder with such a file becomes the default source.
  *
- * The program name itself counts only with a path (`./train`), because the shell finds programs such as `sleep` elsewhere. A word without a
- * dot or slash is not a file name.
+ * The name of the program counts only if it contains a slash (`./train`), because the shell looks up other names in PATH. An argument counts
+ * only if it contains a dot or a slash.
  *
- * @param isFile whether a path, relative to the folder of job.yaml, is a file.
+ * @param isFile tests a path relative to the folder of job.yaml.
  */
 export function fileBeside(command: string, isFile: (path: string) => boolean): string | undefined {
   let isProgram: boolean = true;
@@ -29,7 +29,7 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
   return undefined;
 }
 
-/** Extracts the value of `--config=conf.yaml`; undefined unless the result is a path below the folder. */
+/** Returns the path in a word such as `train.ts` or `--config=conf.yaml`; undefined if the word contains no path below the folder. */
 function pathIn(word: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
   if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) {
@@ -39,20 +39,20 @@ function pathIn(word: string): string | undefined {
   return path === '.' || path === '..' || path.startsWith(`..${sep}`) ? undefined : path;
 }
 
-/** Whether a path below a folder is a file. */
+/** Returns a function that tests whether a path, relative to `folder`, is a file. */
 export function isFileIn(folder: string): (path: string) => boolean {
   return (path) => statSync(join(folder, path), { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 /**
- * True for a folder that must not become the source only because a command names a file in it: the user's home or one of its ancestors
- * (symbolic links are resolved), and shared folders such as /tmp.
+ * True for a folder that cannot be the default source: the user's home and its ancestors (symbolic links are resolved), and shared folders
+ * such as /tmp.
  */
 export function isTooBroad(folder: string, home: string = homedir()): boolean {
   return contains(folder, home) || contains(withoutLinks(folder), withoutLinks(home)) || isShared(folder);
 }
 
-/** The mode of shared folders: all users may create files, but only the owner of a file may remove it (o+w and the sticky bit). */
+/** The mode bits of a shared folder: all users may create files, but only the owner of a file may remove it (o+w and the sticky bit). */
 const SHARED_MODE = 0o1002;
 
 function isShared(folder: string): boolean {

@@ -1,64 +1,64 @@
+import { isRecord } from '../platform/is-record.ts';
 import { EVERY_ROLE } from './job-part.ts';
-
-/* Merges the `defaults` of a site file into a job.yaml, both in their written form. Values of job.yaml take precedence. */
 
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * @param said the content of job.yaml, valid or not. A value that should be a mapping but is not stays unchanged, and fails the validation.
+ * Merges the `defaults` of a site file into the content of job.yaml, whose values take precedence. A value of the wrong type stays
+ * unchanged; the validation that follows reports it.
  */
-export function withDefaults(said: unknown, defaults: Mapping): unknown {
-  if (!isMapping(said)) {
-    return said;
+export function withDefaults(written: unknown, defaults: Mapping): unknown {
+  if (!isRecord(written)) {
+    return written;
   }
   const { roles, tensorboard, ...rest } = defaults;
-  const filled = filledUp(said, rest);
+  const filled = filledUp(written, rest);
   return {
     ...filled,
-    ...(isMapping(said.roles) && isMapping(roles) && { roles: rolesWithDefaults(said.roles, roles, said.env) }),
-    ...withTensorBoardDefaults(said.tensorboard, tensorboard),
+    ...(isRecord(written.roles) && isRecord(roles) && { roles: rolesWithDefaults(written.roles, roles, written.env) }),
+    ...withTensorBoardDefaults(written.tensorboard, tensorboard),
   };
 }
 
-/** The defaults of one role; an entry with the role's name takes precedence over "*". */
+/** Returns the defaults of one role; an entry with the role's name takes precedence over "*". */
 function defaultsOfRole(roles: Mapping, name: string): Mapping {
   return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
 }
 
-function rolesWithDefaults(said: Mapping, defaults: Mapping, jobEnvironment: unknown): Mapping {
-  const saidOfAll = isMapping(jobEnvironment) ? jobEnvironment : {};
+function rolesWithDefaults(written: Mapping, defaults: Mapping, jobEnvironment: unknown): Mapping {
+  const jobVariables = isRecord(jobEnvironment) ? jobEnvironment : {};
   return Object.fromEntries(
-    Object.entries(said).map(([name, role]) => {
-      if (!isMapping(role)) {
+    Object.entries(written).map(([name, role]) => {
+      if (!isRecord(role)) {
         return [name, role];
       }
       const { env, ...rest } = defaultsOfRole(defaults, name);
-      // A variable of a role overrides the job's variable of the same name. A default for the role must not do this.
-      const unsaid = Object.entries(isMapping(env) ? env : {}).filter(([variable]) => !Object.hasOwn(saidOfAll, variable));
-      return [name, filledUp(role, unsaid.length === 0 ? rest : { ...rest, env: Object.fromEntries(unsaid) })];
+      // A role's variable overrides the job's variable of the same name, but a default for the role must not.
+      const missing = Object.entries(isRecord(env) ? env : {}).filter(([variable]) => !Object.hasOwn(jobVariables, variable));
+      return [name, filledUp(role, missing.length === 0 ? rest : { ...rest, env: Object.fromEntries(missing) })];
     }),
   );
 }
 
-/** Applies only to a job that sets `tensorboard`, either to `true` or to a mapping. */
-function withTensorBoardDefaults(said: unknown, defaults: unknown): Mapping {
-  if (!isMapping(defaults)) {
+/** Applies the defaults only if job.yaml sets `tensorboard` to `true` or to a mapping. */
+function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
+  if (!isRecord(defaults)) {
     return {};
   }
-  if (said === true) {
+  if (written === true) {
     return { tensorboard: defaults };
   }
-  return isMapping(said) ? { tensorboard: filledUp(said, defaults) } : {};
+  return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
 }
 
-/** Merges mappings key by key; any other value is replaced as a whole. */
-function filledUp(said: Mapping, fill: Mapping): Mapping {
-  const filled = new Map(Object.entries(said));
+/** Adds the missing keys of `fill`; merges nested mappings in the same way, except a Docker container, which is one value. */
+function filledUp(written: Mapping, fill: Mapping): Mapping {
+  const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {
     const own = filled.get(key);
     if (own === undefined) {
       filled.set(key, value);
-    } else if (isMapping(own) && isMapping(value)) {
+    } else if (key !== 'docker' && isRecord(own) && isRecord(value)) {
       filled.set(key, filledUp(own, value));
     }
   }
@@ -67,9 +67,5 @@ function filledUp(said: Mapping, fill: Mapping): Mapping {
 
 function ownMapping(mapping: Mapping, key: string): Mapping {
   const value = Object.hasOwn(mapping, key) ? mapping[key] : undefined;
-  return isMapping(value) ? value : {};
-}
-
-function isMapping(value: unknown): value is Mapping {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isRecord(value) ? value : {};
 }

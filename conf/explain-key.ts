@@ -15,12 +15,13 @@ export interface ExplainedKey {
   readonly value: string;
   /** The default value as JSON; null when the key has none. */
   readonly fallback: string | null;
-  /** The keys below it and their descriptions. */
+  /** The nested keys and their descriptions. */
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
 
 /**
- * Describes a key of a file, from the file's schema. In place of a user-chosen name (a role, a data folder), any name is valid.
+ * Describes a key of job.yaml or tony-site.yaml from the schema of the file. Names that users choose (of roles, data folders) may have any
+ * value.
  *
  * @param key e.g. `roles.worker.resources.memory`; empty for the file itself.
  * @returns null when the schema has no such key.

@@ -1,21 +1,22 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, type JobPart, type RolePart } from './job-part.ts';
-import { tensorBoardRole } from './tensorboard-role.ts';
+import { isTensorBoardRole } from './tensorboard-role.ts';
+import { type DockerContainer, writtenDocker } from './values/docker.ts';
 import { writtenDuration, writtenMemory } from './values/units.ts';
 
-/** A value that the site file sets and that differs from the job's. */
+/** A value of the job that a final value of the site file replaces. */
 export interface FinalValue {
   /** Path of the key in job.yaml. */
   readonly path: readonly string[];
-  /** The job's value, as job.yaml writes it; null for none. */
+  /** The job's value in the format of job.yaml; null if the job sets none. */
   readonly was: string | null;
+  /** The final value in the same format. */
   readonly is: string;
 }
 
 type Path = readonly string[];
 
-/** Paths within `Job`, for the keys whose path in job.yaml is different. */
+/** The paths in `Job` of the keys that job.yaml names differently. */
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
@@ -23,12 +24,20 @@ const PLACES: Readonly<Record<string, Path>> = {
   'tensorboard.memory': ['tensorboard', 'memoryMb'],
   timeout: ['timeoutMs'],
   'master.memory': ['master', 'memoryMb'],
+  'master.failureWindow': ['master', 'failureWindowMs'],
+  'master.startTimeout': ['master', 'startTimeoutMs'],
 };
-const DURATIONS: ReadonlySet<string> = new Set(['gang.timeout', 'heartbeat.interval', 'timeout']);
+const DURATIONS: ReadonlySet<string> = new Set([
+  'gang.timeout',
+  'heartbeat.interval',
+  'timeout',
+  'master.failureWindow',
+  'master.startTimeout',
+]);
 
 /**
- * Applies the final values of the site file, and returns the resulting job with every change. The client uses it to finalise a job. The
- * ApplicationMaster uses it to verify one: a job that has all final values is returned without changes.
+ * Applies the final values of the site file to a job; returns the new job and the list of changes. The client calls this before it submits a
+ * job. The ApplicationMaster calls it to verify that the submitted job needs no changes.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
   const changed: FinalValue[] = [];
@@ -44,7 +53,8 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
     result = withValue(result, place, value);
   }
   const roles = job.roles.map((role) => {
-    if (isBroughtTensorBoard(role, result)) {
+    // The values of the TensorBoard role that tony-ts adds are fixed.
+    if (result.tensorboard.serve && isTensorBoardRole(role, result.tensorboard.memoryMb)) {
       return role;
     }
     const ofRole = withRoleValues(role, partOfRole(role, final), result.env);
@@ -58,7 +68,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   return { job: { ...result, roles }, changed };
 }
 
-/** Applies the part to one role; `env` holds the variables of the whole job. */
+/** Applies values of the site file to one role; `env` contains the job's variables, which the role inherits. */
 export function withRoleValues(
   role: Role,
   part: RolePart,
@@ -78,7 +88,7 @@ export function withRoleValues(
   }
   for (const { path, value } of leavesOf(others)) {
     const place = placeInRole(path);
-    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : undefined);
+    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : null);
     // An absent amount of another resource type equals 0.
     if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
       continue;
@@ -89,11 +99,11 @@ export function withRoleValues(
 }
 
 /** Describes the change for the author of the job: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
-export function describeFinalValue({ path, was, is }: FinalValue, saidBy = 'job.yaml'): string {
-  return `the site file sets ${path.join('.')} to ${is} (${saidBy}: ${was ?? 'nothing'})`;
+export function describeFinalValue({ path, was, is }: FinalValue, source = 'job.yaml'): string {
+  return `the site file sets ${path.join('.')} to ${is} (${source}: ${was ?? 'nothing'})`;
 }
 
-/** A final variable for all roles also applies to roles that override it. */
+/** Returns the final values of a role. They include a final variable of the job if the role overrides this variable. */
 function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
   const every = entryOf(roles, EVERY_ROLE);
   const named = entryOf(roles, role.name);
@@ -111,14 +121,6 @@ function entryOf(roles: Readonly<Record<string, RolePart>>, name: string): RoleP
   return (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? {};
 }
 
-/**
- * True for the role that `tensorboard` adds: its memory comes from `tensorboard`, and everything else is fixed. Any other role belongs to
- * the user.
- */
-function isBroughtTensorBoard(role: Role, { tensorboard }: Job): boolean {
-  return tensorboard.serve && isDeepStrictEqual(role, tensorBoardRole(tensorboard.memoryMb));
-}
-
 function placeInRole(path: Path): Path {
   if (path[0] !== 'resources') {
     return path;
@@ -130,14 +132,15 @@ function placeInRole(path: Path): Path {
   return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
 }
 
-/** Descends into mappings; a list is one value. */
+/** Lists all values of nested mappings with their paths; a list or a Docker container is one value. */
 function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
   return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
     const path = [...above, key];
     if (value === undefined) {
       return [];
     }
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? leavesOf(value, path) : [{ path, value }];
+    const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'docker';
+    return isMapping ? leavesOf(value, path) : [{ path, value }];
   });
 }
 
@@ -164,6 +167,9 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 function written(path: Path, value: unknown): string | null {
+  if (path.at(-1) === 'docker' && !path.includes('env')) {
+    return writtenDocker(value as DockerContainer | null);
+  }
   if (value === undefined || value === null) {
     return null;
   }

@@ -38,7 +38,7 @@ const frozenJob = z.strictObject({
 });
 
 /**
- * Parses job.json. Users may have edited the file, so every rule of job.yaml is checked.
+ * Parses job.json. Users can edit the file, so the schema enforces every rule of job.yaml.
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function parseFrozenJob(text: string): FrozenJob {

@@ -2,23 +2,22 @@ import { z } from 'zod';
 import { explainKey } from './explain-key.ts';
 import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
-import { ROLE_NAME_OR_ALL } from './values/role-name.ts';
+import type { DockerContainer } from './values/docker.ts';
+import { roleNameOrAll } from './values/value-schemas.ts';
 
 /*
- * The keys of job.yaml that a site file may set for all jobs: they describe how jobs run. The keys that describe what a job is (its name,
- * code, data, commands, and the relations of its roles) belong to each job.
+ * The keys of job.yaml that a site file may set: those that control how jobs run. Only job.yaml sets the name, code, data and commands of a
+ * job, and the relations of its roles.
  */
 
-/** Matches every role without an entry of its own in the site file. */
+/** The key under `roles` of a site file whose values apply to every role. Values under the name of a role take precedence. */
 export const EVERY_ROLE = '*';
 
-const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, tags } = jobSchema.shape;
+const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, priority, tags } = jobSchema.shape;
 const { every, keep } = checkpoint.unwrap().shape;
-const { resources, env: roleEnv, nodeLabel, restart } = roleSchema.shape;
+const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
 
-const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is not a valid role name (lower-case letters, digits and -), and is not *' });
-
-/** Every key is optional; an absent key has no value. */
+/** Every key is optional and has no default. */
 export const jobPartSchema = withoutDefaults(
   z.strictObject({
     queue,
@@ -26,8 +25,8 @@ export const jobPartSchema = withoutDefaults(
     env,
     roles: z
       .record(
-        roleName,
-        z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, restart }),
+        roleNameOrAll,
+        z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, docker, restart }),
       )
       .describe('Roles by name; "*" stands for every role, and an entry for a role by name takes precedence. No role is added to a job.'),
     gang,
@@ -37,25 +36,31 @@ export const jobPartSchema = withoutDefaults(
     timeout,
     acls,
     master,
+    priority,
     tags,
   }),
 ) as z.ZodType<JobPart>;
 
-/** The parsed form, with units resolved. */
+/** The parsed values, with converted units. */
 export type JobPart = DeepPartial<
-  Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'tags'> & {
+  Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
     readonly tensorboard: Pick<JobFile['tensorboard'], 'memory'>;
   }
 > & { readonly roles?: Readonly<Record<string, RolePart>> | undefined };
 
-export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 'env' | 'nodeLabel' | 'restart'>> & {
+export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 'env' | 'nodeLabel' | 'docker' | 'restart'>> & {
   readonly instances?: number | undefined;
 };
 
-type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined } : T;
+/** A Docker container is one value: its mounts and its network suit its image only. */
+type DeepPartial<T> = T extends readonly unknown[] | DockerContainer
+  ? T
+  : T extends object
+    ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined }
+    : T;
 
-/** Why a site file rejects a key of job.yaml; undefined for a key that job.yaml does not have either. */
+/** Explains that only job.yaml may set this key; undefined for a key that job.yaml does not have. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
   return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
 }

@@ -1,39 +1,17 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
-import {
-  checkpointEvery,
-  checkpointKeep,
-  dataName,
-  framework,
-  GANG_TIMEOUT,
-  gpuCount,
-  HEARTBEAT_INTERVAL,
-  JOB_TIMEOUT,
-  jobName,
-  MOST_RESTARTS,
-  MOST_TAGS,
-  masterVcoreCount,
-  missedHeartbeats,
-  restartPolicy,
-  roleName,
-  stepsOfStaleness,
-  success,
-  tag,
-  taskCount,
-  variableName,
-  vcoreCount,
-  wire,
-} from './job-values.ts';
+import * as values from './job-values.ts';
+import { dockerSchema } from './values/docker.ts';
 import { meantResource } from './values/resource-key.ts';
 import { count, duration, memory, text } from './values/value-schemas.ts';
 
-/** The schema of job.yaml as users write it. Each key has a description, which editors show and from which the reference is generated. */
+/* The schema of job.yaml as users write it. Editors show the descriptions of the keys, and the reference is generated from them. */
 
-/** A value that YAML reads as a number or boolean counts as text. */
+/** Converts unquoted numbers and booleans to text. */
 const environmentValue = z
   .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
   .transform((value) => String(value));
-const environment = z.record(variableName, environmentValue.describe('Value of the variable.'));
+const environment = z.record(values.variableName, environmentValue.describe('Value of the variable.'));
 
 const acl = z.strictObject({
   users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
@@ -49,9 +27,9 @@ const otherResource = count(0, undefined, ({ path }) => {
 
 const resources = z
   .object({
-    memory: memory('Memory of each container; at least 1g if YARN checks virtual memory.').default(2048),
-    vcores: vcoreCount().describe('Virtual cores of each container.').default(1),
-    gpus: gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
+    memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').default(2048),
+    vcores: values.vcoreCount().describe('Virtual cores of each container.').default(1),
+    gpus: values.gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
   })
   .catchall(otherResource.describe('Amount of any other YARN resource type, by its name.'))
   .describe('Resources of each container of the role.');
@@ -60,10 +38,10 @@ export const roleSchema = z.strictObject({
   instances: z
     .union(
       [
-        taskCount(),
+        values.taskCount(),
         z.strictObject({
-          min: taskCount().describe('Minimum number of tasks; the job waits while it has fewer.'),
-          max: taskCount().describe('Maximum number of tasks; the job grows towards it while the cluster has room.'),
+          min: values.taskCount().describe('Minimum number of tasks; the job waits while it has fewer.'),
+          max: values.taskCount().describe('Maximum number of tasks; the job grows towards it while the cluster has room.'),
         }),
       ],
       { error: 'expected a number, or {min, max}' },
@@ -75,11 +53,14 @@ export const roleSchema = z.strictObject({
   command: text().describe("Command that bash runs in a copy of the source folder; by default the job's command.").optional(),
   env: environment.describe("Environment variables of the role's programs; they override the job's.").default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
+  docker: dockerSchema
+    .describe('Docker image in which the tasks of the role run; requires a cluster with the LinuxContainerExecutor and its Docker runtime.')
+    .default(null),
   restart: z
     .strictObject({
-      policy: restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
-      maxRestarts: count(0, MOST_RESTARTS)
-        .describe('Maximum number of restarts of each task, not counting failures of the cluster.')
+      policy: values.restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
+      maxRestarts: count(0, values.MOST_RESTARTS)
+        .describe('Maximum number of restarts of each task. Failures that the cluster causes do not count.')
         .default(3),
     })
     .describe('Restarts of failed tasks of this role.')
@@ -91,7 +72,9 @@ export const roleSchema = z.strictObject({
     .default(false),
   chief: z
     .boolean()
-    .describe('Task 0 of this role is the chief. By default, it is task 0 of the role chief, else of worker, else of the first role.')
+    .describe(
+      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role chief; without this role, of the role worker; without both, of the first tracked role.',
+    )
     .optional(),
   ranked: z
     .boolean()
@@ -113,11 +96,12 @@ const strategy = z
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
         type: z.literal('all-reduce').describe('Name of the strategy.'),
-        wire: wire.describe('Type of the gradients on the network; workers sum them as float32.').default('float32'),
+        wire: values.wire.describe('Type of the gradients on the network; workers sum them as float32.').default('float32'),
       }),
       z.strictObject({
         type: z.literal('parameter-server').describe('Name of the strategy.'),
-        staleness: stepsOfStaleness()
+        staleness: values
+          .stepsOfStaleness()
           .describe('Maximum number of steps that a worker may be ahead of the slowest worker; unlimited by default.')
           .optional(),
       }),
@@ -132,7 +116,7 @@ const strategy = z
   });
 
 export const jobSchema = z.strictObject({
-  name: jobName.describe(
+  name: values.jobName.describe(
     'Name that YARN and the job page show: at most 200 letters, digits, spaces and . _ : @ + -, starting with a letter, a digit or _.',
   ),
   queue: text().describe('YARN queue.').default('default'),
@@ -152,7 +136,7 @@ export const jobSchema = z.strictObject({
       'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded. Files whose names indicate secrets (.env, .npmrc, *.pem, id_rsa ...) are also excluded, unless .tonyignore includes them with a line such as !.env.',
     )
     .optional(),
-  framework: framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
+  framework: values.framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
   runtime: text()
     .describe(
       'default: the archive that `tony-ts runtime build` builds. gpu: the archive of `tony-ts runtime build --gpu`, which computes with CUDA. system: Node.js as installed on the nodes. Any other value is the URI of such an archive.',
@@ -160,14 +144,14 @@ export const jobSchema = z.strictObject({
     .default('default'),
   command: text().describe('Command of every role that does not set its own.').optional(),
   data: z
-    .record(dataName, text().describe('Path, relative to this file, or URI of the folder.'))
+    .record(values.dataName, text().describe('Path, relative to this file, or URI of the folder.'))
     .describe('Input folders by name: local paths are uploaded to the cluster, hdfs:// URIs are read in place.')
     .default({}),
   env: environment.describe("Environment variables of every role's programs.").default({}),
   roles: z
-    .record(roleName, roleSchema.describe('One role: tasks with the same command and the same resources.'))
+    .record(values.roleName, roleSchema.describe('One role: tasks with the same command and the same resources.'))
     .describe('Roles by name; earlier roles receive their containers first.'),
-  success: success
+  success: values.success
     .describe(
       "all: every tracked task must succeed. chief: the chief's result decides, and the job continues without a task that has used up its restarts.",
     )
@@ -175,16 +159,16 @@ export const jobSchema = z.strictObject({
   gang: z
     .strictObject({
       timeout: duration(
-        'How long the job waits for all containers of the gang. It then returns them, pauses and requests all of them again.',
-        GANG_TIMEOUT,
+        'How long the job waits for all containers of the gang. After this time, it releases the containers that it has, pauses, and requests all of them again.',
+        values.GANG_TIMEOUT,
       ).default(300_000),
     })
-    .describe('Formation of the gang.')
+    .describe('How the job forms the gang.')
     .prefault({}),
   heartbeat: z
     .strictObject({
-      interval: duration('Interval at which executors send heartbeats.', HEARTBEAT_INTERVAL).default(1000),
-      missed: missedHeartbeats().describe('Number of missed heartbeats after which a task counts as lost.').default(10),
+      interval: duration('Interval at which executors send heartbeats.', values.HEARTBEAT_INTERVAL).default(1000),
+      missed: values.missedHeartbeats().describe('Number of missed heartbeats after which a task counts as lost.').default(10),
     })
     .describe('Heartbeats between executors and the ApplicationMaster.')
     .prefault({}),
@@ -193,39 +177,58 @@ export const jobSchema = z.strictObject({
       dir: text()
         .describe('Folder of the checkpoints (hdfs:// or, in local mode, a path). The default is a new folder for each job.')
         .optional(),
-      every: checkpointEvery().describe('Steps between checkpoints.').default(100),
-      keep: checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
+      every: values.checkpointEvery().describe('Steps between checkpoints.').default(100),
+      keep: values.checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
     })
     .describe('Checkpoints of the training.')
     .prefault({}),
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('Runs TensorBoard with the job, behind its tracking URL. Training does not depend on it.')
+    .describe('Whether the job runs TensorBoard, behind its tracking URL. Training does not depend on TensorBoard.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy
     .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
     .default({ type: 'all-reduce', wire: 'float32' }),
-  timeout: duration('Time after which the whole job ends as FAILED.', JOB_TIMEOUT).optional(),
+  timeout: duration('Time after which the whole job ends as FAILED.', values.JOB_TIMEOUT).optional(),
   acls: z
     .strictObject({
       view: acl.describe('Users and groups that may view the job.').prefault({}),
       modify: acl.describe('Users and groups that may kill the job.').prefault({}),
     })
-    .describe('Access to the job; it takes effect if the cluster checks ACLs.')
+    .describe('Access to the job, if the cluster checks ACLs.')
     .prefault({}),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),
-      vcores: masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
+      vcores: values.masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
+      docker: dockerSchema.describe('Docker image in which the ApplicationMaster runs.').default(null),
+      env: environment.describe('Environment variables of the ApplicationMaster.').default({}),
+      logLevel: values.logLevel.describe("Level of the ApplicationMaster's log.").default('info'),
+      failureWindow: duration(
+        'YARN counts only failures of the ApplicationMaster within this time towards the maximum of attempts. By default all count.',
+        values.FAILURE_WINDOW,
+      ).optional(),
+      startTimeout: duration(
+        'How long `submit` waits for the ApplicationMaster to start before it kills the job. By default it waits without limit.',
+        values.MASTER_START_TIMEOUT,
+      ).optional(),
     })
-    .describe('The container of the ApplicationMaster.')
+    .describe('The ApplicationMaster.')
     .prefault({}),
+  priority: values
+    .applicationPriority()
+    .describe(
+      'YARN priority among the applications of the queue: YARN serves higher numbers first. The cluster limits it by yarn.cluster.max-application-priority, which is 0 by default.',
+    )
+    .default(0),
   tags: z
-    .array(tag)
-    .max(MOST_TAGS)
-    .describe('YARN application tags. The ResourceManager accepts ten by default, of which tony-ts needs two, or more for many roles.')
+    .array(values.tag)
+    .max(values.MOST_TAGS)
+    .describe(
+      'YARN application tags. The ResourceManager accepts ten tags by default. tony-ts itself needs two of them, or more if the job has many roles.',
+    )
     .default([]),
 });
 

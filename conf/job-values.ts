@@ -4,7 +4,7 @@ import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
 
-/* Rules for values that job.yaml and a resolved job (job.json, or a Job object) share; each rule is defined once, in this file. */
+/* Validation rules that apply both to job.yaml and to resolved jobs (job.json and Job objects). */
 
 export const jobName = text()
   .max(200)
@@ -24,7 +24,7 @@ export const tag = text()
   .regex(/^[ -+--~]+$/, {
     error: 'may contain printable ASCII characters except commas: YARN accepts no others and separates tags by commas',
   })
-  .refine((value) => !isRoleTag(value), { error: "begins like the tags in which tony-ts records a job's resources: choose another tag" });
+  .refine((value) => !isRoleTag(value), { error: 'begins with a prefix that tony-ts reserves for its own tags: choose another tag' });
 export const MOST_TAGS = 20;
 
 export const taskCount = () => count(1, 100_000);
@@ -33,6 +33,8 @@ export const gpuCount = () => count(0, 1024);
 export const masterVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
+export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
+export const applicationPriority = () => count(0, 1000);
 export const framework = z.enum(['tfjs', 'none']);
 export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
@@ -42,6 +44,10 @@ export const wire = z.enum(['float32', 'float16']);
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
+
+export const MASTER_START_TIMEOUT = { min: 1000 };
+/** YARN compares the window with the time since each failure; a shorter one would restart a defective ApplicationMaster for ever. */
+export const FAILURE_WINDOW = { min: 10_000 };
 
 export const missedHeartbeats = () => count(2, 1000);
 export const checkpointEvery = () => count(1);

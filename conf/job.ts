@@ -1,38 +1,56 @@
-/** A resolved job: every default is filled in, and every unit is converted. */
+import type { DockerContainer } from './values/docker.ts';
+
+/** A resolved job, with all defaults and with converted units. */
 export interface Job {
   readonly name: string;
   readonly queue: string;
   /** The folder with the user's code, absolute on the submitting machine; null when the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
-  /**
-   * `tfjs`: programs get TONY_* variables and a tensor runtime. `none`: they get the same variables, and tony-ts ships no tensor runtime.
-   */
+  /** `tfjs`: programs can import TensorFlow.js. `none`: tony-ts does not ship TensorFlow.js. TONY_* variables are set in both cases. */
   readonly framework: 'tfjs' | 'none';
   /**
-   * The origin of Node.js and TensorFlow.js. `default`: the archive that `tony-ts runtime build` makes; `gpu`: that of `tony-ts runtime
-   * build --gpu`; `system`: the installation on the nodes; any other value: the URI of such an archive.
+   * The origin of Node.js and TensorFlow.js. `default`: the archive that `tony-ts runtime build` builds. `gpu`: the archive that `tony-ts
+   * runtime build --gpu` builds. `system`: the installation on the nodes. Any other value: the URI of such an archive.
    */
   readonly runtime: string;
-  /** Input folders by name: paths on the submitting machine are staged by content, hdfs:// URIs are passed on unchanged. */
+  /** Input folders by name. Paths on the submitting machine are uploaded; hdfs:// URIs are read in place. */
   readonly data: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
-  /** In the order of the file: earlier roles get their containers first. */
+  /** In the order of job.yaml: earlier roles receive their containers first. */
   readonly roles: readonly Role[];
   /** `all`: every tracked task must exit with code 0. `chief`: the exit code of the chief decides. */
   readonly success: 'all' | 'chief';
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
   readonly checkpoint: { readonly dir: string | null; readonly everySteps: number; readonly keep: number };
-  /** `serve`: runs a TensorBoard with the job, as a sidecar role of its own. */
+  /** `serve`: runs TensorBoard with the job, in an additional sidecar role. */
   readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
   readonly strategy: Strategy;
   /** Time limit for the whole job; null for none. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
-  /** The container of the ApplicationMaster. */
-  readonly master: { readonly memoryMb: number; readonly vcores: number; readonly nodeLabel: string | null };
+  readonly master: Master;
+  /** YARN priority among the applications of the queue; YARN starts jobs with a higher number first. */
+  readonly priority: number;
   readonly tags: readonly string[];
 }
+
+/** The ApplicationMaster: its container and its behaviour. */
+export interface Master {
+  readonly memoryMb: number;
+  readonly vcores: number;
+  readonly nodeLabel: string | null;
+  /** null: runs directly on the node. */
+  readonly docker: DockerContainer | null;
+  readonly env: Readonly<Record<string, string>>;
+  readonly logLevel: LogLevel;
+  /** YARN counts only failures of the ApplicationMaster within this time (ms) towards the maximum of attempts; null counts all. */
+  readonly failureWindowMs: number | null;
+  /** How long `submit` waits for the ApplicationMaster to start (ms) before it kills the job; null for no limit. */
+  readonly startTimeoutMs: number | null;
+}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 export interface Acl {
   readonly users: readonly string[];
@@ -65,17 +83,19 @@ export interface Role {
   readonly command: string;
   readonly env: Readonly<Record<string, string>>;
   readonly nodeLabel: string | null;
+  /** null: the tasks run directly on their nodes. */
+  readonly docker: DockerContainer | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
   /**
-   * `tracked`: the job waits for its tasks and fails with them. `untracked`: the job does not wait for them, but fails with them (parameter
-   * servers). `sidecar`: the job neither waits for them nor fails with them.
+   * How the tasks of this role affect the job. `tracked`: the job waits for them and fails with them. `untracked`: the job does not wait for
+   * them, but fails with them (parameter servers). `sidecar`: the job neither waits for them nor fails with them.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
-  /** Task 0 of this role is the chief; exactly one role of a job is the chief's. */
+  /** Task 0 of this role is the chief. True for exactly one role of a job. */
   readonly chief: boolean;
-  /** Its tasks take part in all-reduce: each has a rank, and they form generations together. */
+  /** Each task of this role has a rank, takes part in all-reduce, and belongs to the gang. */
   readonly ranked: boolean;
-  /** Its tasks hold the weights (strategy `parameter-server`): they have no rank, but every generation includes all of them. */
+  /** The tasks of this role hold the weights (strategy `parameter-server`). They have no rank, but every generation includes all of them. */
   readonly servesParameters: boolean;
 }
 
@@ -84,20 +104,20 @@ export interface Resource {
   readonly name: string;
   readonly uri: string;
   readonly type: 'archive' | 'file';
-  /** `private`: cached on the node for the user; `application`: for this application only. */
+  /** Who shares the copy on a node. `public`: all users. `private`: all applications of the user. `application`: only this application. */
   readonly visibility: 'public' | 'private' | 'application';
   readonly size: number;
-  /** Modification time, ms: YARN refuses a resource that has changed. */
+  /** Modification time, ms. YARN rejects a file that was modified after the submission. */
   readonly timestamp: number;
 }
 
 /** YARN's application type of tony-ts applications. */
 export const APPLICATION_TYPE = 'TONY';
 
-/** The role that is added when `tensorboard` is set. */
+/** The name of the role that tony-ts adds when job.yaml sets `tensorboard`. */
 export const TENSORBOARD_ROLE = 'tensorboard';
 
-/** The environment variable with the path of the task file, which contains all information for the task. */
+/** The environment variable with the path of the task file, from which the training library reads its rank, peers and settings. */
 export const TASK_FILE_VARIABLE = 'TONY_TASK_FILE';
 
 /** Names in a container's working directory. Folders that the container does not need are absent. */
@@ -107,9 +127,9 @@ export const CONTAINER_LAYOUT = {
   bundles: 'tony',
   /** bin/node and node_modules. */
   runtime: 'runtime',
-  /** The user's source folder as localised: a link into a cache that containers and jobs share. Programs run in a copy. */
+  /** The user's source folder as localised: a link into a cache that several containers share. Programs run in a copy. */
   source: 'source',
-  /** Holds the working directory of the user's program: a folder named by the generation. */
+  /** Holds the working directory of the user's program, whose name is the generation. */
   program: 'program',
   /** The Python packages of TensorBoard; only in containers of the TensorBoard role. */
   tensorboard: 'tensorboard',
@@ -132,7 +152,7 @@ export const CREDENTIALS = {
   containerProof: 'tony.container',
 } as const;
 
-/** job.json, the job as the client froze it. Later processes read it instead of job.yaml. It contains no secrets. */
+/** The content of job.json: the job as submitted. The ApplicationMaster and the executors read it. It contains no secrets. */
 export interface FrozenJob {
   readonly version: 1;
   readonly applicationId: string;
@@ -140,20 +160,21 @@ export interface FrozenJob {
   /** ms since the epoch. */
   readonly submittedAt: number;
   readonly job: Job;
-  /** URI of the folder that is removed when the job ends: job state, the AM's address. */
+  /** URI of the folder with the job's state and the AM's address; it is removed when the job ends. */
   readonly staging: string;
   /**
-   * URI of the folder that remains: job.json, events, metrics, final.json, and the summaries unless job.yaml sets another place for them.
+   * URI of the history, which remains after the job ends: job.json, events, metrics, final.json, and the summaries unless job.yaml sets
+   * `tensorboard.logdir`.
    */
   readonly history: string;
-  /** The history folder's group may read the history. */
+  /** True if the group of the history folder may read the history. */
   readonly historyShared: boolean;
-  /** The URL of the job's pages after the job ends; null when no history server serves them. */
+  /** The URL of the job's pages after the job ends; null without a history server. */
   readonly historyUrl: string | null;
-  /** URIs, resolved from the job and the application id. */
+  /** URIs. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
-  /** The job's folder for its results; it remains after the job ends. */
+  /** URI of the folder for the job's results; it remains after the job ends. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   /** The resources of every executor's container. */

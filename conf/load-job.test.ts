@@ -43,6 +43,7 @@ describe('a job file', () => {
           command: 'node train.ts',
           env: {},
           nodeLabel: null,
+          docker: null,
           restart: { policy: 'on-failure', maxRestarts: 3 },
           tracking: 'tracked',
           chief: true,
@@ -58,7 +59,17 @@ describe('a job file', () => {
       strategy: { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      master: {
+        memoryMb: 1024,
+        vcores: 1,
+        nodeLabel: null,
+        docker: null,
+        env: {},
+        logLevel: 'info',
+        failureWindowMs: null,
+        startTimeoutMs: null,
+      },
+      priority: 0,
       tags: [],
     });
   });
@@ -252,7 +263,7 @@ gang: {timeout: 20m}
     [
       'a number of tasks among resources',
       'name: a\ncommand: x\nroles: {b: {resources: {instances: 2}}}',
-      /resources\.instances: is not a resource type: write `instances` beside `resources`, not within it/,
+      /resources\.instances: is not a resource type: write `instances` next to `resources`, not within it/,
     ],
     [
       'a short name with its unit',

@@ -17,7 +17,7 @@ import { resourceKeyProblem } from './values/resource-key.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface LoadOptions {
-  /** Overrides in the form of `--set`: `roles.worker.instances=4`. The value is YAML; a dot within a key is written `\.`. */
+  /** Overrides in the format of `--set`: `roles.worker.instances=4`. The value is YAML. A dot within a key is written as `\.`. */
   readonly set?: readonly string[];
   /** The cluster's site file: its defaults apply to keys that the job omits, and its final values override the job. null for local jobs. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
@@ -49,13 +49,13 @@ export interface ParseOptions extends LoadOptions {
   /** The base of relative paths. */
   readonly folder: string;
   /**
-   * Whether a path below `folder` is a file: a job without `source` gets `folder` when a command names a file in it. By default no path is
-   * a file.
+   * Tests whether a path, relative to `folder`, is a file. If a command names such a file, `folder` is the default source. By default, no
+   * path is a file.
    */
   readonly isFile?: (path: string) => boolean;
 }
 
-/** The pure part of {@link loadJob}. */
+/** Parses the text of a job file: {@link loadJob} without access to the file system. */
 export function parseJob(text: string, options: ParseOptions): Job {
   const { site } = options;
   const yaml = new YamlFile(text, {
@@ -68,12 +68,12 @@ export function parseJob(text: string, options: ParseOptions): Job {
   for (const assignment of options.set ?? []) {
     applyOverride(yaml.document, assignment, overridden);
   }
-  let said: unknown;
+  let written: unknown;
   let filled: unknown;
   const file = yaml.check(jobSchema, {
-    amend: (written) => {
-      said = written;
-      filled = site ? withDefaults(written, site.defaults) : written;
+    amend: (content) => {
+      written = content;
+      filled = site ? withDefaults(content, site.defaults) : content;
       return filled;
     },
     schema: jobJsonSchema,
@@ -84,48 +84,48 @@ export function parseJob(text: string, options: ParseOptions): Job {
       if (override !== undefined) {
         return `--set ${override}`;
       }
-      return site && !says(said, path) && says(filled, path) ? `${site.from} (defaults)` : undefined;
+      return site && !sets(written, path) && sets(filled, path) ? `${site.from} (defaults)` : undefined;
     },
   });
   const job = toJob(withStrategyRoles(file), options);
   if (!site) {
     return job;
   }
-  const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, said, site), site.final);
+  const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
   for (const value of changed) {
     // A variable set for all roles counts as set for each role.
     const [, , key, variable = ''] = value.path;
-    const saying = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => says(said, path));
-    if (saying === undefined || value.was === value.is) {
+    const setPath = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => sets(written, path));
+    if (setPath === undefined || value.was === value.is) {
       continue;
     }
-    const override = overriddenBy(saying, overridden);
+    const override = overriddenBy(setPath, overridden);
     options.onOverridden?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
   }
   return settled;
 }
 
 /**
- * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief, which already has the defaults of every role.
- * Only the values that are not copied from the chief remain: the node label, other resource types, and defaults for the role's name.
+ * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief and already has most defaults. This function adds
+ * the values that are not copied: the node label, other resource types, and the defaults under the role's name.
  */
-function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
+function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = jobPartSchema.parse(defaults).roles ?? {};
   const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
   const roles = job.roles.map((role) => {
-    if (says(said, ['roles', role.name])) {
+    if (sets(written, ['roles', role.name])) {
       return role;
     }
     const { env = {}, resources, ...part } = (Object.hasOwn(parts, role.name) ? parts[role.name] : undefined) ?? {};
-    const unsaid = Object.entries(env).filter(([variable]) => !says(said, ['env', variable]));
-    const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(unsaid) };
+    const missing = Object.entries(env).filter(([variable]) => !sets(written, ['env', variable]));
+    const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(missing) };
     return withRoleValues(role, whole, job.env).role;
   });
   return { ...job, roles };
 }
 
-function says(said: unknown, path: readonly (string | number)[]): boolean {
-  let value = said;
+function sets(written: unknown, path: readonly (string | number)[]): boolean {
+  let value = written;
   for (const key of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
       return false;
@@ -162,10 +162,7 @@ function applyOverride(document: Document, assignment: string, overridden: Map<s
 }
 
 function splitKeys(path: string): string[] {
-  return path
-    .split(/(?<!\\)\./)
-    .map((key) => key.replaceAll('\\.', '.'))
-    .map((key) => key.trim());
+  return path.split(/(?<!\\)\./).map((key) => key.replaceAll('\\.', '.').trim());
 }
 
 function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMap<string, string>): string | undefined {
@@ -178,7 +175,7 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-/** Problems of URIs whose storage tony-ts does not support. */
+/** Reports URIs of storage that tony-ts does not support. */
 function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   const places: (readonly [Problem['path'], string | undefined])[] = [
     [['checkpoint', 'dir'], checkpoint.dir],
@@ -198,7 +195,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   });
 }
 
-/** Problems of a file that the schema accepts. */
+/** Reports the mistakes that the schema does not find. */
 function meaningProblems(file: JobFile): Problem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file)];
   const names = Object.keys(file.roles);
@@ -245,7 +242,7 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
   }
-  // `all-reduce` drops a `ps` role, so only the remaining roles count. `strategyProblems` reports a job in which none remains.
+  // Roles that the strategy removes do not count. `strategyProblems` reports a job whose roles are all removed.
   const remaining = Object.entries(complete.roles);
   if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({
@@ -257,7 +254,7 @@ function meaningProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-/** The file beside job.yaml that makes its folder the source of a job without `source`. */
+/** Returns the file because of which the folder of job.yaml is the default source; undefined if the job sets `source` or names no file. */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {
     return undefined;
@@ -271,15 +268,15 @@ function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Proble
   if (named === undefined || !isTooBroad(folder)) {
     return [];
   }
-  const message = `a command names ${named}, which is in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;
+  const message = `a command names ${named}, which is in ${folder}: move the job to a separate folder, or write \`source: .\` to send that folder`;
   return [{ path: [], message }];
 }
 
 function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
   const names = Object.keys(file.roles);
   const chief = chiefOf(file);
-  const said = file.source === undefined && namedFile(file, isFile) !== undefined ? { path: '.', exclude: [] } : (file.source ?? null);
-  const source = said && { path: resolvePath(said.path, folder), exclude: said.exclude };
+  const chosen = file.source ?? (namedFile(file, isFile) === undefined ? null : { path: '.', exclude: [] });
+  const source = chosen && { ...chosen, path: resolvePath(chosen.path, folder) };
   const roles = names.map((name): Role => {
     const role = file.roles[name] as JobFile['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;
@@ -293,6 +290,7 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
       command: role.command ?? file.command ?? '',
       env: role.env,
       nodeLabel: role.nodeLabel ?? null,
+      docker: role.docker,
       restart: role.restart,
       tracking,
       chief: name === chief,
@@ -317,8 +315,19 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
     strategy: file.strategy,
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
-    master: { memoryMb: file.master.memory, vcores: file.master.vcores, nodeLabel: file.master.nodeLabel ?? null },
+    master: toMaster(file.master),
+    priority: file.priority,
     tags: file.tags,
+  };
+}
+
+function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobFile['master']): Job['master'] {
+  return {
+    ...same,
+    memoryMb: memory,
+    nodeLabel: nodeLabel ?? null,
+    failureWindowMs: failureWindow ?? null,
+    startTimeoutMs: startTimeout ?? null,
   };
 }
 

@@ -8,23 +8,23 @@ const texts = (containers: Parameters<typeof orphanedContainer>[0][], finishedAt
 test('a text names the program, its lost node and its remaining time', () => {
   expect(texts([])).toEqual([]);
   expect(texts([{ mayRunForMs: 23_400 }])).toEqual([
-    'worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
+    'worker:1 may still be running on node2:8041 for up to 24 s: YARN considers its container lost, and its executor is not reachable.',
   ]);
   expect(texts([{ attached: true }])).toEqual([
-    'worker:1 may still run on node2:8041: YARN has given up the container on it; its executor was ordered to stop.',
+    'worker:1 may still be running on node2:8041: YARN considers its container lost; its executor was ordered to stop.',
   ]);
-  expect(texts([{ index: null }])[0]).toMatch(/^a task of role worker may still run on node2:8041 /);
+  expect(texts([{ index: null }])[0]).toMatch(/^a task of role worker may still be running on node2:8041 /);
 });
 
 test('there is one sentence per node, with the longest time and at most five names', () => {
   const two = [{ index: 0, mayRunForMs: 1_000 }, { index: 3, mayRunForMs: 90_000 }, { node: 'node3:8041' }];
   expect(texts(two)).toEqual([
-    'worker:0 and worker:3 may still run on node2:8041 for up to 1 min 30 s: YARN has given up the containers on it, and their executors are not reachable.',
-    expect.stringMatching(/^worker:1 may still run on node3:8041 /),
+    'worker:0 and worker:3 may still be running on node2:8041 for up to 1 min 30 s: YARN considers their containers lost, and their executors are not reachable.',
+    expect.stringMatching(/^worker:1 may still be running on node3:8041 /),
   ]);
   const many = Array.from({ length: 12 }, (_, index) => ({ index, attached: true }));
   expect(texts(many)).toEqual([
-    'worker:0, worker:1, worker:2, worker:3, worker:4 and 7 more may still run on node2:8041: YARN has given up the containers on it; their executors were ordered to stop.',
+    'worker:0, worker:1, worker:2, worker:3, worker:4 and 7 more may still be running on node2:8041: YARN considers their containers lost; their executors were ordered to stop.',
   ]);
 });
 

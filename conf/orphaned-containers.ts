@@ -1,12 +1,12 @@
 import type { JobStatus, OrphanedContainer } from './status.ts';
 import { formatDuration } from './values/units.ts';
 
-/** Maximum number of tasks in a sentence; further tasks are counted. */
+/** Maximum number of task names in a sentence, which ends with the number of other tasks. */
 const MOST_NAMED = 5;
 
 /**
- * Describes the programs that may still be running although YARN considers their containers lost, in one sentence per node. `now` (ms
- * since the epoch) matters only for a finished job: its last status gives the time that remained when the job ended.
+ * Describes the programs that may still be running although YARN considers their containers lost, in one sentence per node. The remaining
+ * times of a finished job are those at its end; `now` (ms since the epoch) determines how much of them has passed.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,
@@ -19,12 +19,7 @@ export function orphanTexts(
       continue;
     }
     const key = `${container.attached} ${container.node}`;
-    const group = groups.get(key);
-    if (group === undefined) {
-      groups.set(key, [container]);
-    } else {
-      group.push(container);
-    }
+    groups.set(key, [...(groups.get(key) ?? []), container]);
   }
   return [...groups.values()].map((group) => sentenceOf(group, passed));
 }
@@ -32,12 +27,12 @@ export function orphanTexts(
 function sentenceOf(group: readonly OrphanedContainer[], passed: number): string {
   const longest = Math.max(...group.map(({ mayRunForMs }) => mayRunForMs)) - passed;
   const { node, attached } = group[0] as OrphanedContainer;
-  const [containers, executors] = group.length === 1 ? ['container', 'its executor'] : ['containers', 'their executors'];
-  const subject = `${listOf(group.map(nameOf))} may still run on ${node}`;
-  const givenUp = `YARN has given up the ${containers} on it`;
+  const isOne = group.length === 1;
+  const subject = `${listOf(group.map(nameOf))} may still be running on ${node}`;
+  const lost = `YARN considers ${isOne ? 'its container' : 'their containers'} lost`;
   return attached
-    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'was' : 'were'} ordered to stop.`
-    : `${subject} for up to ${formatDuration(1000 * Math.ceil(longest / 1000))}: ${givenUp}, and ${executors} ${group.length === 1 ? 'is' : 'are'} not reachable.`;
+    ? `${subject}: ${lost}; ${isOne ? 'its executor was' : 'their executors were'} ordered to stop.`
+    : `${subject} for up to ${formatDuration(1000 * Math.ceil(longest / 1000))}: ${lost}, and ${isOne ? 'its executor is' : 'their executors are'} not reachable.`;
 }
 
 function nameOf({ role, index }: OrphanedContainer): string {

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { resourceKeyProblem } from './values/resource-key.ts';
-import { ROLE_NAME_OR_ALL } from './values/role-name.ts';
-import { count, duration, memory, text } from './values/value-schemas.ts';
+import { count, duration, memory, roleNameOrAll, text } from './values/value-schemas.ts';
 
-/** `quotas` of tony-site.yaml as admins write it. */
+/* The schema of `quotas` in tony-site.yaml, as admins write it. */
 
 const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
   z
@@ -26,15 +25,14 @@ const limits = {
 
 const ofJobs = {
   timeout: duration('Maximum run time of a job; also the timeout of jobs that set none.', { min: 1000 }).optional(),
-  idle: duration('Time after which a job is ended when none of its programs computes or reports anything.', { min: 10_000 }).optional(),
+  idle: duration('Time after which an idle job ends: none of its programs computes or reports anything.', { min: 10_000 }).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 
-const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is not a valid role name (lower-case letters, digits and -), and is not *' });
-/** Limits are looked up by the last part of a queue's path; a limit under a full path would have no effect. */
+/** tony-ts looks up limits by the last part of a queue's path: a limit under a full path would have no effect. */
 const queueName = text().regex(/^[^.]+$/, { error: 'is not a queue name: write the last part of its path' });
 const groupName = text().refine((name) => name !== '*', {
-  error: 'is not a group name: only roles, users and queues have an entry for all others',
+  error: 'is not a group name: only roles, users and queues can have an entry *',
 });
 const roleLimits = z.strictObject(limits);
 
@@ -42,7 +40,7 @@ const jobLimits = z.strictObject({
   ...limits,
   ...ofJobs,
   roles: z
-    .record(roleName, roleLimits)
+    .record(roleNameOrAll, roleLimits)
     .describe('Limits of roles by name within these jobs; "*" stands for every role that is not listed.')
     .optional(),
 });
@@ -53,14 +51,17 @@ export const quotaSchema = z
       .enum(['wait', 'fail'])
       .describe('What happens to a job that would exceed a total: it waits for other jobs to end, or fails immediately.')
       .default('wait'),
-    roles: z.record(roleName, roleLimits).describe('Limits of roles by name; "*" stands for every role that is not listed.').default({}),
+    roles: z
+      .record(roleNameOrAll, roleLimits)
+      .describe('Limits of roles by name; "*" stands for every role that is not listed.')
+      .default({}),
     users: z
       .record(text(), jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which the user may submit.').optional() }))
       .describe('Limits of users by name; "*" stands for every user who is not listed.')
       .default({}),
     groups: z
       .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which members may submit.').optional() }))
-      .describe("Limits of groups by name; the NameNode knows each user's groups. All members share a total.")
+      .describe("Limits of groups by name. The NameNode resolves each user's groups. All members of a group share its total.")
       .default({}),
     queues: z
       .record(queueName, jobLimits)
@@ -69,13 +70,13 @@ export const quotaSchema = z
   })
   .describe('How much jobs may request and hold.');
 
-/** Amounts by the names of the site file: memory (MiB), vcores, gpus, instances, or a YARN resource type. */
+/** Amounts by the names that the site file uses: memory (MiB), vcores, gpus, instances, or a YARN resource type. */
 export type Amounts = Readonly<Record<string, number | undefined>>;
 export type RoleLimits = z.output<typeof roleLimits>;
 export type JobLimits = z.output<typeof jobLimits> & { readonly queues?: readonly string[] | undefined };
 export type Quotas = z.output<typeof quotaSchema>;
 
-/** Finds keys that cannot be resource types, so limits under them would have no effect; returns their paths in the site file. */
+/** Reports keys that cannot be resource types, with their paths in the site file: limits under such keys would have no effect. */
 export function unknownAmounts(quotas: Quotas): { readonly path: readonly string[]; readonly message: string }[] {
   return amountPaths(quotas).flatMap(({ path, resource }) => {
     if (resource === 'instances' && path.at(-2) === 'total') {

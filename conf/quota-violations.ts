@@ -21,14 +21,15 @@ export interface Violation {
   /** Path of the limit, e.g. `quotas.roles.worker.task.gpus`. */
   readonly path: string;
   readonly message: string;
-  /** The change in job.yaml that fits the limit. */
+  /** The setting in job.yaml that satisfies the limit. */
   readonly fits: string;
 }
 
 /** Returns every limit that the job exceeds regardless of other jobs. */
 export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
   const demand = demandOf(job);
-  const found = rulesFor(quotas, job, owner).flatMap((rule): Violation[] => {
+  const roleNames = job.roles.map(({ name }) => name);
+  const found = rulesFor(quotas, roleNames, owner).flatMap((rule): Violation[] => {
     const roles = job.roles.filter((role) => rule.role === null || role.name === rule.role);
     const whole = amountsOf({ ...demand, beyond: {} }, rule.role);
     const whose = rule.role === null ? 'the job' : `role ${rule.role}`;
@@ -47,13 +48,14 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
 /** The queues to which an owner may submit. */
 export interface AllowedQueues {
   readonly queues: readonly string[];
-  /** Path of the entry that sets them, or of the first of several. */
+  /** Path of the entry that lists the queues; if several groups list queues, of the first group's entry. */
   readonly path: string;
 }
 
 /**
- * The most specific entry applies: the user's own, otherwise the union of the entries of the user's groups, otherwise the entry for all
- * users. A group can therefore get access to a queue that others cannot use, as with YARN's ACLs. Returns null when any queue is allowed.
+ * Returns the queues to which a user may submit; null if every queue is allowed. The most specific entry applies: the entry of the user,
+ * otherwise the union of the entries of the user's groups, otherwise the entry `*`. A group can therefore have access to a queue that other
+ * users cannot use, as with YARN's ACLs.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
@@ -83,24 +85,24 @@ function outsideQueues(quotas: Quotas, owner: Owner): Violation[] {
   ];
 }
 
-function overInstances({ path, limits }: Rule, asked: number, whose: string): Violation[] {
+function overInstances({ path, limits }: Rule, requested: number, whose: string): Violation[] {
   const { instances } = limits;
-  if (instances === undefined || asked <= instances) {
+  if (instances === undefined || requested <= instances) {
     return [];
   }
   return [
     {
       path: `${path}.instances`,
-      message: `${whose} requests ${asked} tasks, but the limit is ${instances}`,
+      message: `${whose} requests ${requested} tasks, but the limit is ${instances}`,
       fits: `instances: ${instances} in total`,
     },
   ];
 }
 
 function overTask({ path, limits }: Rule, role: Role): Violation[] {
-  const asked = taskOf(role);
+  const requested = taskOf(role);
   return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
-    const amount = asked[resource] ?? 0;
+    const amount = requested[resource] ?? 0;
     if (limit === undefined || amount <= limit) {
       return [];
     }
@@ -114,7 +116,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-/** `task` limits of users, groups and queues apply to every container of a job, including the ApplicationMaster's. */
+/** `task` limits of users, groups and queues apply to every container of a job, including the container of the ApplicationMaster. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];
@@ -132,9 +134,9 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   });
 }
 
-function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
+function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, requested: Amounts, whose: string): Violation[] {
   return Object.entries(limits).flatMap(([resource, limit]) => {
-    const amount = asked[resource.toLowerCase()] ?? 0;
+    const amount = requested[resource.toLowerCase()] ?? 0;
     if (limit === undefined || amount <= limit) {
       return [];
     }
@@ -161,16 +163,16 @@ function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
     });
   }
   if (nodeLabels !== undefined) {
-    const asked = new Map<string, string>();
+    const requested = new Map<string, string>();
     for (const role of job.roles) {
       if (role.nodeLabel !== null) {
-        asked.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
+        requested.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
       }
     }
     if (job.master.nodeLabel !== null) {
-      asked.set(job.master.nodeLabel, 'master.nodeLabel');
+      requested.set(job.master.nodeLabel, 'master.nodeLabel');
     }
-    for (const [label, key] of asked) {
+    for (const [label, key] of requested) {
       if (nodeLabels.includes(label)) {
         continue;
       }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
 import { parseJob } from './load-job.ts';
 import { allowedQueues, violationsOf } from './quota-violations.ts';
-import { idleLimitOf, type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeoutOf } from './quotas.ts';
+import { type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeLimitOf } from './quotas.ts';
 import { demandOfTags, roleTags } from './role-tags.ts';
 import { parseSite } from './site.ts';
 
@@ -17,14 +17,14 @@ function quotas(text: string) {
   return parseSite(`quotas:\n${text.replace(/^/gm, '  ')}`, 'tony-site.yaml').quotas;
 }
 
-function told(text: string, asked: Job, owner: Owner = ALICE): string[] {
-  return violationsOf(asked, owner, quotas(text)).map(({ path, message, fits }) => `${path}: ${message} -> ${fits}`);
+function violations(text: string, requested: Job, owner: Owner = ALICE): string[] {
+  return violationsOf(requested, owner, quotas(text)).map(({ path, message, fits }) => `${path}: ${message} -> ${fits}`);
 }
 
 const FOUR_WORKERS = job('roles: {worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}');
 
 test('a job without quotas has no violations', () => {
-  expect(told('{}', FOUR_WORKERS)).toEqual([]);
+  expect(violations('{}', FOUR_WORKERS)).toEqual([]);
 });
 
 test('lists all violations at once, with the allowed and the fitting value', () => {
@@ -34,9 +34,9 @@ roles:
   '*': {instances: 1}
 users:
   alice: {timeout: 1h, nodeLabels: [a100], queues: [ml]}`;
-  const asked = job(`timeout: 2h
+  const requested = job(`timeout: 2h
 roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}`);
-  expect(told(limits, asked)).toEqual([
+  expect(violations(limits, requested)).toEqual([
     'quotas.roles.worker.instances: role worker requests 4 tasks, but the limit is 3 -> instances: 3 in total',
     'quotas.roles.worker.task.memory: each task of role worker requests 4 GiB of memory, but the limit is 2 GiB of memory -> roles.worker.resources.memory: 2048m',
     'quotas.roles.worker.task.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus -> roles.worker.resources.gpus: 1',
@@ -67,32 +67,32 @@ test.each<[string, string, Owner, string[] | undefined]>([
 
 test('a listed user has the limits of its own entry, and all other users those of "*"', () => {
   const limits = `users: {alice: {instances: 100}, '*': {instances: 5}}`;
-  expect(told(limits, FOUR_WORKERS)).toEqual([]);
-  expect(told(limits, FOUR_WORKERS, { ...ALICE, user: 'bob' })).toHaveLength(1);
+  expect(violations(limits, FOUR_WORKERS)).toEqual([]);
+  expect(violations(limits, FOUR_WORKERS, { ...ALICE, user: 'bob' })).toHaveLength(1);
 });
 
 test('a queue or a group may limit a role', () => {
   const limits = `queues: {ml: {roles: {worker: {total: {gpus: 4}}}}}\ngroups: {research: {roles: {'*': {task: {gpus: 1}}}}}`;
-  expect(told(limits, FOUR_WORKERS)).toEqual([expect.stringContaining('quotas.groups.research.roles.*.task.gpus')]);
-  expect(told(limits, FOUR_WORKERS, { user: 'alice', groups: [], queue: 'ml' })).toEqual([
+  expect(violations(limits, FOUR_WORKERS)).toEqual([expect.stringContaining('quotas.groups.research.roles.*.task.gpus')]);
+  expect(violations(limits, FOUR_WORKERS, { user: 'alice', groups: [], queue: 'ml' })).toEqual([
     expect.stringContaining('quotas.queues.ml.roles.worker.total.gpus'),
   ]);
 });
 
 test('quotas name other resource types of YARN by their YARN names', () => {
-  const asked = job('roles: {worker: {resources: {yarn.io/fpga: 2}}}');
-  expect(told(`roles: {worker: {task: {yarn.io/fpga: 1}}}`, asked)).toEqual([expect.stringContaining('2 yarn.io/fpga')]);
+  const requested = job('roles: {worker: {resources: {yarn.io/fpga: 2}}}');
+  expect(violations(`roles: {worker: {task: {yarn.io/fpga: 1}}}`, requested)).toEqual([expect.stringContaining('2 yarn.io/fpga')]);
 });
 
 test('an elastic role counts with its maximum size', () => {
-  expect(told(`roles: {worker: {instances: 4}}`, job('roles: {worker: {instances: {min: 1, max: 8}}}'))).toHaveLength(1);
+  expect(violations(`roles: {worker: {instances: 4}}`, job('roles: {worker: {instances: {min: 1, max: 8}}}'))).toHaveLength(1);
 });
 
 test('the shortest of several time limits applies', () => {
   const limits = quotas(`users: {alice: {timeout: 2h, idle: 1h}}\ngroups: {research: {timeout: 1h}}`);
-  expect(timeoutOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.groups.research.timeout' });
-  expect(idleLimitOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.users.alice.idle' });
-  expect(idleLimitOf(limits, { ...ALICE, user: 'bob' })).toBeNull();
+  expect(timeLimitOf(limits, ALICE, 'timeout')).toEqual({ ms: 3_600_000, path: 'quotas.groups.research.timeout' });
+  expect(timeLimitOf(limits, ALICE, 'idle')).toEqual({ ms: 3_600_000, path: 'quotas.users.alice.idle' });
+  expect(timeLimitOf(limits, { ...ALICE, user: 'bob' }, 'idle')).toBeNull();
 });
 
 test('all jobs of a role, user, group or queue share its total', () => {
@@ -116,8 +116,9 @@ test('all jobs of a role, user, group or queue share its total', () => {
       beyond: {},
     },
   ];
-  const asked = job('roles: {worker: {instances: 2, resources: {gpus: 1}}}');
-  const short = (text: string) => shortagesOf(asked, ALICE, quotas(text), running).map(({ path, used, holders }) => [path, used, holders]);
+  const requested = job('roles: {worker: {instances: 2, resources: {gpus: 1}}}');
+  const short = (text: string) =>
+    shortagesOf(requested, ALICE, quotas(text), running).map(({ path, used, holders }) => [path, used, holders]);
   expect(short(`roles: {worker: {total: {gpus: 7}}}`)).toEqual([]);
   expect(short(`roles: {worker: {total: {gpus: 6}}}`)).toEqual([['quotas.roles.worker.total.gpus', 5, ['a1', 'b1']]]);
   expect(short(`users: {'*': {total: {gpus: 3}}}`)).toEqual([['quotas.users.*.total.gpus', 2, ['a1']]]);
@@ -132,10 +133,10 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
     fc.property(fc.array(fc.integer({ min: 1, max: 8 }), { minLength: 1, maxLength: 12 }), (gpus) => {
       const admitted: RunningJob[] = [];
       for (const [index, each] of gpus.entries()) {
-        const asked = job(`roles: {worker: {resources: {gpus: ${each}}}}`);
+        const requested = job(`roles: {worker: {resources: {gpus: ${each}}}}`);
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
-        if (shortagesOf(asked, owner, limits, admitted).length === 0) {
+        if (shortagesOf(requested, owner, limits, admitted).length === 0) {
           admitted.push({ ...owner, applicationId: `a${index}`, roles, master: {}, beyond: {} });
         } else {
           expect(index).toBeGreaterThan(0);
@@ -154,15 +155,15 @@ test("resources beyond a job's demand count for every role, and its demand count
   });
   const hiding = { ...ALICE, applicationId: 'x', ...takenBy({ roles: { evaluator: { gpus: 1 } }, master: {} }, { gpus: 4 }, {}) };
   expect(hiding.beyond).toEqual({ gpus: 3 });
-  const asked = job('roles: {worker: {resources: {gpus: 1}}}');
-  expect(shortagesOf(asked, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), [hiding])).toHaveLength(1);
-  expect(shortagesOf(asked, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), [hiding])).toEqual([]);
+  const requested = job('roles: {worker: {resources: {gpus: 1}}}');
+  expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), [hiding])).toHaveLength(1);
+  expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), [hiding])).toEqual([]);
   expect(takenBy(null, { gpus: 2 }, { memory: 1024 })).toEqual({ roles: {}, master: { memory: 1024 }, beyond: { gpus: 2 } });
 });
 
 test('the ApplicationMaster counts towards limits of whole jobs, and not towards limits of roles', () => {
   const large = job('master: {memory: 100g, vcores: 60}\nroles: {worker: {resources: {memory: 1g}}}');
-  const paths = (asked: typeof large, text: string) => violationsOf(asked, ALICE, quotas(text)).map(({ path }) => path);
+  const paths = (requested: typeof large, text: string) => violationsOf(requested, ALICE, quotas(text)).map(({ path }) => path);
   expect(paths(large, "users: {'*': {job: {memory: 50g}, total: {vcores: 60}}}")).toEqual([
     'quotas.users.*.job.memory',
     'quotas.users.*.total.vcores',
@@ -181,24 +182,26 @@ test('the ApplicationMaster counts towards limits of whole jobs, and not towards
 });
 
 test("ApplicationMasters of earlier jobs count with the larger of their demand and YARN's allocation", () => {
-  const first = (told: number, has: number): RunningJob => {
-    const demand = { roles: { worker: { memory: 1024 } }, master: { memory: told } };
+  const first = (violations: number, has: number): RunningJob => {
+    const demand = { roles: { worker: { memory: 1024 } }, master: { memory: violations } };
     return { ...ALICE, applicationId: 'a1', ...takenBy(demand, {}, { memory: has }) };
   };
-  const asked = job('roles: {worker: {resources: {memory: 1g}}}');
+  const requested = job('roles: {worker: {resources: {memory: 1g}}}');
   const used = (running: RunningJob) =>
-    shortagesOf(asked, ALICE, quotas("users: {'*': {total: {memory: 4g}}}"), [running]).map((each) => each.used);
+    shortagesOf(requested, ALICE, quotas("users: {'*': {total: {memory: 4g}}}"), [running]).map((each) => each.used);
   expect(used(first(1024, 0))).toEqual([]);
   expect(used(first(2048, 1024))).toEqual([3072]);
   expect(used(first(1024, 51_200))).toEqual([52_224]);
 });
 
 test('quotas count resource types that differ from those in the tags only in case', () => {
-  const asked = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
-  const told = demandOfTags(roleTags(asked).map((tag) => tag.toLowerCase()));
-  const running = { ...ALICE, applicationId: 'a1', ...takenBy(told, { 'nec.com/VE': 1 }, {}) };
+  const requested = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
+  const violations = demandOfTags(roleTags(requested).map((tag) => tag.toLowerCase()));
+  const running = { ...ALICE, applicationId: 'a1', ...takenBy(violations, { 'nec.com/VE': 1 }, {}) };
   expect(running.beyond).toEqual({});
-  expect(shortagesOf(asked, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), [running])).toMatchObject([{ asked: 2, used: 2 }]);
+  expect(shortagesOf(requested, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), [running])).toMatchObject([
+    { asked: 2, used: 2 },
+  ]);
 });
 
 test.each([

@@ -9,39 +9,39 @@ export interface Owner {
   readonly queue: string;
 }
 
-/** The resources of a job when all its tasks run. */
+/** The resources of a job when all of its tasks are running. */
 export interface Demand {
-  /** The total of the tasks of each role; `instances` is their number. */
+  /** Total resources by role; `instances` is the number of tasks. */
   readonly roles: Readonly<Record<string, Amounts>>;
   /** The resources of the ApplicationMaster's container, which belongs to the job but to no role. */
   readonly master: Amounts;
 }
 
-/** A job as quota sums count it. */
+/** A running job, as it counts towards totals. */
 export interface RunningJob extends Owner, Demand {
   readonly applicationId: string;
-  /** Resources of the tasks that exceed the tagged demand. Their role is unknown, so they count for every role. */
+  /** Resources that the tasks hold beyond the demand in the job's tags. Their role is unknown, so they count towards every role. */
   readonly beyond: Amounts;
 }
 
-/** The default container of an ApplicationMaster. Limits on single containers never forbid it, because every job needs one. */
+/** The default container of an ApplicationMaster. Limits on single containers always allow it, because every job needs one. */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
 
 /**
- * Calculates the resources of a running job: the demand in its tags, and any resources beyond it that the cluster reports.
+ * Calculates the resources of a running job: the demand in its tags, and the resources beyond this demand that the cluster reports.
  *
- * @param told the demand in the tags; null without valid tags.
+ * @param demand the demand in the tags; null without valid tags.
  * @param tasks resources of its tasks according to the cluster, by the names of the site file.
  * @param master resources of its ApplicationMaster according to the cluster.
  */
-export function takenBy(told: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
-  const { roles, master: toldMaster } = told ?? { roles: {}, master: {} };
-  const said = sumOf(Object.values(roles).map(inLowerCase));
+export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
+  const { roles, master: declaredMaster } = demand ?? { roles: {}, master: {} };
+  const declared = sumOf(Object.values(roles).map(inLowerCase));
   const beyond = Object.entries(inLowerCase(tasks)).flatMap(([name, amount]) => {
-    const more = amount - (said[name] ?? 0);
+    const more = amount - (declared[name] ?? 0);
     return more > 0 ? [[name, more] as const] : [];
   });
-  return { roles, master: largest([toldMaster, master]), beyond: Object.fromEntries(beyond) };
+  return { roles, master: largest([declaredMaster, master]), beyond: Object.fromEntries(beyond) };
 }
 
 /** Returns the maximum amount for each name. */
@@ -67,33 +67,25 @@ export interface Rule {
   readonly limits: RoleLimits;
   /** The role that the limit counts; null for the whole job. */
   readonly role: string | null;
-  /** Whether a running job of this owner counts towards the total. */
+  /** Returns true if running jobs of this owner count towards the total. */
   readonly shares: (owner: Owner) => boolean;
 }
 
-/** A total without enough room for the job. */
+/** A total that has no room for the job. */
 export interface Shortage {
   readonly path: string;
   readonly resource: string;
   readonly limit: number;
   readonly asked: number;
-  /** Amount that jobs with precedence hold. */
+  /** The amount that jobs with precedence hold. */
   readonly used: number;
   readonly holders: readonly string[];
 }
 
 export const EVERYBODY = '*';
 
-/** Returns every limit in the site file that applies to a job of this owner. */
-export function rulesFor(quotas: Quotas, job: Pick<Job, 'roles'>, owner: Owner): Rule[] {
-  return rulesOf(
-    quotas,
-    job.roles.map(({ name }) => name),
-    owner,
-  );
-}
-
-function rulesOf(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[] {
+/** Returns every limit in the site file that applies to a job with these roles and this owner. */
+export function rulesFor(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[] {
   return [
     ...roleRules(quotas.roles, 'quotas.roles', roles, () => true),
     ...scopesOf(quotas, owner).flatMap(({ path, limits, shares }) => [
@@ -150,7 +142,7 @@ export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): 
   return null;
 }
 
-/** The maximum resources of a job. */
+/** Returns the resources of a job at its maximum size. */
 export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Demand {
   return {
     roles: Object.fromEntries(
@@ -160,7 +152,7 @@ export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Dema
   };
 }
 
-/** Compares two demands with the precision of application tags: a missing amount equals 0, and YARN converts tags to lower case. */
+/** Compares two demands as application tags encode them: a missing amount equals 0, and case is ignored because YARN converts to lower case. */
 export function isSameDemand(one: Demand, other: Demand): boolean {
   const names = Object.keys(one.roles);
   const same = (a: Amounts, b: Amounts): boolean => {
@@ -201,8 +193,9 @@ export function sumOf(all: readonly Amounts[]): Record<string, number> {
 }
 
 /**
- * Returns the totals that a job would exceed together with the jobs that have precedence: those submitted earlier, and those that have
- * started. Other jobs do not count. Ties are broken deterministically, so every ApplicationMaster reaches the same order.
+ * Returns the totals that a job would exceed together with the jobs that have precedence.
+ *
+ * @param first the jobs with precedence: those submitted earlier, and those that have started.
  */
 export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return shortagesWithin(demandOf(job), owner, quotas, first);
@@ -210,7 +203,7 @@ export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, qu
 
 /** Like `shortagesOf`, for a demand. */
 export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
-  return rulesOf(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
+  return rulesFor(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
     const own = amountsOf({ ...demand, beyond: {} }, rule.role);
     const sharing = first.filter((other) => rule.shares(other));
     return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
@@ -243,7 +236,7 @@ export function amountsOf(
   return sumOf([beyond, ...all].map(inLowerCase));
 }
 
-/** True if any limit depends on other jobs. */
+/** True if any limit is a total, which depends on other jobs. */
 export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
   return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(
@@ -251,17 +244,8 @@ export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   );
 }
 
-/** The lowest run time limit that the site sets for the job; null for none. */
-export function timeoutOf(quotas: Quotas, owner: Owner): { readonly ms: number; readonly path: string } | null {
-  return shortest(quotas, owner, 'timeout');
-}
-
-/** The lowest idle time limit that the site sets for the job; null for none. */
-export function idleLimitOf(quotas: Quotas, owner: Owner): { readonly ms: number; readonly path: string } | null {
-  return shortest(quotas, owner, 'idle');
-}
-
-function shortest(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
+/** Returns the lowest limit on the run time or idle time of jobs of this owner; null for none. */
+export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
   const all = scopesOf(quotas, owner).flatMap(({ path, limits }) => {
     const ms = limits[key];
     return ms === undefined ? [] : [{ ms, path: `${path}.${key}` }];

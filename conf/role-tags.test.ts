@@ -7,10 +7,10 @@ import { demandOfTags, roleTags } from './role-tags.ts';
 const job = (roles: string) => parseJob(`name: j\ncommand: c\nroles: ${roles}`, { file: 'job.yaml', folder: '/' });
 
 test("tags contain each role's name, number of tasks and total resources", () => {
-  const asked = job(
+  const requested = job(
     '{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2, resources: {yarn.io/fpga: 1}}}',
   );
-  expect(roleTags(asked)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
+  expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
 });
 
 test('demandOfTags reads roleTags back; there are few tags, each of at most 100 characters', () => {
@@ -22,28 +22,28 @@ test('demandOfTags reads roleTags back; there are few tags, each of at most 100 
       const yaml = Object.entries(roles).map(
         ([key, { instances, gpus }]) => `'${key}': {instances: ${instances}, resources: {gpus: ${gpus}}}`,
       );
-      const asked = job(`{${yaml.join(', ')}}`);
-      const tags = roleTags(asked);
+      const requested = job(`{${yaml.join(', ')}}`);
+      const tags = roleTags(requested);
       for (const tag of tags) {
         expect(tag.length).toBeLessThanOrEqual(100);
       }
       expect(tags.length).toBeLessThanOrEqual(Object.keys(roles).length + 1);
-      const told = demandOfTags(tags);
-      expect(told !== null && isSameDemand(told, demandOf(asked))).toBe(true);
-      expect(Object.keys(told?.roles ?? {})).toEqual(Object.keys(roles));
+      const parsed = demandOfTags(tags);
+      expect(parsed !== null && isSameDemand(parsed, demandOf(requested))).toBe(true);
+      expect(Object.keys(parsed?.roles ?? {})).toEqual(Object.keys(roles));
     }),
   );
 });
 
 test('isSameDemand detects every difference', () => {
-  const asked = demandOf(job('{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}}'));
-  const { worker = {} } = asked.roles;
-  expect(isSameDemand(asked, { roles: { worker: { ...worker, 'yarn.io/fpga': 0 } }, master: asked.master })).toBe(true);
-  expect(isSameDemand(asked, { roles: { worker: { ...worker, gpus: 9 } }, master: asked.master })).toBe(false);
-  expect(isSameDemand(asked, { roles: { worker: { ...worker, instances: 3 } }, master: asked.master })).toBe(false);
-  expect(isSameDemand(asked, { roles: { worker, ps: worker }, master: asked.master })).toBe(false);
-  expect(isSameDemand(asked, { roles: { ps: worker }, master: asked.master })).toBe(false);
-  expect(isSameDemand(asked, { roles: asked.roles, master: {} })).toBe(false);
+  const requested = demandOf(job('{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}}'));
+  const { worker = {} } = requested.roles;
+  expect(isSameDemand(requested, { roles: { worker: { ...worker, 'yarn.io/fpga': 0 } }, master: requested.master })).toBe(true);
+  expect(isSameDemand(requested, { roles: { worker: { ...worker, gpus: 9 } }, master: requested.master })).toBe(false);
+  expect(isSameDemand(requested, { roles: { worker: { ...worker, instances: 3 } }, master: requested.master })).toBe(false);
+  expect(isSameDemand(requested, { roles: { worker, ps: worker }, master: requested.master })).toBe(false);
+  expect(isSameDemand(requested, { roles: { ps: worker }, master: requested.master })).toBe(false);
+  expect(isSameDemand(requested, { roles: requested.roles, master: {} })).toBe(false);
 });
 
 test.each([

@@ -8,24 +8,25 @@ import { ROLE_NAME } from './values/role-name.ts';
  *
  *   tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2
  *
- * For each role: its name, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, others by name. `*`, which no
- * role can be named, is the ApplicationMaster. By default, YARN accepts ten tags per application of 100 ASCII characters each, and converts
- * them to lower case. Each tag therefore holds as many roles as fit.
+ * For each role: its name, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, others by name. The name `*`
+ * stands for the ApplicationMaster; it is not a valid role name. By default, YARN accepts ten tags per application of 100 ASCII characters
+ * each, and converts them to lower case. Each tag therefore contains as many roles as fit.
  */
 
 const PREFIX = 'tony-roles:';
-/** YARN's default limit, in characters. */
+/** YARN's default limit for the length of a tag. */
 export const LONGEST_TAG = 100;
 const MASTER = '*';
 const SHORT = { memory: 'm', vcores: 'v', gpus: 'g' } as const;
 
+/** Encodes the demand of a job; returns no tags if one role does not fit into a tag. */
 export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
   const { roles, master } = demandOf(job);
   const parts = Object.entries({ [MASTER]: master, ...roles }).map(([role, { instances = 0, ...amounts }]) =>
     [role, String(instances), ...Object.entries(amounts).flatMap(([name, amount]) => fieldOf(name, amount ?? 0))].join(':'),
   );
   const tags: string[] = [];
-  // A practical job never has that many resource types. For a job without tags, the amounts that the ResourceManager reports count.
+  // This requires dozens of resource types. Quotas then count the amounts that the ResourceManager reports.
   if (parts.some((part) => PREFIX.length + part.length > LONGEST_TAG)) {
     return [];
   }
@@ -52,7 +53,7 @@ function fieldOf(name: string, amount: number): string[] {
   return [short === undefined ? `${name}=${amount}` : `${short}${amount}`];
 }
 
-/** Decodes the result of `roleTags`; null when the tags cannot be decoded: the job comes from another version, or hides its demand. */
+/** Decodes the demand from the tags of an application; null if they are missing or invalid. */
 export function demandOfTags(tags: readonly string[]): Demand | null {
   const found = new Map<string, Amounts>();
   const parts = tags.filter((tag) => tag.startsWith(PREFIX)).flatMap((tag) => tag.slice(PREFIX.length).split('+'));

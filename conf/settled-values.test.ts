@@ -14,16 +14,16 @@ import { tensorBoardRole } from './tensorboard-role.ts';
 
 const JOB = 'name: j\ncommand: node train.ts\n';
 
-function load(text: string, site: string, set: readonly string[] = []): { job: Job; told: string[] } {
-  const told: string[] = [];
+function load(text: string, site: string, set: readonly string[] = []): { job: Job; messages: string[] } {
+  const messages: string[] = [];
   const job = parseJob(text, {
     file: '/home/alice/job.yaml',
     folder: '/',
     set,
     site: parseSite(site, 'site.yaml'),
-    onOverridden: (line) => told.push(line),
+    onOverridden: (line) => messages.push(line),
   });
-  return { job, told };
+  return { job, messages };
 }
 
 function role(job: Job, name: string) {
@@ -54,7 +54,10 @@ defaults:
 `;
 
   test('fill in what job.yaml omits, at any depth', () => {
-    const { job, told } = load(`${JOB}heartbeat: {missed: 4}\nacls: {view: {users: [bob]}}\nroles: {worker: {}, evaluator: {}}\n`, site);
+    const { job, messages } = load(
+      `${JOB}heartbeat: {missed: 4}\nacls: {view: {users: [bob]}}\nroles: {worker: {}, evaluator: {}}\n`,
+      site,
+    );
     expect(job).toMatchObject({
       queue: 'research',
       runtime: 'hdfs:///apps/tony-ts/runtime.tar.gz',
@@ -64,7 +67,17 @@ defaults:
       tensorboard: { serve: false },
       timeoutMs: 172_800_000,
       acls: { view: { users: ['bob'], groups: ['operators'] } },
-      master: { memoryMb: 2048, vcores: 1, nodeLabel: 'stable' },
+      master: {
+        memoryMb: 2048,
+        vcores: 1,
+        nodeLabel: 'stable',
+        docker: null,
+        env: {},
+        logLevel: 'info',
+        failureWindowMs: null,
+        startTimeoutMs: null,
+      },
+      priority: 0,
       tags: ['ml'],
     });
     expect(job.roles.map(({ name }) => name)).toEqual(['worker', 'evaluator']);
@@ -76,7 +89,7 @@ defaults:
       env: { A: 'every', LEVEL: '9' },
     });
     expect(role(job, 'evaluator')).toMatchObject({ instances: 1, resources: { memoryMb: 8192, gpus: 0 }, nodeLabel: null });
-    expect(told).toEqual([]);
+    expect(messages).toEqual([]);
   });
 
   test('never override job.yaml or --set', () => {
@@ -98,7 +111,7 @@ defaults:
     ['true', 3072],
     ['{logdir: hdfs:///logs}', 3072],
     ['{memory: 1g}', 1024],
-  ])('set the memory of a TensorBoard that the job brings (%s)', (tensorboard, memoryMb) => {
+  ])("set the memory of the job's TensorBoard (%s)", (tensorboard, memoryMb) => {
     expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
   });
 
@@ -173,7 +186,7 @@ roles:
   worker: {instances: {min: 1, max: 4}, resources: {memory: 1536m, gpus: 8}, env: {PROXY: mine, LEVEL: 3}}
   evaluator: {restart: {policy: on-failure}}
 `;
-    const { job, told } = load(text, site, ['timeout=90s', 'roles.worker.resources.vcores=2']);
+    const { job, messages } = load(text, site, ['timeout=90s', 'roles.worker.resources.vcores=2']);
     expect(job).toMatchObject({
       queue: 'research',
       env: { PROXY: 'http://proxy:3128', OWN: 'x' },
@@ -191,7 +204,7 @@ roles:
       env: { PROXY: 'http://proxy:3128', LEVEL: '1' },
     });
     expect(role(job, 'evaluator')).toMatchObject({ instances: 1, resources: { memoryMb: 4096 }, restart: { policy: 'never' } });
-    expect(told).toEqual([
+    expect(messages).toEqual([
       'the site file sets queue to research (job.yaml: mine)',
       'the site file sets env.PROXY to http://proxy:3128 (job.yaml: none)',
       'the site file sets heartbeat.interval to 3s (job.yaml: 1s)',
@@ -207,9 +220,9 @@ roles:
   });
 
   test('override defaults without a report', () => {
-    const { job, told } = load(`${JOB}roles: {worker: {}}\n`, `defaults: {heartbeat: {interval: 2s}}\n${site}`);
+    const { job, messages } = load(`${JOB}roles: {worker: {}}\n`, `defaults: {heartbeat: {interval: 2s}}\n${site}`);
     expect(job.heartbeat.intervalMs).toBe(3000);
-    expect(told).toEqual([]);
+    expect(messages).toEqual([]);
   });
 
   test('apply to a role that the strategy adds, but not to the added role of TensorBoard', () => {
@@ -255,7 +268,8 @@ test('loadJob with a site file reports a missing job file', async () => {
 describe('every key of a site file', () => {
   const leaves = (section: string, key: string): string[] => {
     const { children = [] } = explainKey(siteJsonSchema(), key === '' ? section : `${section}.${key}`) ?? {};
-    if (children.length === 0) {
+    // A Docker container is one value.
+    if (children.length === 0 || key.endsWith('.docker')) {
       return [key];
     }
     return children.flatMap(({ key: child }) => leaves(section, key === '' ? child : `${key}.${child}`));
@@ -272,6 +286,7 @@ describe('every key of a site file', () => {
     'roles.NAME.resources.NAME': 3,
     'roles.NAME.env.NAME': 'v',
     'roles.NAME.nodeLabel': 'l',
+    'roles.NAME.docker': { image: 'i', mounts: ['/a:/b:ro'], network: 'host' },
     'roles.NAME.restart.policy': 'never',
     'roles.NAME.restart.maxRestarts': 9,
     'gang.timeout': '77s',
@@ -288,6 +303,12 @@ describe('every key of a site file', () => {
     'master.memory': '7g',
     'master.vcores': 7,
     'master.nodeLabel': 'l',
+    'master.docker': { image: 'i' },
+    'master.env.NAME': 'v',
+    'master.logLevel': 'debug',
+    'master.failureWindow': '7h',
+    'master.startTimeout': '7h',
+    priority: 7,
     tags: ['t'],
   };
   const document = (key: string): Record<string, unknown> =>
@@ -307,9 +328,9 @@ describe('every key of a site file', () => {
     const expected = parseJob(stringify({ ...plain, ...part }), { file: 'job.yaml', folder: '/' });
     expect(expected).not.toEqual(parseJob(stringify(plain), { file: 'job.yaml', folder: '/' }));
     expect(load(stringify(plain), stringify({ defaults: part })).job).toEqual(expected);
-    const { job, told } = load(stringify(plain), stringify({ final: part }));
+    const { job, messages } = load(stringify(plain), stringify({ final: part }));
     expect(job).toEqual(expected);
-    expect(told).toEqual([]);
+    expect(messages).toEqual([]);
     expect(withFinalValues(job, parseSite(stringify({ final: part }), 'x').final)).toEqual({ job, changed: [] });
   });
 });
@@ -323,6 +344,7 @@ describe('for any job and site file', () => {
       resources: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts, gpus: amounts }, { requiredKeys: [] }),
       env: variables,
       nodeLabel: fc.constantFrom('a100', 't4'),
+      docker: fc.constantFrom('none', { image: 'a' }, { image: 'b', mounts: ['/x:/y'] }),
       restart: fc.record({ policy: fc.constantFrom('never', 'on-failure'), maxRestarts: amounts }, { requiredKeys: [] }),
     },
     { requiredKeys: [] },
@@ -346,32 +368,32 @@ describe('for any job and site file', () => {
     );
   const siteRoles = fc.record({ '*': rolePart, worker: rolePart, evaluator: rolePart, other: rolePart }, { requiredKeys: [] });
   const jobs = part(fc.record({ worker: rolePart, evaluator: rolePart }, { requiredKeys: ['worker'] })).map(
-    (said) => ({ name: 'j', command: 'c', roles: { worker: {} }, ...(said as object) }) as JobInput,
+    (written) => ({ name: 'j', command: 'c', roles: { worker: {} }, ...(written as object) }) as JobInput,
   );
   const PLAIN = parseSite('', 'x');
 
   test("defaults keep the job's values, and final values apply in the end", () => {
     fc.assert(
-      fc.property(jobs, part(siteRoles), part(siteRoles), (said, defaults, final) => {
-        const text = stringify(said);
+      fc.property(jobs, part(siteRoles), part(siteRoles), (written, defaults, final) => {
+        const text = stringify(written);
         const site = parseSite(stringify({ defaults, final }), 'site.yaml');
         const own = parseJob(text, { file: 'job.yaml', folder: '/', site: PLAIN });
         const filled = parseJob(text, { file: 'job.yaml', folder: '/', site: { ...site, final: {} } });
         // The defaults changed none of the job's own values, so applying these values as final values changes nothing.
-        const { name: _, command: __, ...sayings } = said;
-        const asFinal = parseSite(stringify({ final: sayings }), 'x').final;
+        const { name: _, command: __, ...values } = written;
+        const asFinal = parseSite(stringify({ final: values }), 'x').final;
         expect(withFinalValues(filled, asFinal).changed).toEqual([]);
         expect(filled.roles.map(({ name }) => name)).toEqual(own.roles.map(({ name }) => name));
-        const told: string[] = [];
-        const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => told.push(line) });
+        const messages: string[] = [];
+        const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => messages.push(line) });
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
         // Each value of the job is either kept or reported as overridden.
         const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
         for (const path of lost) {
-          expect(told.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
+          expect(messages.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
         }
-        expect(new Set(told).size).toBe(told.length);
-        expect(told.length).toBeGreaterThanOrEqual(lost.length);
+        expect(new Set(messages).size).toBe(messages.length);
+        expect(messages.length).toBeGreaterThanOrEqual(lost.length);
       }),
       { numRuns: 150 },
     );

@@ -135,7 +135,7 @@ final:
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:10:3  final.strategy: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, tags)',
+    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, priority, tags)',
     "  tony-site.yaml:12:10  final.tags.0: begins like the tags in which tony-ts records a job's resources: choose another tag",
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);
@@ -159,7 +159,7 @@ quotas:
   expect(mistakes(text).split('\n').slice(1)).toEqual([
     '  tony-site.yaml:3:11  quotas.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:5:20  quotas.users.*.queues.0: is not a queue name: write the last part of its path',
-    '  tony-site.yaml:6:12  quotas.groups.*: `*` is not a group name: only roles, users and queues have an entry for all others',
+    '  tony-site.yaml:6:12  quotas.groups.*: `*` is not a group name: only roles, users and queues can have an entry *',
     '  tony-site.yaml:7:12  quotas.queues.root.research: `root.research` is not a queue name: write the last part of its path',
   ]);
   const amounts = `
@@ -171,7 +171,7 @@ quotas:
   expect(mistakes(amounts).split('\n').slice(1)).toEqual([
     '  tony-site.yaml:3:27  quotas.roles.worker.task.gpu: is not a resource type; did you mean `gpus`?',
     '  tony-site.yaml:4:23  quotas.users.*.job.gpsu: is not a resource type; did you mean `gpus`?',
-    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is not a resource type: write `instances` beside `resources`, not within it',
+    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is not a resource type: write `instances` next to `resources`, not within it',
     '  tony-site.yaml:4:68  quotas.users.*.roles.ps.total.mem: is not a resource type; did you mean `memory`?',
     '  tony-site.yaml:5:26  quotas.queues.gpu.total.yarn.io/gpu: is not a resource type; did you mean `gpus`?',
   ]);

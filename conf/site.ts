@@ -26,7 +26,7 @@ export interface SiteConfig {
     readonly ca: string | null;
   };
   readonly quotas: Quotas;
-  /** Default values for every job.yaml, in the written form. */
+  /** Default values for every job, in the format of job.yaml. */
   readonly defaults: Readonly<Record<string, unknown>>;
   /** Values that override job.yaml. */
   readonly final: JobPart;

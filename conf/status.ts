@@ -41,14 +41,14 @@ export interface OrphanedContainer {
   readonly containerId: string;
   /** host:port of its NodeManager. */
   readonly node: string;
-  /** True if its executor is connected and has received the order to stop. */
+  /** True if the executor is connected and has received the order to stop. */
   readonly attached: boolean;
-  /** The remaining lease of its executor (ms), after which its program ends; each message of an `attached` executor renews the lease. */
+  /** The remaining lease of the executor (ms), after which the program ends. Each message of an `attached` executor renews the lease. */
   readonly mayRunForMs: number;
 }
 
 export interface TensorBoardStatus {
-  /** `off`: the job does not request it. `unavailable`: it cannot run, `message` gives the reason, and the job's own charts replace it. */
+  /** `off`: job.yaml does not set `tensorboard`. `unavailable`: TensorBoard cannot run; `message` states the reason. */
   readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
   readonly message: string;
 }
@@ -56,7 +56,7 @@ export interface TensorBoardStatus {
 /** An elastic role, whose number of tasks follows the free resources of the cluster. */
 export interface ElasticStatus {
   readonly role: string;
-  /** Tasks of the role in the current generation; 0 while a generation is being formed. */
+  /** Number of tasks of the role in the current generation; 0 while a generation is being formed. */
   readonly running: number;
   readonly least: number;
   readonly most: number;
@@ -86,7 +86,7 @@ export interface TaskStatus {
   readonly usage: Usage | null;
   /** ms since the last heartbeat; null before the first. */
   readonly silentMs: number | null;
-  /** The end of the task's newest program; null while it runs. */
+  /** How the task's newest program ended; null while the program runs. */
   readonly exit: ProgramEnd | null;
   /** The newest failure; null if the task has not failed. */
   readonly failure: TaskFailure | null;
@@ -122,8 +122,7 @@ export function isEndState(state: string): state is JobResult['state'] {
 export interface JobResult {
   readonly state: (typeof END_STATES)[number];
   /**
-   * Cause and next step, in one or two sentences; after a success, the reason for an early end of training, if any. YARN shows it as
-   * diagnostics.
+   * Cause and next step, in one or two sentences, which YARN shows as diagnostics. After a success: why training ended early, or empty.
    */
   readonly diagnostics: string;
 }
@@ -134,7 +133,7 @@ export interface HistoryEntry {
   readonly event: string;
   readonly role?: string;
   readonly index?: number;
-  /** The number of the task's container, counted from 1. */
+  /** Number of the task's container, counted from 1. */
   readonly attempt?: number;
   readonly generation?: number;
   readonly containerId?: string;

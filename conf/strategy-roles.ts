@@ -1,8 +1,8 @@
 import type { JobFile } from './job-schema.ts';
 import type { Problem } from './yaml-file.ts';
 
-// The effects of strategy and elasticity on the roles. With strategy `parameter-server`, the `ps` role holds the weights. With strategy
-// `all-reduce`, the same file has no such role, so a user switches the strategy by changing only its name.
+// How the strategy determines the roles of a job. With `parameter-server`, the role `ps` holds the weights. With `all-reduce`, tony-ts
+// ignores this role, so users can switch the strategy by changing one word.
 
 type RoleFile = JobFile['roles'][string];
 
@@ -31,7 +31,7 @@ export function chiefOf(file: JobFile): string | undefined {
   );
 }
 
-/** Adds the roles that the strategy needs and drops those that it does not use. */
+/** Adds the roles that the strategy needs, and removes the roles that it does not use. */
 export function withStrategyRoles(file: JobFile): JobFile {
   if (file.framework !== 'tfjs') {
     return file;
@@ -44,7 +44,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   if (chief === undefined) {
     return file;
   }
-  // Runs the same script as the chief; the task's role determines its behaviour.
+  // A parameter server runs the chief's command by default; the training library detects the role of the task.
   if (given !== undefined) {
     const command = given.command ?? chief.command ?? file.command;
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
@@ -61,7 +61,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
-/** True for a role named `ps` that does not serve parameters, because job.yaml sets how it runs. */
+/** True for a role named `ps` whose settings in job.yaml show that it has another purpose. */
 function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }
@@ -83,13 +83,13 @@ export function strategyProblems(file: JobFile): Problem[] {
       refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
     }
     if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
-      refuse(['strategy'], 'no role would train: add a role worker beside the role ps');
+      refuse(['strategy'], 'no role would train: add a role worker in addition to the role ps');
     }
     if (file.framework !== 'tfjs' && ps === undefined) {
       refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
     }
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
-    refuse(['roles'], 'no role would train: add a role worker beside the role ps');
+    refuse(['roles'], 'no role would train: add a role worker in addition to the role ps');
   }
   const elastic = names.filter((name) => isElastic(file.roles[name]));
   for (const name of names) {

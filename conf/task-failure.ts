@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { ROLE_NAME } from './values/role-name.ts';
 
-// Facts about ends and failures, as events, statuses and final.json store them. conf/event-text.ts turns them into sentences.
+// How programs, containers and tasks end, as stored in events, statuses and final.json. conf/event-text.ts describes them for users.
 
 /** How a program ended: with an exit code, or by a signal. */
 export interface ProgramEnd {
-  /** null if a signal ended it. */
+  /** null if a signal ended the program. */
   readonly code: number | null;
-  /** `SIGKILL`; null if no signal ended it, or the signal is unknown. */
+  /** `SIGKILL`; null if the program exited, or the signal is unknown. */
   readonly signal: string | null;
 }
 
@@ -23,10 +23,10 @@ const CONTAINER_ENDS = [
   'launch-failed',
 ] as const;
 
-/** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
+/** Why a container ended. The program causes only `exited` and `memory-exceeded`. */
 export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
-/** Why a task failed. `ms` is how long the ApplicationMaster waited. */
+/** Why a task failed. `ms` is the time that the ApplicationMaster waited. */
 export type FailureCause =
   | { readonly kind: 'program'; readonly exit: ProgramEnd }
   /** `exitStatus` and `reason` are YARN's; `memoryMb` is the container's limit. */
@@ -55,10 +55,10 @@ export type FailureCause =
   | { readonly kind: 'impossible'; readonly reason: string };
 
 /**
- * What a failure costs the task.
- * - `charged`: one restart.
- * - `free`: nothing, because the cluster caused the failure.
- * - `victim`: nothing, because the task failed as a consequence of another failure that is already counted.
+ * Whether a failure counts towards the task's maximum number of restarts.
+ * - `charged`: it counts.
+ * - `free`: it does not count, because the cluster caused the failure.
+ * - `victim`: it does not count, because another failure, which is already counted, caused it.
  */
 export type FailureCost = 'charged' | 'free' | 'victim';
 
@@ -77,7 +77,7 @@ export interface FirstFailure extends TaskFailure {
   readonly index: number;
 }
 
-/** Limits the size of stored texts. An ApplicationMaster writes shorter ones, but users can write anything into their histories. */
+/** Limits the length of text that is read from a history: ApplicationMasters write shorter text, but users can edit the files. */
 const text = z.string().max(4_096);
 const name = z.string().max(1_024);
 

@@ -8,14 +8,14 @@ import type { JsonSchema } from './job-schema.ts';
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
-  /** The mistake concerns the key, not its value. */
+  /** True if the mistake is in the key, not in its value. */
   readonly atKey?: boolean;
 }
 
 export interface YamlFileOptions {
   /** The file name in error messages. */
   readonly file: string;
-  /** What the file is, for messages, e.g. `job file`. */
+  /** The kind of file in error messages, e.g. `job file`. */
   readonly what: string;
   /** The code of the error that reports the mistakes. */
   readonly code: ErrorCode;
@@ -26,7 +26,7 @@ export interface YamlFileOptions {
 }
 
 interface Terms {
-  /** Supplies the known keys; called only when there are mistakes. */
+  /** Returns the schema with the known keys; called only if there are mistakes. */
   readonly schema: () => JsonSchema;
   /** The hint for a missing key, by the key's path. */
   readonly missing?: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export interface CheckOptions<T> extends Terms {
   readonly amend?: (written: unknown) => unknown;
   /** Finds problems in content that the schema accepts. */
   readonly meaning?: (value: T) => readonly Problem[];
-  /** The origin of a value that does not come from the file; undefined for values of the file. */
+  /** Returns the origin of a value that is not in the file, e.g. `--set timeout=1`; undefined for a value in the file. */
   readonly elsewhere?: (path: Problem['path']) => string | undefined;
 }
 
@@ -64,19 +64,18 @@ export class YamlFile {
   }
 
   /**
-   * Returns the content before any transformation. @throws TonyError with the given code for an unresolved alias, or too many alias
-   * expansions.
+   * Returns the content as written. @throws TonyError with the given code for an unresolved alias, or too many alias expansions.
    */
   written(): unknown {
     try {
       return this.document.toJS();
     } catch (error) {
-      // The parser resolves aliases only here.
+      // The parser does not resolve aliases; toJS does.
       return this.#fail([`${this.#at(this.#aliasAt())}  ${messageOf(error)}`]);
     }
   }
 
-  /** Position of the first unresolved alias, otherwise of the first alias. */
+  /** Returns the position of the first unresolved alias, or else of the first alias. */
   #aliasAt(): number {
     const anchors = new Set<string>();
     let first: number | undefined;
@@ -132,7 +131,7 @@ export class YamlFile {
   }
 }
 
-/** Position of the value (or its key) at the path; of the nearest existing parent when the value is missing. */
+/** Returns the position of the value at the path, or of its key; if it is missing, the position of the nearest existing parent's key. */
 function offsetOf(document: Document, problem: Problem): number {
   const { path } = problem;
   if (problem.atKey === true && path.length > 0) {
@@ -183,7 +182,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
       return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
     }
     case 'invalid_union': {
-      // Report the mistakes of the alternative whose type matches the value: they are more specific than "none of these".
+      // The mistakes of the alternative whose type matches the value are more specific than "none of these".
       const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>

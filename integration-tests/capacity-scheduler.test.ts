@@ -9,7 +9,10 @@ import type { CapacityQueue } from '../hadoop/yarn/capacity-queues.ts';
 import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** A real ResourceManager reads the configuration that `quotas emit` writes, and alone enforces the limits of users and jobs. */
+/**
+ * A real ResourceManager reads the configuration that `quotas emit` writes, and enforces the limits of users and jobs without the
+ * ApplicationMaster's help.
+ */
 
 const cluster = useCluster();
 /** The configuration file that the ResourceManager reads, and its original content. */
@@ -33,14 +36,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A restart instead of a refresh: the ResourceManager reads some settings only when it starts. */
+/** The ResourceManager reads some settings only at startup, so the test restarts it instead of refreshing the queues. */
 async function restart(): Promise<void> {
   await cluster.stop('resourcemanager');
   await cluster.start('resourcemanager');
   await cluster.waitUntilReady();
 }
 
-/** Does what `yarn rmadmin -refreshQueues` does; rejects with the ResourceManager's objections to the file. */
+/** Refreshes the queues as `yarn rmadmin -refreshQueues` does. Rejects if the ResourceManager rejects the file. */
 async function refreshQueues(): Promise<void> {
   const connection = new IpcConnection({
     endpoint: { host: 'localhost', port: cluster.ports.resourcemanager.admin },
@@ -50,14 +53,14 @@ async function refreshQueues(): Promise<void> {
     connectTimeoutMs: 10_000,
   });
   try {
-    // The request message of `refreshQueues` is empty too, so both have the same encoding.
+    // Both this request and the request of `refreshQueues` are empty messages, which have the same encoding.
     await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
   } finally {
     connection.close();
   }
 }
 
-/** Writes a site file on the admin's machine only: no ApplicationMaster reads it. */
+/** Writes a site file that only the admin's command reads; the cluster has no site file. */
 async function emit(quotas: string, ...words: string[]): Promise<{ stderr: string }> {
   await writeFile(path.join(folder, 'tony-site.yaml'), `quotas:\n${quotas.replace(/^/gm, '  ')}\n`);
   const emitted = path.join(folder, 'capacity-scheduler.xml');
@@ -78,7 +81,7 @@ async function queue(name: string): Promise<CapacityQueue> {
   return found;
 }
 
-/** Submits an application without tony-ts, as any user can; returns the ResourceManager's response. */
+/** Submits an application without tony-ts, and returns the ResourceManager's response. */
 async function submitOther(user: string, to: string): Promise<{ status: number; text: string; id: string }> {
   const url = `${cluster.resourceManager}/ws/v1/cluster/apps`;
   const made = (await (await fetch(`${url}/new-application?user.name=${user}`, { method: 'POST' })).json()) as { 'application-id': string };
@@ -99,7 +102,7 @@ async function submitOther(user: string, to: string): Promise<{ status: number; 
   return { status: answer.status, text: await answer.text(), id };
 }
 
-/** Submits a job whose workers each hold one GPU until the job is killed; returns its application ID. */
+/** Submits a job whose workers each use one GPU until the job is killed. Returns the application ID. */
 async function submit(user: string, to: string, workers: number): Promise<string> {
   const conf = path.join(folder, `${user}-${to}.yaml`);
   await writeFile(
@@ -128,7 +131,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
   test('make the ResourceManager reject any application of a user without access to the queue', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
-    // The command's warning, and the ResourceManager's actual behaviour.
+    // Compares the command's warning with the ResourceManager's behaviour.
     expect(stderr.replace(/\s+/g, ' ')).toContain(
       'The largest container becomes smaller in root.gpu: the ResourceManager rejects this change when queues are refreshed',
     );
@@ -138,17 +141,17 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
       submitters: 'alice students',
       maximumLifetime: 7200,
       maximumAllocation: { 'memory-mb': 2048, vcores: 8, 'yarn.io/gpu': 1 },
-      // No quota limits the queue's total, so its size remains a percentage.
+      // No quota sets a total for the queue, so the queue's capacity remains a percentage.
       mode: 'percentage',
     });
-    // bob is a student; dave belongs to no group.
+    // bob is a student; dave is in no group.
     const accepted = await Promise.all(['alice', 'bob'].map((user) => submitOther(user, 'gpu')));
     expect(accepted).toMatchObject([{ status: 202 }, { status: 202 }]);
     const refused = await submitOther('dave', 'gpu');
     expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/AccessControlException: User dave .*to queue gpu/) });
     const elsewhere = await submitOther('dave', 'default');
     expect(elsewhere).toMatchObject({ status: 202 });
-    // A ResourceManager that stops before the applications end would recover them into a queue that no longer exists.
+    // If the ResourceManager stopped before the applications end, it would recover them into a queue that no longer exists.
     await Promise.all([...accepted, elsewhere].map(({ id }) => cluster.ended(id)));
   });
 });
@@ -165,13 +168,13 @@ describe('the emitted total of a queue', () => {
     expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
     const wide = await submit('alice', 'gpu', 4);
     await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
-    // The cluster has more GPUs: the job in the other queue receives them.
+    // The job in the other queue gets the GPUs that the limit leaves free.
     const other = await submit('bob', 'default', 2);
     await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
     await delay(2_000);
     expect(await gpusOf(wide)).toBe(3);
     await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
-    // A ResourceManager that stops before it has stored the final state would recover the applications.
+    // If the ResourceManager stopped before it has stored the final state, it would recover the applications.
     await Promise.all([cluster.ended(wide), cluster.ended(other)]);
   });
 });

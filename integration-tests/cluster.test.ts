@@ -3,7 +3,7 @@ import { noneLeft, TestCluster, USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
 
-/** Submits an application that runs a shell command in place of tony-ts's ApplicationMaster; returns its ID. */
+/** Submits an application that runs a shell command as its ApplicationMaster. Returns the application ID. */
 async function submit(command: string, memoryMb = 128): Promise<string> {
   const post = async (path: string, body: unknown) => {
     const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps${path}?user.name=${USER}`, {
@@ -48,7 +48,7 @@ test('two nodes offer GPUs as a countable resource', async () => {
         availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu')?.value,
     );
   };
-  // The ResourceManager learns with a delay that the process that used the GPUs has ended.
+  // The ResourceManager detects the end of the GPUs' process with a delay.
   await until(async () => (await gpus()).join() === '4,4', { describe: gpus });
 });
 
@@ -106,7 +106,7 @@ test('containers survive a killed NodeManager, and applications a killed Resourc
 test('the error for a port in use names the process that holds it', async () => {
   await cluster.up();
   const second = new TestCluster(cluster.offset + 10);
-  // With an offset larger by ten, the ResourceManager's ports coincide with ports of the NodeManager.
+  // With an offset that is larger by ten, the ResourceManager's ports collide with ports of the NodeManager.
   expect(await second.portsInUse(['resourcemanager'])).toEqual(
     expect.arrayContaining([expect.objectContaining({ port: cluster.ports.nodemanager1.localizer })]),
   );

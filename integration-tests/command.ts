@@ -16,15 +16,15 @@ export interface CommandResult {
 }
 
 export interface CommandOptions {
-  /** Added to the command's environment; undefined removes a variable. */
+  /** Variables to add to the command's environment; undefined removes a variable. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   readonly timeoutMs?: number;
-  /** The Node.js executable that runs the command; by default the one that runs the tests. */
+  /** The Node.js executable that runs the command; default: the executable that runs the tests. */
   readonly node?: string;
 }
 
-/** A running `tony-ts` command, which is killed when the test ends. */
+/** A running `tony-ts` command. It is killed when the test ends. */
 export class Command {
   readonly result: Promise<CommandResult>;
   readonly #child: ChildProcess;
@@ -82,7 +82,7 @@ export class Command {
   }
 }
 
-/** Starts the `tony-ts` that `npm run build` produced. Call it inside a test. */
+/** Starts the built `tony-ts`. Only usable inside a test. */
 export function startCommand(words: readonly string[], options: CommandOptions = {}): Command {
   const command = new Command(words, options);
   onTestFinished(() => command.signal('SIGKILL'));
@@ -95,7 +95,7 @@ export async function runCommand(words: readonly string[], options: CommandOptio
   return new Command(words, options).result;
 }
 
-/** Parses the lines of `--output json`. */
+/** Parses the lines that `--output json` prints. */
 export function jsonLines(stdout: string): Record<string, unknown>[] {
   return stdout
     .split('\n')
@@ -103,7 +103,7 @@ export function jsonLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Runtimes are built once: a test that sets another HOME must not build a runtime there. */
+/** All tests share the runtimes of this user, even tests that set another HOME. */
 const TONY_CACHE_DIR = process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts');
 
 /** This process's environment, without the variables that select a cluster or a user. */

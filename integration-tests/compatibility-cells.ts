@@ -3,9 +3,9 @@ import { z } from 'zod';
 const cell = z.object({
   /** Version of Hadoop. */
   hadoop: z.string(),
-  /** Profile of the cluster in a box. */
+  /** Profile of the test cluster. */
   profile: z.string(),
-  /** Major version of the Node.js that runs the command; null: the one that runs the tests. */
+  /** Major version of the Node.js that runs the command; null for the Node.js that runs the tests. */
   node: z.union([z.literal(20), z.literal(22), z.literal(24)]).nullable(),
 });
 
@@ -16,13 +16,13 @@ export function titleOf({ hadoop, profile, node }: Cell): string {
   return `Hadoop ${hadoop}, ${profile}${node === null ? '' : `, Node ${node}`}`;
 }
 
-/** The cells of `npm test`: an older and the newest version. */
+/** `npm test` covers an older version and the newest one. */
 const SHORT: readonly Cell[] = [
   { hadoop: '3.3.6', profile: 'plain', node: null },
   { hadoop: '3.5.0', profile: 'privacy', node: null },
 ];
 
-/** `npm run matrix` names its cells, and runs the long form. */
+/** `npm run matrix` selects the cells and the long form of the tests. */
 export function cellsOf(environment: NodeJS.ProcessEnv): { readonly cells: readonly Cell[]; readonly isLong: boolean } {
   const { TONY_MATRIX: text } = environment;
   return text === undefined ? { cells: SHORT, isLong: false } : { cells: z.array(cell).parse(JSON.parse(text)), isLong: true };

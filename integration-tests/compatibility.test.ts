@@ -9,8 +9,8 @@ import { nodeOfMajor } from './node-versions.ts';
 import { smallMnist } from './small-mnist.ts';
 
 /**
- * A job's life on several versions of Hadoop and profiles of the cluster: a short form, and with TONY_MATRIX the long form. `npm run matrix`
- * runs the long form on all of them and writes docs/compatibility.md.
+ * Runs jobs on several versions of Hadoop and several cluster profiles. By default the tests take a short form; TONY_MATRIX selects the
+ * long form. `npm run matrix` runs the long form on all combinations and writes docs/compatibility.md.
  */
 
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
@@ -44,7 +44,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     return (await answer.json()) as JobStatus;
   }
 
-  /** Waits for a state of the job; its page is away while an ApplicationMaster starts. */
+  /** Waits until the job has a given state. The job's page is unavailable while an ApplicationMaster starts. */
   function reached(id: string, condition: (status: JobStatus) => boolean): Promise<JobStatus> {
     return until(
       async () => {

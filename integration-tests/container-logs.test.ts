@@ -22,7 +22,7 @@ afterAll(() => {
   resourceManager.close();
 });
 
-/** Binary data, longer than one chunk of an aggregated log. */
+/** Binary data that spans several chunks of an aggregated log. */
 const SCRIPT = `
 printf 'first line\\n'; head -c 3000000 /dev/zero | tr '\\000' '\\377'; printf 'last line'
 until [ -e go ]; do sleep 0.1; done
@@ -40,7 +40,9 @@ async function start(): Promise<LogOwner> {
     memoryMb: 64,
     vcores: 1,
     nodeLabel: null,
+    priority: 0,
     maxAttempts: 1,
+    failureWindowMs: null,
     keepContainers: false,
     tokens: [],
     command: launchCommand(['/bin/bash', '-c', SCRIPT], { stdout: 'tony.log', stderr: 'stderr' }),
@@ -106,7 +108,7 @@ test('a log has the same bytes when read from the node of a running container an
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  // The shell itself, not the short `sleep` that it runs repeatedly.
+  // The pid of the shell, as opposed to the short `sleep` processes that it starts.
   const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
   await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);
@@ -114,7 +116,7 @@ test('a log has the same bytes when read from the node of a running container an
     describe: () => resourceManager.application(application),
   });
   await check(true, ', and more');
-  // The reader does not need to know the container's node.
+  // The container ID suffices to find its log.
   expect((await logs.read({ ...container, nodeHttp: null }, 'tony.log', { tail: 9 }))?.bytes.toString()).toBe(' and more'.slice(-9));
 });
 

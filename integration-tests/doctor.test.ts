@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
-/** The commands with which an admin and a new user start: `doctor`, `init` and `list`. */
+/** Tests the first commands of an admin and of a new user: `doctor`, `init` and `list`. */
 
 const cluster = useCluster();
 afterAll(() => cluster.heal());
@@ -26,16 +26,16 @@ test('doctor reports every check of a suitable cluster as good', async () => {
   expect([...findings.values()].filter(({ state }) => state !== 'good')).toEqual([]);
   expect(exitCode).toBe(0);
   expect(findings.get('ResourceManager')?.text).toMatch(/^Hadoop 3\.\d+\.\d+, STARTED, ACTIVE$/);
-  expect(findings.get('who am I')?.text).toBe('alice, in research');
+  expect(findings.get('identity')?.text).toBe('alice, in research');
   expect(findings.get('clocks')?.text).toBe('all clocks agree within 5 s');
   expect(findings.get('nodes')?.text).toMatch(/^2 in use; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
   expect(findings.get('queue access')?.text).toBe('alice may submit to default');
-  expect(findings.get('room on nodes')?.text).toMatch(
+  expect(findings.get('node settings')?.text).toMatch(
     /^localhost:\d+ keeps 10 GiB of unpacked archives and does not check virtual memory$/,
   );
-  expect(findings.get('lost master')?.text).toContain('within 14 s; programs continue without one for 2 min');
-  expect(findings.get('room on HDFS')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
-  expect(findings.get('room here')?.text).toMatch(/^the runtime is built \(2\d\d(\.\d)? MB in /);
+  expect(findings.get('failover')?.text).toContain('within 14 s; programs continue without one for 2 min');
+  expect(findings.get('HDFS space')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
+  expect(findings.get('local disk')?.text).toMatch(/^the runtime is built \(2\d\d(\.\d)? MB in /);
   const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
   expect(leftovers).toEqual([]);
 });
@@ -54,7 +54,7 @@ test('doctor still runs the checks that need no NameNode when the NameNode is do
   expect(states).toMatchObject({
     ResourceManager: 'good',
     NameNode: 'bad',
-    'who am I': 'unknown',
+    identity: 'unknown',
     'staging folder': 'unknown',
     queue: 'good',
   });

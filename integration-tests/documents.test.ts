@@ -9,11 +9,11 @@ import { ROOT } from './command.ts';
 import { jsonLines, USER, until, useCluster } from './harness.ts';
 
 /**
- * Runs every command of every `sh` block in README.md and docs/, from the top of each document to its end, as a reader who follows the
- * document would: in a separate home folder, against the cluster. Only paths and IDs that stand for the reader's own are replaced.
+ * Runs the commands of all `sh` blocks in README.md and docs/ in order, as a reader of each document would: against the cluster, in a
+ * separate home folder. Only example paths and IDs are replaced.
  */
 
-/** Commands that cannot run here, with the reason. Every other command runs and must succeed. */
+/** Commands that cannot run in a test, with the reason. All other commands must succeed. */
 const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm test$/, 'this test is part of npm test'],
   [/^npm run quickstart$/, 'quickstart.test.ts runs it'],
@@ -24,7 +24,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
 ];
 
-/** Commands that run until Ctrl-C, each with the output that shows that it works. */
+/** Commands that run until Ctrl-C, with a pattern that their output must match. */
 const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
   [/^tony-ts history serve/, /^history: http/m],
   [/^tony-ts tensorboard /, /^tensorboard: http/m],
@@ -33,7 +33,7 @@ const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
 const cluster = useCluster();
 let folder: string;
 let environment: Record<string, string>;
-/** A job that runs until the tests have ended, and a job that has ended. */
+/** A job that runs until the tests end, and a job that has already ended. */
 let running: string;
 let ended: string;
 let jobs = 0;
@@ -64,7 +64,7 @@ beforeAll(async () => {
     TONY_CLUSTER_OFFSET: String(cluster.offset),
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
-  // Hadoop's own shell, as an admin uses it.
+  // Hadoop's own shell, which the documents use for an admin's tasks.
   const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars({ hadoop: await cluster.hadoopVersion() })}/*"`;
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
@@ -86,7 +86,7 @@ afterAll(async () => {
       await run(`tony-ts kill ${id}`, folder);
     }
   }
-  // Folders that admins have created.
+  // Folders that an admin creates before users submit jobs.
   for (const made of ['/apps', '/tony']) {
     await cluster.hdfsRemove(made);
   }
@@ -125,7 +125,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
-/** Writes the files that a reader would have: a job and some data. */
+/** Creates the files that a reader would have: a job and some data. */
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
@@ -185,9 +185,9 @@ async function startJob(job: string, option = ''): Promise<string> {
 }
 
 interface RunOptions {
-  /** File that keeps the working directory and the exported variables from one command to the next. */
+  /** The file that carries the working directory and the exported variables from one command to the next. */
   readonly shell?: string;
-  /** The output that shows that the command works; Ctrl-C then ends it. */
+  /** The output that proves that the command works; the test then sends Ctrl-C. */
   readonly ready?: RegExp | undefined;
 }
 
@@ -201,7 +201,7 @@ async function run(
   const line = inCheckout ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null` : `${command}\ncode=$?`;
   const keep = `{ printf 'cd %q\\n' "$PWD"; export -p; } > '${shell}'`;
   const restore = `[ ! -e '${shell}' ] || . '${shell}'`;
-  // A server replaces the shell process, so that it receives the signal.
+  // `exec` replaces the shell by the server, so the server receives the signal.
   const text = ready === undefined ? `${restore}\n${line}\n${keep}\nexit $code` : `${restore}\nexec ${command}`;
   const child = spawn('bash', ['-c', text], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let output = '';

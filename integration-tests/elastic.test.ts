@@ -37,7 +37,7 @@ async function jobFile(name: string, lines: readonly string[]): Promise<{ file: 
   return { file, out, go: () => writeFileSync(path.join(out, 'go'), '') };
 }
 
-/** Waits until all programs of a generation of `size` ranks have started; returns what each recorded at its start. */
+/** Waits until all programs of a generation with `size` ranks have started. Returns what each program recorded at its start. */
 async function generation(out: string, number: number, size: number): Promise<Start[]> {
   return until(
     () => {
@@ -68,7 +68,7 @@ describe('elastic jobs on a cluster', () => {
   test('a job starts with the available tasks, grows when another job ends, and shrinks when a failed worker finds no room', {
     timeout: 300_000,
   }, async () => {
-    // Each node has room for one such worker.
+    // Each node has room for only one such worker.
     const large = 'resources: {memory: 512m, gpus: 3}';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
     const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
@@ -87,7 +87,7 @@ describe('elastic jobs on a cluster', () => {
     expect(grown.map(({ index }) => index)).toEqual([0, 1]);
     expect(Math.min(...grown.map(({ from }) => from))).toBeGreaterThan(0);
 
-    // The second job requests the resources first: the elastic job requests a replacement only after one of its workers ends.
+    // The second job's request is older, because the elastic job requests a replacement only after one of its workers has ended.
     const secondId = await submit(second.file);
     await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
@@ -131,12 +131,12 @@ describe('elastic jobs on a cluster', () => {
     const [alone, together] = [trained(steps, 1), trained(steps, 2)];
     expect(together.every(({ workers }) => workers === 2)).toBe(true);
     const from = (together[0]?.step ?? 0) - 1;
-    // Training resumes from a checkpoint, which holds a multiple of 20 steps.
+    // Training resumes from a checkpoint, and checkpoints are 20 steps apart.
     expect(from % 20).toBe(0);
     expect(from).toBeGreaterThan(0);
     expect(alone.length).toBeGreaterThanOrEqual(from);
     expect(together.map(({ step }) => step)).toEqual(together.map((_, at) => from + 1 + at));
-    // The learned state survives: with the same global batch, the next step has the loss that it would have had without the change.
+    // The global batch is the same before and after the change, so the next step has the same loss as without the change.
     const same = alone.find(({ step }) => step === from + 1);
     expect(together[0]?.loss).toBeCloseTo(same?.loss ?? Number.NaN, 4);
   });
@@ -169,12 +169,12 @@ test('training continues from the checkpoint with fewer workers and the learning
   expect(first.map(({ step }) => step)).toEqual(first.map((_, at) => at + 1));
   expect(first.length).toBeGreaterThanOrEqual(44);
   expect(new Set(first.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['3 0.030']));
-  // Two workers repeat the steps from 41 on.
+  // Two workers repeat the steps after step 40.
   expect(second.map(({ step }) => step)).toEqual(Array.from({ length: 160 }, (_, at) => 41 + at));
   expect(new Set(second.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['2 0.020']));
 });
 
-/** Writes a job that trains; with `endless`, it trains until the file `go` exists. */
+/** Writes a job that trains. With `endless`, the job trains until the file `go` exists. */
 async function trainingFile(
   lines: readonly string[],
   options: { readonly endless?: boolean } = {},

@@ -10,7 +10,7 @@ import { ROOT, runCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 
 /**
- * examples/evaluation: an evaluator stops the training when its results no longer improve. The workers' code does not mention the
+ * examples/evaluation: an evaluator ends the training when its results no longer improve. The workers' code does not refer to the
  * evaluator.
  */
 
@@ -20,7 +20,7 @@ const cluster = useCluster();
 const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
 const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not improve for 5 evaluations; best [\d.e-]+ at step \d+)$/;
 
-/** Number of steps of the full training: 1000 epochs of 2000 digits; the chief and the worker each use 32 digits per step. */
+/** Number of steps of the complete training: 1000 epochs of 2000 digits. In each step, the chief and the worker use 32 digits each. */
 const ALL_STEPS = 32_000;
 
 test('training on this machine ends early, and reports the reason and the best checkpoint', async () => {
@@ -66,7 +66,7 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   const { checkpointDir, step, notices, metrics, message } = final;
   const read = async (name: string) => JSON.parse((await storage.read(`${checkpointDir}/${name}`)).toString('utf8')) as object;
 
-  // The job's final message states why training ended; the evaluator reports the best result.
+  // The job's final message states why training ended, and the evaluator reports the best result.
   const [, ended, reason] = EARLY_END.exec(message) ?? [];
   expect(Number(ended), message).toBe(step);
   expect(step).toBeLessThan(ALL_STEPS);
@@ -83,7 +83,7 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
   expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
 
-  // The profile of each rank shows how long each phase took, and how long the slowest rank delayed the others.
+  // Each rank's profile contains the duration of each phase, and how long the slowest rank delayed the other ranks.
   for (const task of final.tasks.filter(({ role }) => role !== 'evaluator')) {
     const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase} ms`);
     expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));

@@ -10,7 +10,7 @@ import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { USER, useCluster } from './harness.ts';
 
-/** Models exported to HDFS on each available backend, and loaded again on every backend. */
+/** Exports models to HDFS from each available backend, and loads them on every backend. */
 
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/export-test`;

@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** From the point of view of the client that dials the proxy: the bytes that it sends, or the bytes that it receives. */
+/** The direction of the data, as seen by the client that connects to the proxy. */
 export type Direction = 'request' | 'answer';
 
 interface Link {
@@ -10,7 +10,7 @@ interface Link {
   readonly target: Socket;
 }
 
-/** A TCP proxy on the loopback interface whose connections a test can cut, hold and delay. */
+/** A TCP proxy on loopback that can cut, hold and delay connections. */
 export class FaultyProxy {
   readonly #server: Server;
   readonly #target: { readonly host: string; readonly port: number };
@@ -63,7 +63,8 @@ export class FaultyProxy {
   }
 
   /**
-   * Keeps connections open but forwards nothing, like a network that drops packets. `restore` forwards the held bytes; `cut` discards them.
+   * Keeps connections open but forwards no data, like a network that drops packets. `restore` forwards the held data; `cut` discards
+   * it.
    */
   hold(...directions: Direction[]): void {
     for (const direction of directions.length === 0 ? (['request', 'answer'] as const) : directions) {
@@ -71,12 +72,12 @@ export class FaultyProxy {
     }
   }
 
-  /** Delays every chunk by this time. */
+  /** Delays each chunk of data by this time. */
   slow(delayMs: number): void {
     this.#delayMs = delayMs;
   }
 
-  /** Restores all connections; forwards the held bytes. */
+  /** Ends all faults, and forwards the held data. */
   restore(): void {
     this.#refusing = false;
     this.#delayMs = 0;
@@ -119,7 +120,7 @@ export class FaultyProxy {
 
   async #carry(from: Socket, to: Socket, direction: Direction): Promise<void> {
     try {
-      // Keeps the socket open at the end of its input: the other direction may still transfer data.
+      // Keeps the socket open after its input has ended, because the other direction may still transfer data.
       for await (const piece of from.iterator({ destroyOnReturn: false })) {
         if (this.#delayMs > 0) {
           await delay(this.#delayMs);
@@ -133,7 +134,7 @@ export class FaultyProxy {
       }
       to.end();
     } catch {
-      // After a cut: both sockets are already destroyed.
+      // `cut` has already destroyed both sockets.
     }
   }
 }

@@ -12,9 +12,9 @@ import { tfRecordFile } from '../training/data/testing/files.ts';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** Data that the ApplicationMaster distributes: a feed that other processes fill while the job runs, and splits of files. */
+/** Data that the ApplicationMaster distributes: records that other processes write to a feed while the job runs, and splits of files. */
 
-/** Writes the records that it reads to `$OUT/<name>-<index>-<generation>`: from the feed, or from the files that FILES or CLAIM names. */
+/** Reads records from the feed, or from the files that FILES or CLAIM names, and writes them to `$OUT/<name>-<index>-<generation>`. */
 const PROGRAM = `
 import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -26,13 +26,13 @@ const there = async (name) => {
   while (!existsSync(OUT + '/' + name)) await delay(10);
 };
 if (CLAIM) {
-  // The other tasks wait until task 0 has died; otherwise they could read all splits before it starts.
+  // The other tasks wait until task 0 has died, so that splits remain when task 0 starts.
   if (TONY_INDEX !== '0') await there('died');
   const dataset = lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
     const records = [];
     for await (const line of dataset.read({ split })) records.push(line);
-    // Task 0 kills itself while it holds a split. The file tells its restarted program to continue instead.
+    // Task 0 kills itself once while it holds a split. The file marks that this has happened.
     if (TONY_INDEX === '0' && !existsSync(OUT + '/died')) {
       appendFileSync(OUT + '/died', '');
       process.kill(process.pid, 'SIGKILL');
@@ -42,7 +42,7 @@ if (CLAIM) {
   }
 } else if (FILES) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
-  // Without this, the fast rank could read everything before the slow rank starts.
+  // The fast rank waits until the slow rank has read a record, so that both ranks read some records.
   if (TONY_RANK !== '0') await there('lines-0-' + TONY_GENERATION);
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
@@ -52,7 +52,7 @@ if (CLAIM) {
 } else {
   for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) {
     note('feed', record);
-    // Each task waits until the other one has received a record.
+    // Each task waits until the other task has received a record.
     if (SHARED === 'yes') for (const index of ['0', '1']) await there('feed-' + index + '-' + TONY_GENERATION);
   }
 }
@@ -93,7 +93,7 @@ function recordsIn(out: string, name: string): string[] {
 const numbers = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, at) => String(from + at));
 const sorted = (records: readonly string[]): string[] => [...records].sort((a, b) => Number(a) - Number(b));
 
-/** Runs `tony-ts feed` with the given input; returns its exit code and output. */
+/** Runs `tony-ts feed` with the given input, and returns the exit code and the output. */
 function feed(
   words: readonly string[],
   input: string | Buffer,
@@ -135,7 +135,7 @@ describe('a feed on this machine', () => {
     expect(await typed).toMatchObject({ code: 0 });
     expect(await command.result).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 21_000));
-    // Both workers received some of the records.
+    // Each worker has received some of the records.
     expect(readdirSync(out).filter((name) => name.startsWith('feed-'))).toHaveLength(2);
     expect(states).toContain('over');
     await expect(openFeed(id, 'numbers', { localRoot: root })).rejects.toMatchObject({ code: 'FEED_ENDED' });
@@ -229,7 +229,7 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
     await writer.write(record);
   }
   await until(() => recordsIn(out, 'fed').length === 200, { describe: () => readdirSync(out), timeoutMs: 60_000 });
-  // Longer than the interval after which ranks report to each other that they have no data.
+  // Longer than the interval at which ranks without data report to each other.
   await delay(11_000);
   for (const record of numbers(200, 300)) {
     await writer.write(record);
@@ -248,15 +248,15 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   expect(steps[0]).toMatch(/^\d+$/);
 });
 
-/** Trains on dispatched files; programs/fit-dispatch.mjs records the data that each rank uses in each step. */
-/** `hold`: the first generation stops at step 30. */
+/** Trains on dispatched files. programs/fit-dispatch.mjs records which data each rank uses in each step. */
+/** `hold`: the first generation waits at step 30. */
 async function dispatchedJob(options: { readonly data: string; readonly yaml: string; readonly hold?: boolean }): Promise<{
   readonly out: string;
   readonly file: string;
   readonly root: string;
-  /** The records of each step of one rank in one generation. */
+  /** Returns the records of each step of one rank in one generation. */
   used(rank: number, generation: number): number[][];
-  /** Waits until both ranks of a held first generation have recorded all of their steps. */
+  /** Waits until both ranks of a first generation with `hold` have recorded all of their steps. */
   held(): Promise<void>;
   kill(rank: number): void;
 }> {
@@ -301,7 +301,7 @@ async function partsOnDisk(): Promise<string> {
   return data;
 }
 
-/** The records that all ranks used up to the checkpoint from which generation 2 resumed, and after it. */
+/** Returns the records that all ranks used before and after the checkpoint from which generation 2 resumed. */
 function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof dispatchedJob>>, 'out' | 'used'>): string[] {
   const from = Number(readFileSync(path.join(out, 'steps'), 'utf8')) - used(0, 2).length;
   expect(from).toBeGreaterThan(1);
@@ -334,7 +334,7 @@ test.each([
   expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0, last: { generations: 1 } });
   const [others, own] = [job.used(0, 1).flat().map(String), job.used(1, 1).flat().map(String)];
   expect(sorted([...others, ...new Set(own)])).toEqual(numbers(0, 600));
-  // The recorded position is a fraction of a second old, so the restarted worker reads a few records again.
+  // The recorded position is up to a fraction of a second old, so the restarted worker reads a few records twice.
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
@@ -387,7 +387,7 @@ describe('a feed on a cluster', () => {
 
   test('dispatches files in HDFS to ranks in containers, even after one rank dies', async () => {
     const { id, command, ...job } = await dispatched('all-reduce', true);
-    // Independent of HDFS's speed: a checkpoint exists to resume from.
+    // The checkpoint to resume from must exist, regardless of HDFS's speed.
     await command.output(/"type":"checkpoint"/, 120_000);
     await job.held();
     job.kill(1);

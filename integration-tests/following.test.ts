@@ -5,7 +5,7 @@ import { listJobs } from '../client/listing/list-jobs.ts';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The client's commands for a job on YARN and on this machine: following, `status`, `logs` and `kill`, and their exit codes. */
+/** Client commands for a job on YARN and on this machine: following a job, `status`, `logs` and `kill`, with their exit codes. */
 
 const cluster = useCluster();
 
@@ -28,7 +28,7 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Writes a job of two workers that run `script`; returns the path of job.yaml. */
+/** Writes a job of two workers that run `script`, and returns the path of job.yaml. */
 async function job(script: string): Promise<string> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));
@@ -123,7 +123,7 @@ describe.each([
     const { exitCode, stdout: followed } = await attached.result;
     expect(exitCode).toBe(1);
     expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'FAILED', applicationId: id });
-    // For an ended job, `attach` prints the final status.
+    // After the job has ended, `attach` prints the final status.
     expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
   });
 

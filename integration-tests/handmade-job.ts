@@ -7,22 +7,22 @@ import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** Changes that a user could make to an honest submission without this client. */
+/** What a user could change in a submission by sending it without this client. */
 export interface Changes {
-  /** Application ID under which to submit, in place of a new one. */
+  /** The application ID to submit under; default: a new ID. */
   readonly id?: string;
   readonly job?: (honest: FrozenJob) => FrozenJob;
-  /** Replaces the tags that describe the resources requested by job.json. */
+  /** The tags to send in place of the tags that describe the resources in job.json. */
   readonly tags?: (honest: readonly string[]) => readonly string[];
   readonly type?: string;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Memory of the ApplicationMaster's container (MiB), regardless of job.json. */
+  /** Memory of the ApplicationMaster's container, regardless of job.json (MiB). */
   readonly masterMb?: number;
-  /** Returns the job.json that YARN localises in place of the submitted one; the rest of the submission stays unchanged. */
+  /** Returns the job.json that YARN localises in place of the staged one. The rest of the submission stays unchanged. */
   readonly replaced?: (submitted: FrozenJob) => FrozenJob;
 }
 
-/** Stages and submits a job without the client, with the bundles that an honest submission has staged. */
+/** Stages and submits a job without the client, with bundles that the client staged for an earlier job. */
 export class HandmadeJobs {
   readonly #cluster: TestCluster;
   readonly #user: string;
@@ -34,7 +34,7 @@ export class HandmadeJobs {
     this.#honest = honest;
   }
 
-  /** @param id of the user's honest job, which has ended. */
+  /** @param id application ID of the user's earlier job, which was submitted with the client and has ended */
   static async like(id: string, user: string, cluster: TestCluster): Promise<HandmadeJobs> {
     const text = await cluster.hdfsRead(`/user/${user}/.tony-ts/history/${id}/job.json`);
     return new HandmadeJobs(cluster, user, text.toString());
@@ -69,7 +69,9 @@ export class HandmadeJobs {
           memoryMb: masterMb,
           vcores: 1,
           nodeLabel: null,
+          priority: 0,
           maxAttempts: 1,
+          failureWindowMs: null,
           keepContainers: false,
           tokens: [],
           command: launchCommand(['node', 'tony/application-master.mjs'], { stdout: 'tony.log', stderr: 'stderr' }),
@@ -85,7 +87,7 @@ export class HandmadeJobs {
     }
   }
 
-  /** Requests a new application ID. This uses no quota, and the ID can be used at any later time. */
+  /** Requests a new application ID. The ID does not expire, and no quota limits the number of IDs. */
   async takeId(): Promise<string> {
     const answer = JSON.parse(await this.#post('/new-application', undefined)) as { 'application-id': string };
     return answer['application-id'];

@@ -1,4 +1,4 @@
-/** Fixtures of the integration tests: the run's shared cluster, the `tony-ts` command against it, and temporary folders. */
+/** Fixtures of the integration tests: the shared cluster of the test run, the `tony-ts` command for this cluster, and temporary folders. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
@@ -14,7 +14,7 @@ import { until } from './until.ts';
 export { jsonLines } from './command.ts';
 export { until } from './until.ts';
 
-/** A user other than HDFS's superuser, so that missing permissions cause failures. */
+/** The tests run as this user, not as HDFS's superuser, so that they detect missing permissions. */
 export const USER = 'alice';
 
 /** The ResourceManager's report of an application; only the fields that tests read. */
@@ -43,12 +43,12 @@ export class TestCluster extends Cluster {
     return this.environment(user);
   }
 
-  /** Runs `tony-ts WORDS` against this cluster and waits until it exits. */
+  /** Runs `tony-ts WORDS` on this cluster and waits until it exits. */
   run(words: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
-  /** Starts `tony-ts WORDS` against this cluster, without waiting for its exit. */
+  /** Starts `tony-ts WORDS` on this cluster. */
   startCommand(words: readonly string[], options: CommandOptions = {}): Command {
     return startCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
@@ -86,7 +86,7 @@ export class TestCluster extends Cluster {
     );
   }
 
-  /** All files and folders below an HDFS path; empty when the path does not exist. */
+  /** Returns all files and folders below an HDFS path; empty if the path does not exist. */
   async hdfsTree(folder: string): Promise<HdfsEntry[]> {
     const answer = await this.request(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
     if (answer.status === 404) {
@@ -121,7 +121,8 @@ export class TestCluster extends Cluster {
       }
       return;
     }
-    // Not fetch: a DataNode sends an unrequested "100 Continue", which fetch rejects as a malformed response.
+    // A DataNode sends "100 Continue" although the client has not requested it, which `fetch` rejects. Therefore this uses
+    // node:http.
     const request = httpRequest(Location, { method: 'PUT', signal: AbortSignal.timeout(60_000) }).end(content);
     const [written] = (await once(request, 'response')) as [IncomingMessage];
     written.resume();
@@ -153,8 +154,8 @@ export class TestCluster extends Cluster {
   }
 
   /**
-   * Restarts daemons that a test has killed, and waits until all of them are serving: a DataNode notices a new NameNode only on its next
-   * call.
+   * Restarts the daemons that a test has killed, and waits until the cluster is ready: a DataNode detects a new NameNode only on its
+   * next call.
    */
   async heal(): Promise<void> {
     await this.up();
@@ -168,7 +169,7 @@ export class TestCluster extends Cluster {
     );
   }
 
-  /** Uses the superuser, who may read and change everything. */
+  /** Runs as the superuser, who may access every file. */
   #hdfs(file: string, operation: string): string {
     return `${this.nameNode}/webhdfs/v1${file.split('/').map(encodeURIComponent).join('/')}?op=${operation}`;
   }
@@ -182,14 +183,14 @@ export class TestCluster extends Cluster {
   }
 }
 
-/** The number of the Vitest worker that runs this file, from 1. */
+/** The number of the Vitest worker that runs this file, counted from 1. */
 function worker(): number {
   return Number(process.env.VITEST_POOL_ID);
 }
 
 /**
- * Returns the worker's cluster, which starts before the file's first test. After the last test, restarts the daemons that tests killed, and
- * fails the file if an application or a container process is still running.
+ * Returns the worker's cluster, and starts it before the file's first test. After the last test, restarts the daemons that tests have
+ * killed, and fails the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);
@@ -199,7 +200,7 @@ export function useCluster(): TestCluster {
     try {
       await allEnded(cluster);
     } finally {
-      // A restarted NodeManager needs a while to detect which containers ended while it was down.
+      // A restarted NodeManager needs some time to detect that containers ended while it was down.
       await noneLeft(cluster, undefined, 40_000);
     }
   });
@@ -207,12 +208,12 @@ export function useCluster(): TestCluster {
 }
 
 /**
- * A cluster for one test file, with a profile, configuration or version of its own, beside the worker's cluster. It starts empty and stops
- * after the last test.
+ * Returns a separate cluster for one test file, with its own profile, configuration or Hadoop version. The cluster starts empty and
+ * stops after the last test.
  */
 export function useOwnCluster(profile: string, overrides: SiteProperties = {}, hadoop?: string): TestCluster {
   const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
-  // Some profiles start many daemons, and a version is downloaded once.
+  // Some profiles start many daemons, and the first use of a Hadoop version downloads it.
   beforeAll(() => cluster.up({ fresh: true, overrides, ...(hadoop === undefined ? {} : { hadoop }) }), 300_000);
   afterAll(() => cluster.wipe());
   return cluster;
@@ -222,7 +223,7 @@ function hasEnded({ state }: YarnApplication): boolean {
   return state === 'FINISHED' || state === 'FAILED' || state === 'KILLED';
 }
 
-/** Waits until every application has ended, including those that wait for resources and have no process. */
+/** Waits until every application has ended, including applications that wait for resources and have no processes yet. */
 async function allEnded(cluster: TestCluster): Promise<void> {
   const left = async () => (await cluster.applications()).filter((application) => !hasEnded(application));
   try {
@@ -231,7 +232,7 @@ async function allEnded(cluster: TestCluster): Promise<void> {
       describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
     });
   } catch (error) {
-    // Whatever is left must not affect the next test file.
+    // Remaining applications must not affect the next test file.
     for (const { id } of await left()) {
       await cluster.killApplication(id);
     }
@@ -239,7 +240,7 @@ async function allEnded(cluster: TestCluster): Promise<void> {
   }
 }
 
-/** Waits until every process of an application's containers, or of all containers, has ended. */
+/** Waits until every container process of an application, or of all applications, has ended. */
 export async function noneLeft(cluster: Cluster, applicationId?: string, timeoutMs = 10_000): Promise<void> {
   try {
     await until(async () => (await cluster.containers(applicationId)).length === 0, {
@@ -248,16 +249,16 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });
   } catch (error) {
-    // Whatever is left must not affect the next test file.
+    // Remaining processes must not affect the next test file.
     await cluster.killContainers();
     throw error;
   }
 }
 
-/** An empty folder, deleted when the test ends. */
+/** Creates an empty folder, which is deleted when the test ends. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
-  // A local job that has ended may still be writing its last line.
+  // A local job may still write its last line after it has ended.
   onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
   return folder;
 }

@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('ha');
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
 
-/** The job's page, through the proxy of the active ResourceManager. */
+/** The URL of the job's page behind the proxy of the active ResourceManager. */
 async function pageOf(id: string): Promise<JobStatus> {
   const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
   if (!answer.ok) {
@@ -19,7 +19,7 @@ async function pageOf(id: string): Promise<JobStatus> {
   return (await answer.json()) as JobStatus;
 }
 
-/** Kills the active daemon of a pair, and waits until the other one is active. */
+/** Kills the active daemon of a pair, and waits until the standby is active. */
 async function failOver(kind: 'resourcemanager' | 'namenode'): Promise<void> {
   const before = await cluster.activeName(kind);
   await cluster.kill(before);
@@ -72,7 +72,7 @@ test('a job trains on through the failover of the ResourceManager and of the Nam
     [1, 0],
   ]);
   expect(readFileSync(steps, 'utf8').trim().split('\n').length).toBeGreaterThan(40);
-  // The first NameNode in the configuration does not run.
+  // The first NameNode in the configuration is down.
   const logs = await cluster.run(['logs', id, 'worker:0']);
   expect(logs.exitCode, logs.stderr).toBe(0);
 });

@@ -8,7 +8,7 @@ import type { HistoryList } from '../web/history-list.ts';
 import type { Command } from './command.ts';
 import { jsonLines, noneLeft, until, useCluster } from './harness.ts';
 
-/** Histories of jobs on the real daemons: a shared folder, and a history server that shows each user the jobs that they may view. */
+/** Histories on a real cluster: a shared folder, and a history server that shows each user the jobs that the user may view. */
 
 const cluster = useCluster();
 const SHARED = '/shared/history';
@@ -136,7 +136,7 @@ describe('a history for all users', () => {
     const [{ status, events }] = jsonLines(json.stdout) as [{ status: JobStatus; events: unknown[] }];
     expect(status).toMatchObject({ state: 'KILLED', user: 'alice', name: 'killed', tasks: [{ role: 'worker', state: 'stopped' }] });
     expect(events.length).toBeGreaterThan(2);
-    // `status` finds the same history in the shared folder.
+    // `status` reads the job from the history in the shared folder.
     expect((await cluster.run(['status', good], { env: site })).stdout).toContain('worker:0');
   });
 
@@ -163,7 +163,8 @@ describe('a history for all users', () => {
       expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
     }
 
-    // As in a browser: the form asks for the user name, the response sets a cookie, and the redirect removes the name from the address.
+    // Signs in as a browser does: the form sends the user name, the response sets a cookie, and the redirect removes the name from
+    // the URL.
     const form = await fetch(`${url}${job}`, { headers: { accept: 'text/html' } });
     expect([form.status, form.headers.get('www-authenticate'), await form.text()]).toEqual([
       401,
@@ -183,7 +184,7 @@ describe('a history for all users', () => {
     const forged = cookie.replace(/=[\w-]+/, `=${Buffer.from('bob').toString('base64url')}`);
     expect((await fetch(`${url}jobs/bob/${others}/tony/`, { headers: { cookie: forged } })).status).toBe(401);
 
-    // YARN's link to the ended job redirects to the history server.
+    // YARN's link for the ended job redirects to the history server.
     expect((await cluster.application(good)).trackingUrl).toContain(`/proxy/${good}/`);
     const link = await fetch(`${cluster.resourceManager}/proxy/${good}/`, { redirect: 'manual' });
     expect([link.status, link.headers.get('location')]).toEqual([302, `${url}${job}`]);

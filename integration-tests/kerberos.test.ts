@@ -9,7 +9,7 @@ import { keytabOf } from './cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from './command.ts';
 import { jsonLines, until, useOwnCluster } from './harness.ts';
 
-/** A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. In its containers there are tokens and no tickets. */
+/** A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. Containers have delegation tokens but no tickets. */
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -73,7 +73,8 @@ test('workers train, write checkpoints and files to HDFS, and read each other’
 });
 
 test('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
-  // NodeManagers run containers as their own user here, and a secure NodeManager shows a file only to the application of its owner.
+  // On this cluster, NodeManagers run all containers as the same user. A secure NodeManager serves a log file only if that user owns
+  // the application, so this test runs as that user.
   const owner = cluster.administrator;
   const flag = path.join(folder, 'end');
   const id = await submitShell(owner, `echo out of worker; while [ ! -e ${flag} ]; do sleep 0.1; done`);
@@ -116,7 +117,7 @@ test('the ApplicationMaster applies the site file of the cluster, although nodes
   const site = Buffer.from('quotas: {groups: {students: {job: {memory: 512m}}}}\n');
   await putAsAdministrator('/apps/tony-ts/site.yaml', site);
   try {
-    // Its own limit comes from the group, which the ApplicationMaster asks of the NameNode with its token.
+    // This limit applies to the user's group. The ApplicationMaster requests the user's groups from the NameNode with its token.
     const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
     const ended = await until(
       async () => {
@@ -139,7 +140,7 @@ test('doctor reports every check as good, and until when the ticket is valid', a
   expect(findings.find(({ name }) => name === 'login')?.text).toMatch(
     /^alice, by the Kerberos ticket of alice@EXAMPLE\.TEST, until \d{4}-\d\d-\d\dT/,
   );
-  expect(findings.find(({ name }) => name === 'who am I')?.text).toBe('alice, in research');
+  expect(findings.find(({ name }) => name === 'identity')?.text).toBe('alice, in research');
 });
 
 test('a keytab replaces the ticket cache, which stays as it is', async () => {
@@ -157,7 +158,7 @@ test('commands say why Kerberos fails, and what to do', async () => {
   const short = `FILE:${path.join(folder, 'short')}`;
   const kinit = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', '1s', '-c', short, 'alice'];
   await promisify(execFile)('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });
-  // The alias is no principal.
+  // The alias is not a principal.
   const aliased = path.join(folder, 'aliased');
   await mkdir(aliased);
   await writeFile(

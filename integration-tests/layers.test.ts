@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
-/** Every folder, and the lower folders that it may import. */
+/** The source folders, each with the lower folders that it may import. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   platform: [],
   conf: ['platform'],
@@ -17,7 +17,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'task-executor': ['training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
   'application-master': ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
   client: ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
-  // Users copy the examples: they import the package by name, as any user's script does.
+  // Users copy the examples, so the examples import the package by name, as user scripts do.
   examples: [],
 };
 
@@ -28,14 +28,14 @@ interface Import {
 
 const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' })
   .split('\0')
-  // Files that git tracks but that have been deleted from the working tree.
+  // Excludes files that git tracks but that were deleted in the working tree.
   .filter((file) => file !== '' && existsSync(path.join(ROOT, file)));
 
 /** `import ... from 'x'`, `export ... from 'x'`, `import 'x'`, `import('x')`. */
 const SPECIFIER = /\b(?:from|import)\s*\(?\s*['"]([^'"\n]+)['"]/g;
 
 function importsOf(file: string): Import[] {
-  // A comment may contain an import as an example of use.
+  // Ignores comments: some contain an import as an example.
   const text = readFileSync(path.join(ROOT, file), 'utf8').replace(/^\s*(\*|\/\*|\/\/).*$/gm, '');
   return [...text.matchAll(SPECIFIER)].map(([, specifier = '']) => ({ file, specifier }));
 }
@@ -100,7 +100,7 @@ test('the checks find the source files and their imports', () => {
 });
 
 test("no file contains a path of a developer's machine", () => {
-  // Alice and Bob are the users in tests.
+  // Alice and Bob are the example users.
   const somebodysHome = /(?<![\w.~-])\/(?:home|Users)\/(?!alice\b|bob\b)[a-z][\w.-]*\//;
   const top = `/${ROOT.split('/')[1]}/`;
   const usual = ['/home/', '/Users/', '/tmp/', '/var/', '/usr/', '/opt/', '/srv/', '/mnt/', '/root/', '/private/', '/builds/'];

@@ -5,7 +5,7 @@ import { COMMAND, type Command, type CommandOptions, type CommandResult, runComm
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { openTerminal, type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Inspection and control of jobs with `describe`, `events`, `top`, `kill` and `list`, both on YARN and on this machine. */
+/** Inspects and controls jobs on YARN and on this machine with `describe`, `events`, `top`, `kill` and `list`. */
 
 const cluster = useCluster();
 const ID = /(?:application|local)_\d+_\d+/;
@@ -42,7 +42,7 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Submits a job of two workers and a watcher, which run until `open` creates the gate file. `fail` makes the second worker fail. */
+/** Submits a job of two workers and a watcher, which run until `open` creates the gate file. With `fail`, the second worker fails. */
 async function submitted(
   { run, submit }: Place,
   name = 'looked at',
@@ -75,7 +75,7 @@ async function submitted(
   if (id === undefined) {
     throw new Error(`no id in ${stdout}${stderr}`);
   }
-  // If this test fails, the next one still needs free resources.
+  // The next test needs the resources even if this test fails.
   onTestFinished(async () => void (await run(['kill', id])));
   return { id, open: () => writeFile(gate, ''), fail: () => writeFile(failing, '') };
 }
@@ -105,7 +105,7 @@ describe.each([
     expect(page.includes('attempt 1    RUNNING container_')).toBe(at.onYarn);
     await fail();
     await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
-    // The job reports the end first, then YARN.
+    // The job reports its end before YARN does.
     if (at.onYarn) {
       await cluster.ended(id);
     }
@@ -249,7 +249,7 @@ test('list shows progress and the reason for waiting, and filters jobs by state'
   expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
-  // The job requests more than the cluster has, so it waits and reports the reason.
+  // The job requests more resources than the cluster has, so it waits and reports the reason.
   const folder = await temporaryFolder();
   const large =
     'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';
@@ -291,5 +291,5 @@ test('commands show a job from its history when the ResourceManager has forgotte
   expect(page).not.toContain('YARN');
   expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('FAILED');
   expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had already ended: FAILED\n` });
-  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`does not know application ${old}`);
+  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`has no application ${old}`);
 });

@@ -8,12 +8,12 @@ import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { MNIST, smallMnist } from './small-mnist.ts';
 
-/** examples/mnist-ps: two workers and two parameter servers that run the script of examples/mnist. */
+/** Runs examples/mnist-ps: two workers and two parameter servers run the script of examples/mnist. */
 
 const EXAMPLE = path.join(ROOT, 'examples', 'mnist-ps', 'job.yaml');
 const cluster = useCluster();
 
-/** Time limit for trainings that take a minute on a slow machine. */
+/** Time limit that allows for trainings of a minute on a slow machine (ms). */
 vi.setConfig({ testTimeout: 400_000 });
 
 const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d\d) %$/m.exec(text)?.[1]);
@@ -21,7 +21,7 @@ const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d
 test('on one machine, both workers end with the same accuracy, and then the servers stop', async () => {
   const root = await temporaryFolder();
   const env = { TONY_LOCAL_DIR: root };
-  // 300 steps. The test on YARN checks the accuracy after a training on all examples.
+  // 300 steps. The test on YARN checks the accuracy after training on all examples.
   const data = `data.mnist=${await smallMnist(12_800)}`;
   const words = ['submit', '--local', '--output', 'json', '--conf', EXAMPLE, '--set', data];
   const { exitCode, stdout, stderr } = await runCommand(words, { env, timeoutMs: 380_000 });
@@ -45,11 +45,11 @@ test('on one machine, both workers end with the same accuracy, and then the serv
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** Waits until the task's program has started `start` times; returns the pid of that start. */
+  /** Waits until the task's program has started `start` times, and returns the pid of the last start. */
   pid(task: string, start: number): Promise<number>;
 }
 
-/** The example on YARN; each program appends its pids, one per line, to its own file. */
+/** Copies the example for YARN; each program appends its pid to a file of its task. */
 async function train(): Promise<Training> {
   const folder = await temporaryFolder();
   await cp(path.join(ROOT, 'examples'), path.join(folder, 'examples'), { recursive: true });

@@ -17,7 +17,7 @@ import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
 
-/** examples/batch-inference on this machine and on a cluster, with workers that are killed in the middle. */
+/** Runs examples/batch-inference on this machine and on a cluster, and kills workers during the prediction. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -37,7 +37,7 @@ async function labels(): Promise<number[]> {
   return [...parseIdx(await readFile(path.join(MNIST, 't10k-labels-idx1-ubyte')), 'labels').values];
 }
 
-/** The example with its trained model, modified so that its programs record their pids and run slowly. */
+/** Copies the example with a trained model. The copy's programs record their pids and run slowly. */
 async function example(
   change: (script: string) => string = (script) => script,
 ): Promise<{ source: string; pids: string; words: string[] }> {
@@ -88,7 +88,7 @@ async function programOf(index: number, pids: string): Promise<number> {
 
 const partsIn = (names: readonly string[]): string[] => names.filter((name) => name.startsWith('part-')).sort();
 
-/** Expects one prediction for each of MNIST's test images, in order, most of them correct. */
+/** Expects one prediction for each of MNIST's test images, in order, and most of them correct. */
 async function expectPredictions(storage: Storage, uri: string): Promise<void> {
   const manifest = JSON.parse((await storage.read(`${uri}/_SUCCESS`)).toString()) as Manifest;
   expect(manifest.records).toBe(10_000);
@@ -131,7 +131,7 @@ test('two local workers predict all records although one is killed, and a second
   const again = await startCommand(['submit', ...submit], { env, timeoutMs: 300_000 }).result;
   expect(again.exitCode).toBe(0);
   expect(await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs))).toEqual(times);
-  // Another model must not write to the folder with this model's results.
+  // The folder contains the results of this model, so a job with another model must not write to it.
   await writeFile(
     path.join(source, 'predict.ts'),
     (await readFile(path.join(source, 'predict.ts'), 'utf8')).replace('batchSize: 256', "batchSize: 256, version: 'b'"),

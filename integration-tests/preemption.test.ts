@@ -4,7 +4,7 @@ import { expect, onTestFailed, test, vi } from 'vitest';
 import type { HistoryEntry, JobStatus } from '../conf/status.ts';
 import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 
-/** The Capacity Scheduler takes containers of a queue that uses more than its share, some seconds after it has announced it. */
+/** The Capacity Scheduler preempts containers of a queue that exceeds its share, some seconds after it has announced the preemption. */
 
 vi.setConfig({ testTimeout: 300_000 });
 const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
@@ -36,9 +36,9 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'name: preempted',
     `source: ${path.dirname(PROGRAM)}`,
     'command: exec node elastic-fit.mjs FOLDER/steps FOLDER/go',
-    // No checkpoint of its own comes in time.
+    // The job writes no periodic checkpoint during the test.
     'checkpoint: {every: 1000000}',
-    // Not elastic: a job that starts with one worker would grow only at a checkpoint.
+    // Not elastic: an elastic job that starts with one worker grows only at a checkpoint.
     'roles: {worker: {instances: 2, resources: {memory: 1g, gpus: 4}}}',
   ]);
   const trained = () =>
@@ -62,7 +62,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'master: {memory: 512m}',
   ]);
   const last = (generation: number) => trained().filter((each) => each[0] === generation);
-  // Its ApplicationMaster and its worker both run only after YARN has taken a container of the training.
+  // Both containers of this job can run only after YARN has preempted a container of the training.
   await until(async () => (await cluster.application(fuller.id)).runningContainers === 2, {
     describe: () => cluster.application(fuller.id),
     timeoutMs: 120_000,
@@ -72,7 +72,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
   await until(() => last(2).length > 10, { describe: () => cluster.application(training.id), timeoutMs: 120_000 });
   const [first] = last(2) as [[number, number, number]];
   expect(first[2]).toBe(2);
-  // It resumes from a step after the announcement, not from the beginning.
+  // Training resumes from the checkpoint that the announcement caused, not from the beginning.
   expect(first[1]).toBeGreaterThan(before);
   expect(first[1]).toBeLessThanOrEqual((last(1).at(-1) as [number, number, number])[1] + 1);
 

@@ -5,13 +5,16 @@ import { localPaths } from '../client/files/local-layout.ts';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** A program owns its working directory: its changes there affect neither another task nor a later job with the same source. */
+/** Each program has its own working directory: its changes there affect neither other tasks nor later jobs with the same source. */
 
 const cluster = useCluster();
-/** More tasks than nodes, so that two tasks share a node. */
+/** There are more tasks than nodes, so two tasks share a node. */
 const TASKS = 3;
 
-/** Records the files that it finds, changes them, waits until the other tasks have changed theirs, and records the files again. */
+/**
+ * Records the files in the working directory, changes them, waits until the other tasks have changed theirs, and records the files
+ * again.
+ */
 const PROGRAM = [
   'record=$OUT/$RUN-$TONY_INDEX-$TONY_GENERATION',
   'ls > $record-names; cat state.txt > $record-before; [ -x run.sh ] && [ -w run.sh ] && echo ours >> $record-before',
@@ -19,14 +22,14 @@ const PROGRAM = [
   'touch $record-changed',
   `while [ $(ls $OUT/$RUN-*-$TONY_GENERATION-changed | wc -l) -lt ${TASKS} ]; do sleep 0.1; done`,
   'cat state.txt > $record-after',
-  // The container remains, and the program starts a second time in it.
+  // The program starts a second time in the same container.
   'if [ $RUN-$TONY_INDEX-$TONY_GENERATION = restarted-0-1 ]; then exit 3; fi',
 ];
 
 interface Job {
   readonly file: string;
   readonly out: string;
-  /** The contents of one kind of record, by task. */
+  /** The contents of the records of one kind, by task. */
   records(run: string, kind: string): Record<string, string>;
 }
 
@@ -37,7 +40,7 @@ async function makeJob(): Promise<Job> {
   for (const each of [out, source]) {
     mkdirSync(each);
   }
-  // Unique to this run: no other test has the same source.
+  // Unique to this run, so that no other test has the same source.
   writeFileSync(path.join(source, 'state.txt'), `pristine ${folder}\n`);
   writeFileSync(path.join(source, 'job.yaml'), 'a file like any other\n');
   writeFileSync(path.join(source, 'run.sh'), PROGRAM.join('\n'), { mode: 0o755 });
@@ -75,7 +78,7 @@ function all<T>(value: (index: number) => T, generation = 1): Record<string, T> 
 function expectPristine(job: Job, run: string, generation = 1): void {
   expect(job.records(run, 'names')).toMatchObject(all(() => 'job.yaml\nrun.sh\nstate.txt\n', generation));
   expect(job.records(run, 'before')).toMatchObject(all(() => PRISTINE, generation));
-  // When a program fails, the executors end its peers at an arbitrary point of the script.
+  // When a program fails, the executors stop its peers at an arbitrary point of the script.
   if (run === 'restarted' && generation === 1) {
     return;
   }
@@ -105,7 +108,7 @@ test('on this machine, each program starts in a folder without changes by other 
     const { containers } = localPaths(root, id);
     const left = (): string[] => readdirSync(containers).flatMap((container) => readdirSync(path.join(containers, container, 'work')));
     expect(left()).toContain('source');
-    // The result is known shortly before the ApplicationMaster has cleaned up.
+    // The ApplicationMaster reports the result before it has removed the folders.
     await until(() => !left().includes('program'), { describe: left });
   }
 });

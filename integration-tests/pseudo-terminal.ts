@@ -13,7 +13,7 @@ export interface TerminalOptions extends CommandOptions {
   readonly rows?: number;
 }
 
-/** A command that runs in a pseudo-terminal, and the screen that its user would see. */
+/** A command that runs in a pseudo-terminal, and the contents of its screen. */
 export class PseudoTerminal {
   readonly exitCode: Promise<number | null>;
   readonly columns: number;
@@ -23,7 +23,7 @@ export class PseudoTerminal {
   /** Resolves when the emulator has processed all output received so far. */
   #shown: Promise<void> = Promise.resolve();
   #raw = '';
-  /** Lines that the terminal has wrapped, because they were wider than its width. */
+  /** Lines that were wider than the terminal, so that it wrapped them. */
   readonly #broken = new Set<string>();
 
   constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = 170_000 }: TerminalOptions) {
@@ -59,7 +59,7 @@ export class PseudoTerminal {
     return this.#raw;
   }
 
-  /** All lines including the scrollback, without colours and without trailing empty lines. */
+  /** All lines including the scrollback, without colours and trailing empty lines. */
   lines(): string[] {
     const { active } = this.#terminal.buffer;
     const lines = Array.from({ length: active.length }, (_, at) => active.getLine(at)?.translateToString(true) ?? '');

@@ -13,7 +13,10 @@ import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
 import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
-/** Attempts to bypass the site file, except by replacing the ApplicationMaster, on real daemons. YARN's final status decides each test. */
+/**
+ * Attempts of users to bypass the site file on a real cluster, other than by replacing the ApplicationMaster. YARN's final status shows
+ * whether the attempt failed.
+ */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -30,9 +33,9 @@ const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
 const EVERYBODYS = '/everybodys';
 let folder: string;
 let handmade: HandmadeJobs;
-/** A server that an attacker names as the cluster's file system and as the node; it imposes no limits in either role. */
+/** A server that an attacker names as the cluster's file system and as the node. In both roles it imposes no limits. */
 let elsewhere: Server;
-const asked: string[] = [];
+const requests: string[] = [];
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-bypass-test-'));
@@ -43,7 +46,7 @@ beforeAll(async () => {
   storage.close();
   await cluster.hdfsMakeFolder(EVERYBODYS, '777');
   elsewhere = createServer((request, response) => {
-    asked.push(request.url ?? '');
+    requests.push(request.url ?? '');
     if (request.url === '/conf') {
       response.end('<configuration><property name="fs.defaultFS" value="hdfs://elsewhere"/></configuration>');
     } else {
@@ -69,10 +72,10 @@ interface Ended {
   readonly id: string;
   readonly end: YarnApplication;
   /** All output of the command. */
-  readonly said: string;
+  readonly output: string;
 }
 
-/** Submits a job with the command and waits for its end. */
+/** Submits a job with the command and waits until the job has ended. */
 async function submit(job: string, words: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
@@ -81,7 +84,7 @@ async function submit(job: string, words: readonly string[] = [], environment: R
   if (id === undefined) {
     throw new Error(stderr);
   }
-  return { id, end: await cluster.ended(id), said: stdout + stderr };
+  return { id, end: await cluster.ended(id), output: stdout + stderr };
 }
 
 function withWorker(change: (worker: Role) => Role): (honest: FrozenJob) => FrozenJob {
@@ -101,14 +104,14 @@ function withHadoop(properties: Readonly<Record<string, string>>): (honest: Froz
   };
 }
 
-/** The job's folders are writable for every user, so that missing permissions do not stop the job before the check. */
+/** All users may write to the job's folders, so that the job reaches the quota check. */
 const asBob = (honest: FrozenJob): FrozenJob => {
   const everybodys = new URL(EVERYBODYS, honest.staging).href;
   return { ...withWorker(larger)(honest), user: 'bob', staging: everybodys, history: everybodys };
 };
 const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 const port = () => (elsewhere.address() as AddressInfo).port;
-/** Makes a file system without a site file the default; the honest job's paths, which name their host, remain readable. */
+/** Sets a default file system without a site file. The job's paths contain their host, so they remain readable. */
 const otherFileSystem = () =>
   withHadoop({
     'fs.defaultFS': 'hdfs://elsewhere',
@@ -133,14 +136,14 @@ describe('a job submitted by hand', () => {
       () => ({ job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) }),
       /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus, but the limit is 1 gpus/,
     ],
-    ['without tags', () => ({ tags: () => [] }), /application's tags do not state what the job requests/],
+    ['without tags', () => ({ tags: () => [] }), /application's tags do not state the resources that the job requests/],
     [
       'with false tags',
       () => ({
         job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
         tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
       }),
-      /application's tags do not state what the job requests/,
+      /application's tags do not state the resources that the job requests/,
     ],
     ['as another type of application', () => ({ type: 'OTHER' }), /not list the job among the applications of type TONY/],
     [
@@ -241,7 +244,7 @@ describe('a job submitted by hand', () => {
   });
 
   test('makes the ApplicationMaster send no request to the servers that the user named', () => {
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 });
 
@@ -256,8 +259,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
 
   async function status(id: string, user: string): Promise<{ readonly state: string; readonly message: string } | null> {
     const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
-    const [said] = jsonLines(stdout) as unknown as readonly { readonly status: { state: string; message: string } | null }[];
-    return said?.status ?? null;
+    const [first] = jsonLines(stdout) as unknown as readonly { readonly status: { state: string; message: string } | null }[];
+    return first?.status ?? null;
   }
 
   test.each<[string, () => Promise<string>]>([
@@ -277,15 +280,15 @@ describe('a later job waits for an earlier job that its user may not view', () =
       throw new Error(stderr);
     }
     await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs', timeoutMs: 90_000 });
-    // YARN shows the start time only to bob.
+    // YARN shows the start time to bob only.
     const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
     expect(await seen.json()).toMatchObject({ app: { startedTime: 0 } });
 
     expect(await handmade.submit({ id: early, job: twoGpus })).toBe(early);
     const waiting = await until(
       async () => {
-        const said = await status(early, USER);
-        return said?.state === 'STARTING' || said === null ? undefined : said;
+        const first = await status(early, USER);
+        return first?.state === 'STARTING' || first === null ? undefined : first;
       },
       { describe: 'the later job reports its state', timeoutMs: 90_000 },
     );
@@ -310,7 +313,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
         };
       },
     });
-    // Neither job has a container when the other one checks its limits, so the ResourceManager's submission time decides the order.
+    // When the two jobs check their limits, neither has a container. The ResourceManager's submission times then decide their order.
     await handmade.submit({ id: early, job: twoGpus });
     await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs', timeoutMs: 90_000 });
     await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits', timeoutMs: 90_000 });
@@ -321,7 +324,10 @@ describe('a later job waits for an earlier job that its user may not view', () =
 });
 
 describe('when a user changes the settings of the command,', () => {
-  /** Creates a folder with a site file that sets no limits and, if `from` is given, a copy of that Hadoop configuration. */
+  /**
+   * Creates a configuration folder with a site file that sets no limits. With `from`, the folder also contains a copy of that Hadoop
+   * configuration.
+   */
   async function cheating(name: string, from: string | null): Promise<string> {
     const conf = path.join(folder, name);
     await mkdir(conf);
@@ -348,9 +354,9 @@ describe('when a user changes the settings of the command,', () => {
   });
 
   test.each(['table', 'json'])('the command replaces a value from --set by the final value, and reports it (%s)', async (format) => {
-    const { end, said } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
+    const { end, output } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
     expect(end.finalStatus).toBe('SUCCEEDED');
-    expect(said).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
+    expect(output).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
   });
 
   test('submitJob rejects a job without the final values before any upload', async () => {

@@ -35,7 +35,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Submits a job whose workers, each with a GPU, run until a file appears. */
+/** Submits a job whose workers each use a GPU and run until a file appears. */
 async function submit(user: string, queue: string, workers: number): Promise<{ id: string; end: () => Promise<void> }> {
   const flag = path.join(folder, `${user}.end`);
   const file = path.join(folder, `${user}.yaml`);
@@ -63,14 +63,14 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
   );
 }
 
-/** Runs `quotas usage` as carol, who may not view any of these jobs. */
+/** Runs `quotas usage` as carol, who may not view these jobs. */
 async function usage(...words: string[]): Promise<QuotaUsage> {
   const { stdout, stderr } = await cluster.run(['quotas', 'usage', '--output', 'json', ...words], { env: { HADOOP_USER_NAME: 'carol' } });
-  const [said] = jsonLines(stdout);
-  if (said === undefined) {
+  const [usage] = jsonLines(stdout);
+  if (usage === undefined) {
     throw new Error(stderr);
   }
-  return said as unknown as QuotaUsage;
+  return usage as unknown as QuotaUsage;
 }
 
 function rows({ totals }: QuotaUsage): string[] {

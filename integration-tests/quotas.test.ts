@@ -9,7 +9,7 @@ import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** Quotas on the real daemons: the ApplicationMaster applies the site file on HDFS, regardless of the client's configuration. */
+/** Quotas on a real cluster: the ApplicationMaster applies the site file from HDFS, regardless of the client's configuration. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -19,7 +19,7 @@ let configuration: HadoopConfiguration;
 /** Storage with the admin's permissions. */
 let storage: Storage;
 let folder: string;
-/** Configuration folder of a user who has created a site file that allows everything. */
+/** The configuration folder of a user who has created a site file without limits. */
 let cheating: string;
 
 beforeAll(async () => {
@@ -60,7 +60,7 @@ interface Request {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Submits a job whose workers, each with a GPU, run until a file appears. */
+/** Submits a job whose workers each use a GPU and run until a file appears. */
 async function submit({
   user,
   workers,
@@ -103,7 +103,7 @@ function reaches(id: string, user: string, state: string): Promise<JobStatus> {
   );
 }
 
-/** The time at which the ResourceManager accepted the application, which it reports to the application's user. */
+/** Returns the time at which the ResourceManager accepted the application. The ResourceManager shows it only to the application's user. */
 async function startOf(id: string, user: string): Promise<number> {
   const resourceManager = ResourceManager.of(configuration, user);
   try {
@@ -123,12 +123,12 @@ test('when two jobs submitted at the same time together exceed a limit, one wait
       return { ...job, user, startedAt: await startOf(job.id, user) };
     }),
   );
-  // The job with the older ID may have been submitted later.
+  // The application IDs do not show which job was submitted first.
   const [first, second] = submitted.sort((a, b) => a.startedAt - b.startedAt || (a.id < b.id ? -1 : 1)) as [
     (typeof submitted)[0],
     (typeof submitted)[0],
   ];
-  // A third user's job in the other queue is not delayed.
+  // A third user's job in the other queue does not wait.
   const other = await submit({ user: 'carol', workers: 3, queue: 'default' });
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
@@ -137,8 +137,8 @@ test('when two jobs submitted at the same time together exceed a limit, one wait
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
-  // tony-ts counts jobs without a resource tag by these figures: the ResourceManager shows every user the resources that a job uses, but
-  // not its number of containers.
+  // For a job without resource tags, tony-ts counts the resources that the ResourceManager reports. The ResourceManager shows all
+  // users how many resources a job uses, but not how many containers.
   const resourceManager = ResourceManager.of(configuration, 'carol');
   try {
     expect(await resourceManager.application(first.id)).toMatchObject({ runningContainers: 0, used: { 'yarn.io/gpu': 3 } });
@@ -163,7 +163,7 @@ describe("the ApplicationMaster rejects a job beyond the site file's limits that
     expect(message).toMatch(
       /^The job exceeds the limits in hdfs:\S+\/apps\/tony-ts\/site\.yaml\. quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/,
     );
-    // The ApplicationMaster reports the end before the ResourceManager has processed it.
+    // The ResourceManager processes the end of an application with a delay.
     const ended = await until(
       async () => {
         const application = await cluster.application(id);

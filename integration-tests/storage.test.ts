@@ -33,7 +33,7 @@ test("HDFS denies access to another user's files, and the error names the user",
       code: 'ACCESS_DENIED',
       message: expect.stringContaining('user=bob'),
     });
-    // The DataNode rejects the write in the middle of a long upload.
+    // The DataNode rejects the write during a long upload.
     await expect(bob.write(joinUri(folder, 'other'), Buffer.alloc(20_000_000))).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
     await expect(bob.makeFolder(joinUri(folder, 'other'))).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
     await expect(bob.remove(folder)).rejects.toMatchObject({ code: 'ACCESS_DENIED' });

@@ -3,7 +3,10 @@ import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { temporaryFolder, useCluster } from './harness.ts';
 
-/** Submits to a cluster that is down or rejects the request: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
+/**
+ * Submits to a cluster that is down or rejects the request. Each submit prints one sentence, exits with the documented code, and leaves
+ * nothing on HDFS.
+ */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -119,7 +122,7 @@ describe('a request that the cluster rejects', () => {
   test('exits with 2 when the application is unknown', async () => {
     for (const words of [['status'], ['logs'], ['kill']]) {
       const { exitCode, stderr } = await cluster.run([...words, 'application_1_0001']);
-      expect(stderr).toContain('does not know application application_1_0001');
+      expect(stderr).toContain('has no application application_1_0001');
       expect(exitCode).toBe(2);
     }
   });

@@ -4,13 +4,13 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** The plan that `submit` prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+/** The plan that `submit` prints before it starts a job. The cluster has two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const HOME = '/user/alice';
-/** Separate from the files that other tests have staged. */
+/** A separate staging folder, without files that other tests have staged. */
 const STAGING = `${HOME}/plans`;
 let number = 0;
 
@@ -21,7 +21,7 @@ interface Request {
   readonly staging?: string;
 }
 
-/** Writes a job that sleeps until it is killed; returns its file and the arguments that submit it. */
+/** Writes a job that sleeps until it is killed. Returns the file and the arguments that submit it. */
 async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }: Request = {}): Promise<{ file: string; words: string[] }> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));
@@ -44,7 +44,7 @@ async function values(words: readonly string[], exitCode = 0, env: Readonly<Reco
 
 const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan') as unknown as PlanValue;
 
-/** Submits a job; returns its ID, its plan and a function that ends it. */
+/** Submits a job. Returns its ID, its plan and a function that kills it. */
 async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
   const all = await values([...words, '--detach']);
   const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
@@ -83,7 +83,7 @@ describe('a dry run', () => {
     expect(body['am-container-spec'].credentials?.secrets?.entry).toEqual(
       ['tony.job', 'tony.job-digest', 'tony.certificate', 'tony.key'].map((key) => ({ key, value: '***' })),
     );
-    // The key is neither in plain text nor in base64.
+    // The output contains the key neither in plain text nor in base64.
     expect(JSON.stringify(body)).not.toMatch(/-----BEGIN|LS0tLS1CRUdJTi/);
     expect(await cluster.hdfsTree(HOME)).toEqual(before.files);
     expect((await cluster.applications()).length).toBe(before.applications);
@@ -154,7 +154,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    // The first job also uses most of a total that the site file sets.
+    // The first job also uses most of a total that the site file limits.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
@@ -165,19 +165,20 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await settle('fail');
     const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
-    // Even so, the job is submitted.
+    // `submit` submits the job in spite of the warning.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();
-    // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster; YARN's own diagnostics omit this.
+    // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster. YARN's own diagnostics do
+    // not mention this.
     const third = await start((await request({ lines: ['master: {vcores: 8}'] })).words);
     try {
       const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores\.$/;
       const waiting = await until(
         async () => {
           const { stdout } = await cluster.run(['status', third.id, '--output', 'json']);
-          const said = String(JSON.parse(stdout).waiting);
-          return short.test(said) && said;
+          const reason = String(JSON.parse(stdout).waiting);
+          return short.test(reason) && reason;
         },
         { describe: async () => (await cluster.application(third.id)).diagnostics, timeoutMs: 30_000 },
       );

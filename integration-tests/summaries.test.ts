@@ -31,7 +31,7 @@ afterAll(async () => {
 
 interface Place {
   readonly uri: string;
-  /** A local folder with a copy of the written files. */
+  /** Copies the written files to a local folder. */
   fetch(): Promise<string>;
 }
 
@@ -74,7 +74,7 @@ function open(place: Place, run: string, now: () => number = Date.now): SummaryW
   });
 }
 
-/** Waits until TensorBoard has read a run up to a step. It might not have read later records yet. */
+/** Waits until TensorBoard has read a run up to a step; it may not have read later records. */
 async function readUpTo(
   server: TensorBoardServer,
   run: string,
@@ -96,7 +96,10 @@ interface SessionGroup {
   readonly sessions: readonly { readonly name: string; readonly status?: string }[];
 }
 
-/** Waits for the success of session `train`, the last record of its run, to appear in TensorBoard; returns the rows of the HParams tab. */
+/**
+ * Waits until TensorBoard shows the success of session `train`, which is the last record of its run. Returns the rows of the HParams
+ * tab.
+ */
 async function readToTheEnd(server: TensorBoardServer): Promise<readonly SessionGroup[]> {
   const groups = async (): Promise<readonly SessionGroup[]> => {
     const answer = await server.post<{ sessionGroups: SessionGroup[] }>('hparams/session_groups', {
@@ -139,7 +142,7 @@ function start(name: string, ...words: readonly string[]): Program {
   return { child, output, ended };
 }
 
-/** The pixels of a PNG without filters. */
+/** Returns the pixels of a PNG that uses no filters. */
 function pixelsOf(png: Buffer, stride: number): number[] {
   const start = png.indexOf('IDAT') + 4;
   const rows = inflateSync(png.subarray(start, start + png.readUInt32BE(start - 8)));
@@ -274,7 +277,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows, from files in %s,', (sche
     const server = await TensorBoardServer.start(await written.fetch());
     const run = 'a run/with parts';
     await readUpTo(server, run, 'strange', 3);
-    // The last record written.
+    // The last record of the run.
     await until(async () => (await server.data<unknown[]>('text/text', { run, tag: 'text of 1' })).length === 1, {
       describe: () => server.tags('scalars'),
     });
@@ -282,7 +285,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows, from files in %s,', (sche
       [0, 'NaN'],
       [1, 'Infinity'],
       [2, '-Infinity'],
-      // Scalars are 32-bit floats.
+      // TensorBoard stores scalars as 32-bit floats.
       [3, 'Infinity'],
     ]);
     for (const tag of tags) {
@@ -350,7 +353,7 @@ test('a run of 100,000 steps writes few files and keeps every point', { timeout:
   expect(bytes / steps).toBeLessThan(100);
   expect(files.length).toBeLessThan(12);
   const server = await TensorBoardServer.start(await written.fetch(), '--samples_per_plugin', `scalars=${2 * steps}`);
-  // TensorBoard needs a while to answer each poll.
+  // TensorBoard may need several seconds for a response.
   await readUpTo(server, 'train', 'train/accuracy', steps, { everyMs: 5000, timeoutMs: 300_000 });
   const points = await server.scalars('train', 'train/accuracy');
   expect(points).toHaveLength(steps);

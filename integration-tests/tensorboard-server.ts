@@ -1,4 +1,4 @@
-/** A real TensorBoard on its own port, and the responses of its plugins' HTTP API. */
+/** A real TensorBoard that listens on its own port, and a client of the HTTP API of its plugins. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
@@ -12,10 +12,13 @@ export class TensorBoardServer {
     this.#base = base;
   }
 
-  /** Serves a folder and its subfolders until the test has finished. @param words further options. */
+  /**
+   * Serves a folder and its subfolders until the test ends.
+   * @param words more options of TensorBoard
+   */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
-    // `--load_fast=false`: some platforms lack the separate reader process.
+    // `--load_fast=false`: the separate reader process does not exist for all platforms.
     const options = ['--logdir', folder, '--host', '127.0.0.1', '--port', '0', '--load_fast=false', '--reload_interval=1', ...words];
     const child = spawn(python, ['-m', 'tensorboard.main', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
     onTestFinished(async () => {
@@ -24,11 +27,11 @@ export class TensorBoardServer {
         await once(child, 'exit');
       }
     });
-    let said = '';
+    let output = '';
     child.stderr.on('data', (chunk: Buffer) => {
-      said += chunk;
+      output += chunk;
     });
-    const address = await until(() => /at (http:\/\/127\.0\.0\.1:\d+\/)/.exec(said)?.[1], { timeoutMs: 60_000, describe: () => said });
+    const address = await until(() => /at (http:\/\/127\.0\.0\.1:\d+\/)/.exec(output)?.[1], { timeoutMs: 60_000, describe: () => output });
     return new TensorBoardServer(address);
   }
 

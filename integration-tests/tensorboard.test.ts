@@ -11,13 +11,13 @@ import { processesWithArgument } from './cluster/processes.mjs';
 import { runCommand, startCommand } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** The TensorBoard sidecar of a job: a real TensorBoard in its own container, reached only through the job's ApplicationMaster. */
+/** TensorBoard as a sidecar of a job: it runs in its own container, and only the job's ApplicationMaster connects to it. */
 
 beforeAll(async () => {
   await ensureTensorBoard((line) => console.log(line));
 }, 600_000);
 
-/** Time limit for TensorBoard to serve or to restart on a busy machine. */
+/** Time limit for TensorBoard to start or restart on a busy machine (ms). */
 const STARTS_MS = 120_000;
 
 interface Yaml {
@@ -43,7 +43,7 @@ async function jobFile(more = ''): Promise<Yaml> {
   return { file, go: () => writeFile(path.join(folder, 'go'), '') };
 }
 
-/** An event file with points of one tag. */
+/** Encodes an event file with points of one tag. */
 function events(tag: string, steps: readonly number[]): Buffer {
   return Buffer.concat([
     encodeFileVersion(1_700_000_000),
@@ -51,13 +51,13 @@ function events(tag: string, steps: readonly number[]): Buffer {
   ]);
 }
 
-/** Pids of the Python processes that serve TensorBoard from below a folder. */
+/** Returns the pids of the Python processes that serve TensorBoard from a folder. */
 async function pythons(below: string): Promise<number[]> {
   const all = await processesWithArgument(`{"packages":["${below}`);
   return all.map(({ pid }) => pid);
 }
 
-/** Waits until TensorBoard serves; returns the job's status at that time. */
+/** Waits until TensorBoard is ready, and returns the job's status at that time. */
 async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
   const look = async () => {
     const now = await status();
@@ -66,12 +66,12 @@ async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
   return until(look, { describe: status, timeoutMs: STARTS_MS, everyMs: 500 });
 }
 
-/** The container in which a job's TensorBoard runs. */
+/** Returns the container of a job's TensorBoard. */
 function containerOf(status: JobStatus): string | null {
   return status.tasks.find(({ role }) => role === 'tensorboard')?.containerId ?? null;
 }
 
-/** The data that the TensorBoard behind a job's pages has read. */
+/** Returns data from the TensorBoard behind a job's pages. */
 async function runs(get: (place: string) => Promise<Response>): Promise<string[]> {
   const answer = await get('data/runs');
   if (!answer.ok) {
@@ -153,7 +153,7 @@ describe('TensorBoard on this machine', () => {
   });
 });
 
-/** The process whose environment names this container. */
+/** The process whose environment contains this container ID. */
 async function executorOf(pids: readonly number[], containerId: string | null): Promise<number | null> {
   for (const pid of pids) {
     const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
@@ -188,7 +188,7 @@ describe('TensorBoard on YARN', () => {
       return ((await answer.json()) as [number, number, number][]).map(([, step]) => step);
     };
     await until(async () => (await points()).length === 2, { describe: points });
-    // Replaces the file with its content and additional records, as the training library does.
+    // Rewrites the file with its content and more records, as the training library does.
     await storage.write(eventFile, events('loss', [1, 2, 3, 4]));
     await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
 

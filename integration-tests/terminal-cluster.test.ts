@@ -4,14 +4,14 @@ import { expect, test, vi } from 'vitest';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Terminal output for a cluster and its jobs, and how `logs` continues when parts of the cluster fail. */
+/** Terminal output for a cluster and its jobs, and how `logs` continues after failures of the cluster. */
 
 const cluster = useCluster();
-/** Time limit for many commands and consecutive jobs on a slow machine. */
+/** Time limit for many commands and consecutive jobs on a slow machine (ms). */
 vi.setConfig({ testTimeout: 500_000 });
 const ID = /application_\d+_\d+/;
 
-/** Writes a job of two workers, each with `gpus` GPUs. Its variable `$GATE` names a file that does not exist yet. */
+/** Writes a job of two workers, each with `gpus` GPUs. The job's variable `$GATE` contains the path of a file that does not exist yet. */
 async function job(command: string, gpus = 0): Promise<{ file: string; gate: string }> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
@@ -33,7 +33,7 @@ const UNTIL_GATE = 'while [ ! -e $GATE ]; do sleep 0.1; done';
 const show = (words: readonly string[], columns: number): PseudoTerminal =>
   terminalCommand(words, { columns, env: cluster.clientEnvironment() });
 
-/** Lines that the terminal wrapped, except those that consist of an address only. */
+/** Returns the lines that the terminal has wrapped, except lines that are a single URL. */
 function broken(terminal: PseudoTerminal): string[] {
   return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 24));
 }
@@ -84,7 +84,7 @@ test('Ctrl-C detaches from a job or kills it, as the user chooses, and every tab
 });
 
 test('logs -f waits for the job to start, and continues after an outage of the ResourceManager and a restart of a worker', async () => {
-  // This job holds all GPUs until the job under test waits for them.
+  // This job uses all GPUs, so the next job waits for them.
   const other = await job(UNTIL_GATE, 4);
   const otherId = ID.exec((await cluster.run(['submit', '--conf', other.file, '--detach'])).stdout)?.[0] ?? '';
   const others = () => cluster.application(otherId);
@@ -123,7 +123,7 @@ test('logs -f waits for the job to start, and continues after an outage of the R
   expect(lines[0]).toEqual({ task: expect.any(String), container: expect.stringMatching(/^container_/), file: 'stdout', text: 'begun 1' });
   expect(lines.map(({ text }) => text)).toContain('begun 2');
 
-  // From HDFS, once the nodes have uploaded the logs.
+  // `logs` reads from HDFS after the nodes have uploaded the logs.
   const later = await until(
     async () => {
       const { exitCode, stdout: text } = await cluster.run(['logs', id, '--tail', '1']);
@@ -140,7 +140,7 @@ test("completion offers the user's jobs and tasks, and ended jobs where a comman
   const id = ID.exec(stdout)?.[0] ?? '';
   const offered = async (...words: string[]): Promise<string[]> =>
     (await cluster.run(['completion', '--words', ...words])).stdout.trimEnd().split('\n').slice(1);
-  // A busy machine may truncate the completion; a user would press TAB again.
+  // On a busy machine, the completion may time out, and a user would press TAB again.
   const offers = (words: readonly string[], lines: unknown): Promise<unknown> =>
     until(
       async () => {

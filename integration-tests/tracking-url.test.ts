@@ -9,12 +9,10 @@ import { expectCurve } from './browser/tensorboard-page.ts';
 import { ROOT } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/**
- * The pages behind YARN's tracking URL, which a real browser opens on a real cluster and reaches only through the ResourceManager's proxy.
- */
+/** The pages behind YARN's tracking URL. A real browser opens them on a real cluster through the ResourceManager's proxy only. */
 
 const cluster = useCluster();
-/** Time limit for a job, a browser and several starts of TensorBoard on a slow machine. */
+/** Time limit for a job, a browser and several starts of TensorBoard on a slow machine (ms). */
 vi.setConfig({ testTimeout: 500_000 });
 // The first run downloads TensorBoard.
 beforeAll(() => ensureTensorBoard(), 600_000);
@@ -55,7 +53,7 @@ async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job
   return { id, status, go: () => writeFile(path.join(folder, 'go'), '') };
 }
 
-/** Opens a browser that is signed in to YARN as the job's user. `refused` lists the error responses on all of its pages. */
+/** Opens a browser in which the job's user is signed in to YARN. `refused` lists the error responses on all of its pages. */
 async function signIn(context: TestContext): Promise<{ browser: BrowserContext; page: Page; refused: string[] }> {
   const browser = await (await openBrowser(context)).newContext({ viewport: { width: 1280, height: 900 } });
   const refused: string[] = [];
@@ -71,7 +69,7 @@ async function signIn(context: TestContext): Promise<{ browser: BrowserContext; 
   return { browser, page, refused };
 }
 
-/** Waits until the TensorBoard at `place()` has read all logged data: its page requests the list of data only once. */
+/** Waits until the TensorBoard at `place()` has read all logged data, because its page requests the list of data only once. */
 async function hasRead(page: Page, place: () => string): Promise<void> {
   const ask = async <T>(data: string, query: Readonly<Record<string, string>> = {}): Promise<T> => {
     const answer = await page.request.get(`${place()}data/plugin/${data}?${new URLSearchParams(query)}`);
@@ -89,7 +87,7 @@ async function hasRead(page: Page, place: () => string): Promise<void> {
   await until(isWhole, { describe: () => tags().catch(String), timeoutMs: 120_000, everyMs: 500 });
 }
 
-/** Opens the application's page in YARN and follows the given link on that page. */
+/** Opens the application's page in YARN and follows the given link on this page. */
 async function follow(page: Page, id: string, link: string): Promise<void> {
   await page.goto(`${cluster.resourceManager}/cluster/app/${id}`);
   await page.locator(`a[href*="/proxy/${id}/"]`, { hasText: link }).first().click();
@@ -113,7 +111,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   await expectCurve(page, 'train/loss', loss);
   await pictures(page, 'tracking-url-time-series');
 
-  // Every tab that TensorBoard offers for the logged data, with a text or element to look for in it.
+  // TensorBoard's tabs for the logged data, each with a text or an element that the tab must contain.
   const tabs = [
     ['scalars', 'vz-line-chart2'],
     ['images', 'tf-image-loader img'],
@@ -159,7 +157,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
 });
 
 test("after the end of the job, YARN's link leads to its history with TensorBoard", async (context) => {
-  // Set up as an admin does: a folder in which every user may create folders, and whose group may read them.
+  // A folder as an admin sets it up: all users may create folders in it, and its group may read them.
   const dir = '/tony-history';
   await cluster.hdfsMakeFolder(dir, '1777');
   const site = async (text: string): Promise<string> => {
@@ -179,7 +177,7 @@ test("after the end of the job, YARN's link leads to its history with TensorBoar
 
   const { page } = await signIn(context);
   await follow(page, job.id, 'History');
-  // The history server is separate and does not receive the user's identity from YARN.
+  // YARN does not send the user's identity to the history server.
   await page.locator('input[name="user.name"]').fill(USER);
   await page.keyboard.press('Enter');
   await hasRead(page, () => new URL('.', page.url()).href);

@@ -7,37 +7,37 @@ import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { MNIST, smallMnist } from './small-mnist.ts';
 
-/** examples/mnist on YARN and HDFS, with workers, executors and the ApplicationMaster killed and stopped during training. */
+/** Runs examples/mnist on YARN and HDFS, and kills and suspends workers, executors and the ApplicationMaster during training. */
 
 const cluster = useCluster();
 
-/** Time limit for four training starts on a slow machine. */
+/** Time limit for four starts of a training on a slow machine (ms). */
 vi.setConfig({ testTimeout: 500_000 });
 
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** Waits until a worker's training process of a generation has started; returns its pid. */
+  /** Waits until a worker's training process of a generation has started, and returns its pid. */
   pid(index: number, generation: number): Promise<number>;
-  /** Resumes a worker that waits at `waitsAt`. */
+  /** Resumes a worker that waits at step `waitsAt`. */
   goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  /** The result that the following client reports when the job ends. */
+  /** The result that the client reports when the job ends. */
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
 }
 
 interface TrainingOptions {
   readonly settings?: readonly string[];
-  /** The step after which rank 0, and therefore every rank, waits until the test resumes it; by default no rank waits. */
+  /** The step at which rank 0, and therefore every rank, waits until the test resumes it; by default, no rank waits. */
   readonly waitsAt?: number;
-  /** The number of examples to train on, in 3 epochs; by default all of MNIST. */
+  /** The number of training examples, for 3 epochs; default: all of MNIST. */
   readonly examples?: number;
 }
 
 /** Steps of a training on all examples: 3 epochs of 60,000 examples in batches of 128. */
 const ALL_STEPS = 1407;
-/** Enough examples for 300 steps, where a test is not about accuracy on the whole set. */
+/** Examples for 300 steps, for tests that do not check the accuracy of a complete training. */
 const FEW = { examples: 12_800, steps: 300 };
 
 async function train({ settings = [], waitsAt = 0, examples }: TrainingOptions = {}): Promise<Training> {
@@ -100,7 +100,7 @@ async function watch(step: number) {
   };
 }
 
-/** Waits until a checkpoint after `step` is committed; returns its step. */
+/** Waits until a checkpoint after `step` is committed, and returns its step. */
 async function checkpointBeyond(training: Training, step: number): Promise<number> {
   return until(
     async () => {
@@ -111,7 +111,7 @@ async function checkpointBeyond(training: Training, step: number): Promise<numbe
   );
 }
 
-/** Waits until a generation trains and has written a checkpoint newer than the one it started from; returns that checkpoint's step. */
+/** Waits until a generation has written a checkpoint that is newer than the checkpoint it started from, and returns its step. */
 async function checkpointOf(training: Training, generation: number): Promise<number> {
   await training.pid(0, generation);
   const { checkpointStep } = await until(
@@ -155,7 +155,7 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
   const steps = await training.steps();
   for (const generation of [1, 2, 3, 4]) {
     const own = steps.filter(([of]) => of === generation).map(([, step]) => step);
-    // Consecutive and without repetition, starting after a checkpoint at least as new as the newest known one.
+    // The steps are consecutive without repetition, and start after a checkpoint that is at least as new as the newest known one.
     expect(own).toEqual(own.map((_, at) => (own[0] as number) + at));
     expect(own[0]).toBeGreaterThan(generation === 1 ? 0 : (known[generation - 2] as number));
   }

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Waits until `condition` returns a truthy value, and returns that value. If the condition throws, it counts as not yet met.
- * @throws after `timeoutMs`, with the description of the current state that `describe` returns
+ * Waits until `condition` returns a truthy value, and returns that value. An exception in the condition counts as not met.
+ * @throws after `timeoutMs`; the message contains the current state from `describe`
  */
 export async function until<T>(
   condition: () => T | Promise<T>,

@@ -47,7 +47,7 @@ test('the client skips a NameNode of an HA list that is down', async () => {
 test('an exhausted quota ends a long write immediately with an error that names the quota', async () => {
   const folder = `${FOLDER}/quota`;
   await hdfs.makeFolder(folder, 0o755);
-  // The quota allows starting one block of 128 MiB.
+  // The quota has room for one block of 128 MiB.
   await setQuota(folder, 140_000_000);
   const block = Buffer.alloc(8_000_000);
   async function* long(): AsyncIterable<Buffer> {

@@ -8,11 +8,11 @@ import { parseEntries } from '../web/history-files.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
-/** Failures during a job on a real YARN and HDFS cluster. */
+/** Failures during a job on YARN and HDFS. */
 
 const cluster = useCluster();
 
-/** Writes its pid to `$OUT/<role>-<index>-<generation>`, and runs until the file `go` exists. */
+/** Writes its pid to `$OUT/<role>-<index>-<generation>` and runs until the file `go` exists. */
 const PROGRAM = [
   'me=$TONY_ROLE-$TONY_INDEX',
   'echo $$ > $OUT/tmp-$me && mv $OUT/tmp-$me $OUT/$me-$TONY_GENERATION',
@@ -51,7 +51,7 @@ class Job {
     return (await answer.json()) as JobStatus;
   }
 
-  /** The Node process in one of the job's containers that runs `bundle` for a given task. */
+  /** Returns the Node.js process in one of the job's containers that runs `bundle` for a given task. */
   async process(bundle: string, containerId?: string | null): Promise<number> {
     const all = await cluster.containers(this.id);
     const found = all.find(
@@ -113,7 +113,7 @@ async function jobFile({ roles, lines = [], command = PROGRAM, master = '512m' }
   return { file, out };
 }
 
-/** Timeouts that detect a silent executor soon, but tolerate one that a busy machine delays. */
+/** Timeouts that are short enough to detect a silent executor soon, and long enough for an executor on a busy machine. */
 const HEARTBEAT = 'heartbeat: {interval: 500ms, missed: 12}';
 
 async function startJob({ heartbeat = HEARTBEAT, ...options }: Options & { heartbeat?: string } = {}): Promise<Job> {
@@ -121,12 +121,12 @@ async function startJob({ heartbeat = HEARTBEAT, ...options }: Options & { heart
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const job = new Job(/application_\d+_\d+/.exec(stdout)?.[0] ?? '', out);
-  // The tests after a failed one need the cluster's resources.
+  // If the test fails, the next test still needs the cluster's resources.
   onTestFailed(() => cluster.run(['kill', job.id]).then(() => undefined));
   return job;
 }
 
-/** Runs a job to its end; returns the client's last line, YARN's report and the output of `status`. */
+/** Runs a job until it ends. Returns the client's last line, YARN's report and the output of `status`. */
 async function failure(options: Options): Promise<{ client: string; yarn: YarnApplication; status: string }> {
   const { file } = await jobFile(options);
   const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json']);
@@ -151,8 +151,8 @@ describe('a job continues', () => {
     const first = await job.programs(1);
     process.kill(who === 'executor' ? await job.executor(1) : first[1], signal);
     await job.programs(2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
-    // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container
+    // may still be running when its replacement starts, and the ApplicationMaster rejects its generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program still runs', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
@@ -196,9 +196,9 @@ test.each([
   ['the tasks of a lost node restart', false],
   ['the tasks and the ApplicationMaster of a lost node restart', true],
 ])('%s, and their old programs on the node end', async (_, withMaster) => {
-  // A node has room for one such container besides the ApplicationMaster.
+  // A node has room for only one such container besides the ApplicationMaster.
   const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
-  // The ResourceManager declares the node lost before the ApplicationMaster misses the heartbeats of a stopped executor.
+  // The ResourceManager declares the node lost before the ApplicationMaster detects that a suspended executor sends no heartbeats.
   const job = await startJob({ roles, ...(!withMaster && { heartbeat: 'heartbeat: {interval: 500ms, missed: 60}' }) });
   const first = await job.programs(1);
   const master = await job.process('application-master.mjs');
@@ -207,14 +207,14 @@ test.each([
   const lost = isFirst === withMaster ? 'nodemanager1' : 'nodemanager2';
   const lostPort = cluster.ports[lost].containers;
   const index = first.findIndex((pid) => nodePortOf(pid) === lostPort);
-  // A running executor carries out a stop order within milliseconds, too soon for the status to show it.
+  // An executor stops its program within milliseconds, too soon for the status to show the order.
   const stopped = withMaster ? null : await job.executor(index);
   if (stopped !== null) {
     process.kill(stopped, 'SIGSTOP');
   }
   try {
     await cluster.kill(lost);
-    // The remaining node has no room for both, so the test restarts the lost node.
+    // The other node has no room for both containers, so the test restarts the lost node.
     await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'RUNNING', {
       describe: () => job.status().catch(String),
       timeoutMs: 60_000,
@@ -225,7 +225,7 @@ test.each([
       expect(orphan?.mayRunForMs).toBeGreaterThan(0);
       expect(others).toEqual([]);
       const { stdout } = await cluster.run(['status', job.id]);
-      expect(stdout.replace(/\s+/g, ' ')).toContain(`worker:${index} may still run on ${orphan?.node}`);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(`worker:${index} may still be running on ${orphan?.node}`);
     }
   } finally {
     if (stopped !== null) {
@@ -234,7 +234,7 @@ test.each([
   }
   await cluster.heal();
   await job.programs(2);
-  // The lost node's executor has been ordered to end its program, which may take the whole grace period.
+  // The ApplicationMaster has ordered the lost node's executor to stop its program, which may take the whole grace period.
   await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs still run', timeoutMs: 30_000 });
   const final = await job.succeeds();
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
@@ -244,7 +244,10 @@ test.each([
   expect(losses).toMatchObject([{ node: expect.stringMatching(new RegExp(`:${lostPort}$`)) }]);
 });
 
-/** Like PROGRAM, but in a process group that ignores SIGTERM, with its start time and its last time alive (ms) in a separate file. */
+/**
+ * Like PROGRAM, but its process group ignores SIGTERM. It writes its start time and the last time at which it was alive (ms) to a
+ * separate file.
+ */
 const LOGGING_PROGRAM = [
   "trap '' TERM",
   'me=$TONY_ROLE-$TONY_INDEX',
@@ -262,7 +265,7 @@ interface Run {
   readonly last: number;
 }
 
-/** All programs of a task, in the order of their starts. */
+/** Returns all programs of a task in the order of their starts. */
 function runsOf(job: Job, task: string): Run[] {
   const time = (name: string) => Number(readFileSync(path.join(job.out, name), 'utf8'));
   return readdirSync(job.out)
@@ -271,7 +274,7 @@ function runsOf(job: Job, task: string): Run[] {
     .sort((a, b) => a.start - b.start);
 }
 
-/** Occupies resources on a node, so that YARN can place another job's containers only on the other node. */
+/** Fills a node, so that YARN places another job's containers on the other node. */
 async function fill(resources: string): Promise<Job> {
   const job = await startJob({ roles: `{filler: {instances: 1, resources: {${resources}}}}` });
   await job.pid('filler-0', 1);
@@ -283,7 +286,7 @@ async function remove(job: Job): Promise<void> {
   await noneLeft(cluster, job.id, 60_000);
 }
 
-/** The port of the NodeManager that started a container's process; null when the process has ended. */
+/** Returns the port of the NodeManager that started a container's process; null if the process has ended. */
 function nodePortOf(pid: number): number | null {
   try {
     return Number(/\0NM_PORT=(\d+)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`)?.[1]);
@@ -292,9 +295,9 @@ function nodePortOf(pid: number): number | null {
   }
 }
 
-/** Runs a job with both evaluators on the node that is lost, and its ApplicationMaster on that node or on the other one. */
+/** Runs a job with both evaluators on the node that is lost, and with its ApplicationMaster on the same or on the other node. */
 async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
-  // GPUs determine the evaluators' node, memory the ApplicationMaster's.
+  // The GPU requests determine the node of the evaluators, and the memory request determines the node of the ApplicationMaster.
   const fillers = [await fill(withMaster ? 'memory: 7000m, gpus: 3' : 'memory: 1500m, gpus: 3')];
   if (!withMaster) {
     fillers.push(await fill('memory: 7000m'));
@@ -322,7 +325,7 @@ async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
     expect(before?.last, task).toBeLessThanOrEqual(after?.start ?? 0);
     expect(isAlive(before?.pid ?? 0), task).toBe(false);
   }
-  // The node is still lost, so no NodeManager has cleaned up there.
+  // The node is still lost, so no NodeManager has ended its processes.
   await until(() => there.every(({ pid }) => !isAlive(pid)), {
     describe: () => there.filter(({ pid }) => isAlive(pid)),
     timeoutMs: 60_000,
@@ -400,7 +403,7 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
   const job = await startJob({ command: ['echo alive', ...PROGRAM] });
   const programs = await job.programs(1);
   const master = await job.process('application-master.mjs');
-  // The file that `logs` reads when the ApplicationMaster does not respond.
+  // `logs` reads this file when the ApplicationMaster does not respond.
   const events = `/user/${USER}/.tony-ts/history/${job.id}/events-1.jsonl`;
   await until(async () => (await cluster.hdfsRead(events)).includes('container_'), { describe: 'the history names no container' });
   const sentence = /The ApplicationMaster has not answered for \d+ s\./;
@@ -412,7 +415,7 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
     }
     const { stdout } = await cluster.run(['status', job.id, '--output', 'json']);
     expect(JSON.parse(stdout)).toMatchObject({ phase: 'RUNNING', masterSilentMs: expect.any(Number) });
-    // The history contains the container IDs.
+    // Reads the container IDs from the history.
     const logs = await cluster.run(['logs', job.id, 'worker:0']);
     expect(logs).toMatchObject({ stdout: expect.stringContaining('alive'), stderr: expect.stringMatching(sentence), exitCode: 0 });
   } finally {
@@ -468,14 +471,14 @@ test('secrets appear in no arguments, environments, logs, job.json, history or Y
       try {
         places.set(`${what} of ${command}`, readFileSync(`/proc/${pid}/${what}`, 'latin1'));
       } catch (error) {
-        // A process that has ended in the meantime has no environment to read.
+        // The process may have ended in the meantime.
         if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) {
           throw error;
         }
       }
     }
   }
-  // The user also has access to the launch scripts and the files beside them.
+  // The user can also read the launch scripts and the files next to them.
   for (const pid of [master, ...programs]) {
     const folder = readlinkSync(`/proc/${pid}/cwd`);
     for (const name of readdirSync(folder)) {
@@ -515,7 +518,7 @@ test('secrets appear in no arguments, environments, logs, job.json, history or Y
   }
 });
 
-/** Worker 0's task file, which only its user may read. */
+/** Worker 0's task file, which only the job's user may read. */
 async function taskFile(job: Job): Promise<string> {
   const [pid] = await job.programs(1);
   const [, file = ''] = /\0TONY_TASK_FILE=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`) ?? [];

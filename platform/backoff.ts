@@ -1,4 +1,4 @@
-/** Exponential backoff: the first pause, doubled with each further failure up to the longest. */
+/** Exponential backoff: the pause starts at `firstMs` and doubles with each consecutive failure, up to `mostMs`. */
 export interface Backoff {
   readonly firstMs: number;
   readonly mostMs: number;
@@ -7,18 +7,18 @@ export interface Backoff {
 export interface RetryOptions extends Backoff {
   /** Applies `jittered` to each pause. */
   readonly jitter?: boolean;
-  /** Ends the retries. The action itself is not interrupted. */
+  /** An abort ends the retries, but does not interrupt a running action. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each failure, before the pause. Throws to end the retries. */
+  /** Called after each failure, before the pause. May throw to end the retries. */
   readonly onFailure?: (error: unknown, failures: number, pauseMs: number) => void;
 }
 
-/** The pause after a number of consecutive failures; 0 without a failure. */
+/** Returns the pause (ms) after the given number of consecutive failures; 0 for no failures. */
 export function backoffMs(failures: number, { firstMs, mostMs }: Backoff): number {
   return failures <= 0 ? 0 : Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 32));
 }
 
-/** Returns a random duration between half of the pause and the pause, so that clients of a failed server do not reconnect together. */
+/** Returns a random duration between `ms / 2` and `ms`, which spreads the retries of many clients over time. */
 export function jittered(ms: number, random: () => number = Math.random): number {
   return ms * (0.5 + random() / 2);
 }

@@ -5,9 +5,9 @@ import { suggest } from './suggest.ts';
 export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 
 /**
- * Rejects unknown options, because a misspelled option would otherwise have no effect.
+ * Rejects unknown options. Without this check, a misspelled option would silently have no effect.
  *
- * @param name name of the function, as the caller writes it.
+ * @param name the name of the checked function, for the message.
  * @throws TonyError USAGE
  */
 export function checkOptions<T extends object>(name: string, options: T, known: OptionNames<T>): void {
@@ -23,7 +23,7 @@ export function checkOptions<T extends object>(name: string, options: T, known: 
   }
 }
 
-/** Selects the options that another function accepts. */
+/** Returns the options listed in `known`; drops all others. */
 export function pickOptions<T extends object>(options: T, known: OptionNames<T>): T {
   return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(known, name))) as T;
 }

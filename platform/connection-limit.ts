@@ -6,16 +6,16 @@ export interface ConnectionLimitOptions {
   /** Maximum number of all connections; unlimited by default. */
   readonly most?: number;
   /**
-   * An unproven connection younger than this (ms) is not closed in favour of a new one, because it may be about to prove itself. If all are
-   * younger, the new connection is closed. Default 0.
+   * Minimum age (ms) at which an unproven connection may be closed in favour of a new one; default 0. If all unproven connections are
+   * younger, the new connection is closed.
    */
   readonly graceMs?: number;
-  /** An unproven connection is closed after this time (ms); no deadline by default. */
+  /** Time (ms) after which an unproven connection is closed; unlimited by default. */
   readonly deadlineMs?: number;
   readonly now?: () => number;
 }
 
-/** One end of a TCP connection, identified by address and port. A TLS socket and its underlying socket have the same values. */
+/** The remote end of a TCP connection, identified by address and port. A TLS socket and its underlying socket have the same values. */
 export type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 interface Unproven {
@@ -25,8 +25,8 @@ interface Unproven {
 }
 
 /**
- * Protects the file descriptors of a server: at the limit, the oldest unproven connection is closed in favour of a new one. Idle
- * connections therefore cannot lock out active peers.
+ * Limits the open connections of a server. A connection is unproven until its peer is authorised or its request is being answered. At the
+ * limit, the oldest unproven connection is closed in favour of a new one: idle connections cannot lock out active peers.
  */
 export class ConnectionLimit {
   readonly #options: ConnectionLimitOptions;
@@ -40,7 +40,7 @@ export class ConnectionLimit {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Registers a new connection, and may close it at once. */
+  /** Registers a new connection. Closes it immediately if the limit is reached and every other connection must stay open. */
   admit(socket: Socket): void {
     const { most = Number.POSITIVE_INFINITY, mostUnproven } = this.#options;
     if ((this.#count >= most || this.#unproven.size >= mostUnproven) && !this.#makeRoom()) {
@@ -59,12 +59,12 @@ export class ConnectionLimit {
     });
   }
 
-  /** Call when the peer is authorised, or when its request is being answered: the connection then counts as proven. */
+  /** Marks a connection as proven. Call this when the peer is authorised, or when its request is being answered. */
   proven(peer: Peer): void {
     this.#settle(keyOf(peer));
   }
 
-  /** After its response, an admitted connection counts as unproven until the next request. */
+  /** Marks a connection as unproven after a response, until its next request. */
   answered(socket: Socket): void {
     if (!socket.destroyed) {
       this.#wait(keyOf(socket), socket);

@@ -1,6 +1,6 @@
 /**
- * Every failure that users can see has a code. For each code, the table gives the exit code of the process (1: the job failed, 2: the
- * request was wrong, 3: the cluster was unreachable, 130: interrupted), the meaning, and the next step if it is always the same.
+ * The codes of all failures that users can see. Each has an exit code of the process (1: the job failed, 2: the request was invalid, 3: the
+ * cluster was unreachable, 130: interrupted), a meaning, and the default hint.
  */
 export const ERROR_CODES = {
   JOB_INVALID: {
@@ -78,7 +78,7 @@ export const ERROR_CODES = {
   },
   APPLICATION_UNKNOWN: {
     exit: 2,
-    means: 'Neither the ResourceManager nor this machine knows a job with this ID.',
+    means: 'Neither the ResourceManager nor this machine has a job with this ID.',
     hint: 'Check the ID. The ResourceManager forgets old applications, and local jobs are pruned.',
   },
   BUNDLES_MISSING: {
@@ -88,7 +88,7 @@ export const ERROR_CODES = {
   },
   KILL_FAILED: {
     exit: 1,
-    means: 'The job is still running although it was told to stop.',
+    means: 'The job is still running, although YARN accepted the order to kill it.',
     hint: "Run `tony-ts kill` again. If the job keeps running, ask the cluster's admin to kill it.",
   },
   KERBEROS_NO_TICKET: {
@@ -129,7 +129,7 @@ export const ERROR_CODES = {
   },
   TOKEN_MISSING: {
     exit: 2,
-    means: 'A process with HADOOP_TOKEN_FILE_LOCATION, such as a container, has no delegation token for a service of the cluster.',
+    means: 'The file that HADOOP_TOKEN_FILE_LOCATION names cannot be read, or contains no delegation token for a service of the cluster.',
     hint: 'Submit the job from a machine with a Kerberos ticket. Outside of a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   RUNTIME_MISSING: {
@@ -197,7 +197,7 @@ export const ERROR_CODES = {
   },
   APPLICATION_NOT_FOUND: {
     exit: 2,
-    means: 'The ResourceManager does not know this application, or no longer knows it.',
+    means: 'The ResourceManager has no application with this ID, or has already forgotten it.',
     hint: 'Check the application ID. `yarn application -list -appStates ALL` lists the applications that the ResourceManager knows.',
   },
   HDFS_UNREACHABLE: {
@@ -223,7 +223,7 @@ export const ERROR_CODES = {
   STORAGE_FULL: {
     exit: 2,
     means: 'The disks are full, or an HDFS quota for space or names is used up.',
-    hint: 'Free space with `tony-ts cache prune` or `tony-ts history prune`, or have the quota raised.',
+    hint: 'Free space with `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
   },
   STORAGE_REFUSED: {
     exit: 2,
@@ -237,8 +237,8 @@ export const ERROR_CODES = {
   },
   CREDENTIALS_INVALID: {
     exit: 1,
-    means: 'The tokens that YARN gives to a container are missing or cannot be read.',
-    hint: 'YARN or the client writes this file. Submit the job again.',
+    means: 'The file with the tokens that YARN gives to a container is missing or cannot be read.',
+    hint: 'Submit the job again.',
   },
   RPC_UNREACHABLE: {
     exit: 3,
@@ -268,7 +268,7 @@ export const ERROR_CODES = {
   RPC_CLOSED: {
     exit: 1,
     means: 'This process closed its connection to a Hadoop daemon while calls were pending, because it was about to exit.',
-    hint: 'See the log of this process for the reason why it exited.',
+    hint: 'The log of this process shows why it exited.',
   },
   ATTEMPT_FENCED: {
     exit: 1,
@@ -277,7 +277,7 @@ export const ERROR_CODES = {
   },
   RESOURCE_UNKNOWN: {
     exit: 2,
-    means: 'A task requests a resource type (such as gpus) that the cluster does not count.',
+    means: 'A task requests a resource type (such as gpus) that the cluster does not have.',
     hint: 'Request a resource type that the cluster has, or ask the admin to configure it in resource-types.xml of the ResourceManager.',
   },
   RUNTIME_UNSUPPORTED: {
@@ -297,8 +297,8 @@ export const ERROR_CODES = {
   },
   RUNTIME_HASH_MISMATCH: {
     exit: 2,
-    means: 'A downloaded package of the runtime is not the package that was published under this name and version.',
-    hint: 'The registry, a mirror or a cache delivers a different file: do not use it. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
+    means: 'The checksum of a downloaded package of the runtime does not match the published checksum.',
+    hint: 'Do not use the package: the registry, a mirror or a cache delivers a different file. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
   },
   RUNTIME_COMPILE_FAILED: {
     exit: 2,
@@ -332,17 +332,17 @@ export const ERROR_CODES = {
   },
   RING_MISMATCH: {
     exit: 1,
-    means: 'Tasks of the gang make different calls, or the same call with different lengths.',
+    means: 'Tasks of the gang make different calls, or pass data of different lengths to the same call.',
     hint: 'Every rank must make the same calls (fit, step, allReduce, barrier) in the same order and with equal lengths.',
   },
   RANKS_DIFFER: {
     exit: 1,
     means: 'Weights that must be equal on all ranks differ. The message names the first variable that differs.',
-    hint: 'Ranks that start with equal weights should keep equal weights. Check for code that changes weights on some ranks only, and for faulty memory in the machine.',
+    hint: 'Check for code that changes weights on some ranks only, and for a machine with faulty memory.',
   },
   TASK_FILE_INVALID: {
     exit: 1,
-    means: 'The task file that TONY_TASK_FILE names cannot be read, or it contradicts itself.',
+    means: 'The task file that TONY_TASK_FILE names cannot be read, or its contents are inconsistent.',
     hint: 'The executor sets TONY_TASK_FILE. Unset it to run the program outside a job.',
   },
   BACKEND_MISSING: {
@@ -393,12 +393,12 @@ export const ERROR_CODES = {
   CHECKPOINT_DAMAGED: {
     exit: 1,
     means: 'A checkpoint is incomplete, or its checksums do not match.',
-    hint: 'No action is needed if the job has an older checkpoint, which it then uses.',
+    hint: 'If the job has an older checkpoint, it resumes from that checkpoint, and no action is needed.',
   },
   CHECKPOINT_MISFIT: {
     exit: 1,
     means: 'A checkpoint is intact but belongs to another model or dataset.',
-    hint: 'Set another checkpoint.dir in job.yaml, or remove the folder.',
+    hint: 'Set another checkpoint.dir in job.yaml, or remove the checkpoint folder.',
   },
   CHECKPOINT_FENCED: {
     exit: 1,
@@ -427,13 +427,13 @@ export const ERROR_CODES = {
   },
   OUTPUT_MISMATCH: {
     exit: 1,
-    means: 'The output folder contains files other than earlier results of the same call.',
+    means: 'The output folder contains files that the same call has not written.',
     hint: 'Choose another output folder, or remove this one.',
   },
   TRIAL_FAILED: {
     exit: 1,
     means: 'A trial of a sweep threw an error, or did not return the metric by which the sweep compares trials.',
-    hint: 'Correct the trial. Results of other trials are kept and not computed again.',
+    hint: 'Correct the trial. The sweep keeps the results of the other trials.',
   },
   FUNCTION_INVALID: {
     exit: 2,
@@ -459,7 +459,7 @@ export const ERROR_CODES = {
   STATE_UNREADABLE: {
     exit: 1,
     means: 'The state saved by an earlier ApplicationMaster of the job cannot be read.',
-    hint: 'The job resumes from the newest checkpoint. Its history shows what it had done.',
+    hint: 'The job resumes from the newest checkpoint. The history shows what the job had done before.',
   },
   INTERNAL: {
     exit: 1,
@@ -493,10 +493,7 @@ export function messageOf(thrown: unknown): string {
   return text.replace(/\s*\n\s*/g, ' ').trim();
 }
 
-/**
- * Returns the reason why a file is unusable, for a sentence that names the file: the middle part of `ENOENT: no such file or directory,
- * open 'x'`.
- */
+/** Returns the reason part of a file system's error: `no such file or directory` for `ENOENT: no such file or directory, open 'x'`. */
 export function fileErrorOf(thrown: unknown): string {
   return messageOf(thrown).replace(/^E[A-Z]+: (.+?), [a-z]+( '.*)?$/, '$1');
 }

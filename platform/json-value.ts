@@ -3,6 +3,15 @@ import { type ErrorCode, TonyError } from './errors.ts';
 /** A JSON value. Positions in the data, which checkpoints store, have this type. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
+/** Parses JSON; returns null for invalid text. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
 /** Maximum JSON size of values that a program and a remote function exchange. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 

@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
  *
  * Node's own `mkdir(path, { recursive: true })` never returns if the file system reports ENOENT below an existing folder (procfs).
  *
- * @returns the topmost created folder; undefined when all existed.
+ * @returns the topmost created folder; undefined if all folders existed.
  */
 export async function makeFolders(folder: string, mode?: number): Promise<string | undefined> {
   try {
@@ -20,7 +20,7 @@ export async function makeFolders(folder: string, mode?: number): Promise<string
       const made = (await isFolder(above)) ? undefined : await makeFolders(above, mode);
       return (await makeFolder(folder, mode)) ? (made ?? folder) : made;
     }
-    // A read-only file system may fail even if the folder exists.
+    // On a read-only file system, mkdir may fail with EROFS although the folder exists.
     if (code !== 'ENOENT' && (await isFolder(folder))) {
       return undefined;
     }
@@ -41,7 +41,7 @@ async function makeFolder(folder: string, mode: number | undefined): Promise<boo
   }
 }
 
-async function isFolder(path: string): Promise<boolean> {
+export async function isFolder(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isDirectory(),
     () => false,

@@ -1,6 +1,6 @@
 /**
- * Settles like the promise, or rejects with the signal's reason when it aborts. For work that does not support signals: after an abort, it
- * continues and its result is ignored.
+ * Settles like `work`, or rejects with the signal's reason when the signal aborts. Use it for work that does not support signals: the work
+ * continues after an abort, and its result is ignored.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) {

@@ -19,7 +19,7 @@ export class WeightedCache<Key, Value> {
     return entry.value;
   }
 
-  /** A value that exceeds the limit alone is not stored. */
+  /** Stores a value, unless its weight alone exceeds the limit. */
   set(key: Key, value: Value, weight: number): void {
     this.delete(key);
     if (weight > this.#most) {

@@ -28,7 +28,6 @@ export interface Hello {
   readonly port: number;
   readonly masterAttempt: number;
   readonly exited?: Exited | null;
-  /** The cumulative progress so far. */
   readonly progress?: ProgressMessage | null;
 }
 
@@ -60,7 +59,6 @@ export interface ProgressMessage {
   readonly ending?: boolean;
 }
 
-/** `about`: a newer notice of the same task with the same value replaces this one; notices with an empty value are never replaced. */
 export interface Notice {
   readonly text: string;
   readonly about: string;
@@ -94,11 +92,9 @@ export interface MemberMessage {
   readonly index: number;
   readonly host: string;
   readonly port: number;
-  /** Absent for tasks of unranked roles. */
   readonly rank?: number;
 }
 
-/** A program's request, forwarded by its executor. */
 export interface ServiceRequest {
   readonly containerId: string;
   readonly proof: Uint8Array;
@@ -112,7 +108,7 @@ export interface ServiceAnswer {
   readonly body: Uint8Array;
 }
 
-/** The gRPC service of tony.proto for executors, used by servers and clients. */
+/** Returns the gRPC service definition for executors, for servers and clients. */
 export function executorService(): ServiceDefinition {
   return serviceNamed('tony.ApplicationMaster');
 }
@@ -123,5 +119,5 @@ export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed'): Serv
   ] as ServiceDefinition;
 }
 
-/** The DNS name in every job's certificate, independent of the host that serves it. */
+/** The DNS name in every job's certificate. It does not depend on the ApplicationMaster's host. */
 export const CERTIFICATE_NAME = 'tony-ts';

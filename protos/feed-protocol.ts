@@ -28,16 +28,16 @@ export interface FeedAddress {
   readonly certificate: string;
 }
 
-/** A file in the staging folder. */
+/** Name of the file in the staging folder that contains the FeedAddress. */
 export const FEED_ADDRESS_FILE = 'feed.json';
 export const FEED_TOKEN_METADATA = 'tony-feed-token';
-/** Maximum size of one record. A chunk holds several smaller records within the same limit. */
+/** Maximum size of one record, and of the records in one chunk together. */
 export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
 export const MAXIMUM_CHUNK_RECORDS = 4096;
-/** Maximum size of one message: a record and its framing. */
+/** Maximum size of one message: the records of a chunk and their framing. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 
-/** The gRPC service of tony.proto for producers. */
+/** Returns the gRPC service definition for producers. */
 export function feedService(): ServiceDefinition {
   return serviceNamed('tony.Feed');
 }

@@ -3,10 +3,10 @@ import { createSecureContext, type PeerCertificate } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { CERTIFICATE_NAME } from './executor-protocol.ts';
 
-/** A failed machine closes no connections, so only keepalive pings detect the loss of an ApplicationMaster's machine. */
+/** A failed machine does not close its connections, so only keepalive pings detect its failure. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
-/** Each end of a connection detects within this time that the other end's machine no longer responds. */
+/** Maximum time until one end of a connection detects that the other end's machine has failed (ms). */
 export const LINK_LOSS_MS = KEEPALIVE_MS + KEEPALIVE_ANSWER_MS;
 
 /** Options of every connection to a job's ApplicationMaster: no proxy, and keepalive pings that detect its loss quickly. */
@@ -23,10 +23,10 @@ export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
 };
 
 /**
- * TLS 1.3, accepting only a server with the job's certificate.
+ * Creates TLS 1.3 credentials that accept only a server with the job's certificate.
  *
  * @param certificate the job's certificate, PEM.
- * @param key PEM; also authenticates this end as part of the job.
+ * @param key the certificate's private key, PEM. If given, it authenticates this client as part of the job.
  */
 export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): ChannelCredentials {
   const { fingerprint256 } = new X509Certificate(certificate);
@@ -37,7 +37,7 @@ export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): C
   });
 }
 
-/** `host:port`, with brackets around an IPv6 address. */
+/** Formats an address as `host:port`, with brackets around an IPv6 address. */
 export function grpcAddress({ host, port }: { readonly host: string; readonly port: number }): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

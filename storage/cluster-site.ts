@@ -3,11 +3,8 @@ import { TonyError } from '../platform/errors.ts';
 import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
-/** The location of the admin's site file on the cluster's default file system. */
-const PLACE = ['apps', 'tony-ts', 'site.yaml'];
-
 /**
- * Reads the site file on the cluster; returns the defaults when it does not exist.
+ * Reads the site file on the cluster's default file system; returns the default settings when the file does not exist.
  *
  * @param defaultFs e.g. `hdfs://namenode:8020`.
  * @throws TonyError SITE_INVALID with every mistake, or when HDFS is unreachable.
@@ -16,7 +13,7 @@ export async function siteOfCluster(storage: Storage, defaultFs: string): Promis
   if (!defaultFs.startsWith('hdfs:')) {
     return DEFAULT_SITE;
   }
-  const uri = joinUri(defaultFs, ...PLACE);
+  const uri = joinUri(defaultFs, 'apps', 'tony-ts', 'site.yaml');
   try {
     return parseSite((await storage.read(uri)).toString(), uri);
   } catch (error) {

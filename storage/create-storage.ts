@@ -3,33 +3,26 @@ import type { HadoopConfiguration } from '../hadoop/configuration/configuration.
 import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import { FileStorage } from './file-storage.ts';
-import { HdfsStorage } from './hdfs-storage.ts';
+import { HdfsStorage, type HdfsStorageOptions } from './hdfs-storage.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { parseUri } from './uri.ts';
 
-export interface StorageOptions {
-  /** null if there is no cluster; hdfs:// URIs are then rejected. */
+export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
+  /** null without a cluster: operations on hdfs:// URIs then fail. */
   readonly hadoop: HadoopConfiguration | null;
-  readonly user: string;
-  /** How long an operation may search for an active NameNode. */
-  readonly patienceMs?: number;
-  /** The same limit until a NameNode has responded once; default `patienceMs`. */
-  readonly firstPatienceMs?: number;
-}
+};
 
 /** Creates one storage for all file:// and hdfs:// URIs. */
 export function createStorage(options: StorageOptions): Storage {
-  const { hadoop, ...rest } = options;
-  return new StorageByScheme(new FileStorage(), hadoop === null ? null : new HdfsStorage({ configuration: hadoop, ...rest }));
+  return new StorageByScheme(options);
 }
 
 class StorageByScheme implements Storage {
-  readonly #file: Storage;
-  readonly #hdfs: Storage | null;
+  readonly #file = new FileStorage();
+  readonly #hdfs: HdfsStorage | null;
 
-  constructor(file: Storage, hdfs: Storage | null) {
-    this.#file = file;
-    this.#hdfs = hdfs;
+  constructor({ hadoop, ...options }: StorageOptions) {
+    this.#hdfs = hadoop === null ? null : new HdfsStorage({ hadoop, ...options });
   }
 
   async open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable> {

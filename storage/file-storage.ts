@@ -59,7 +59,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // After a rename the temporary name no longer exists; after a link it still does.
+      // After a link or a failure, the temporary file still exists.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }
@@ -92,21 +92,18 @@ export class FileStorage implements Storage {
       }
       await makeFolders(dirname(target), FOLDER_PERMISSION);
       if (!status.isDirectory()) {
-        const isFirst = await giveName(source, target, true);
-        // Another process may remove the source's folder in the meantime.
-        if (isFirst) {
+        const isRenamed = await giveName(source, target, true);
+        if (isRenamed) {
+          // Another process may have removed the source in the meantime.
           await unlink(source).catch(ifMissing(undefined));
         }
-        return isFirst;
+        return isRenamed;
       }
-      // If two folders are renamed to one name concurrently, the second rename fails, because the target is not empty.
+      // If a concurrent call has renamed another folder to the same name, this rename fails, because the target is not empty.
       return rename(source, target).then(
         () => true,
         (error: NodeJS.ErrnoException) => {
-          if (error.code === 'ENOTEMPTY' || error.code === 'EEXIST' || error.code === 'ENOTDIR') {
-            return false;
-          }
-          if (error.code === 'ENOENT') {
+          if (['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'ENOENT'].includes(error.code ?? '')) {
             return false;
           }
           throw error;
@@ -128,7 +125,7 @@ export class FileStorage implements Storage {
       if (!status.isDirectory()) {
         return unlink(path).then(() => true, ifMissing(false));
       }
-      // The rename removes the folder atomically, as HDFS does: concurrent writes are removed with it, or go to a new folder.
+      // The rename makes the removal atomic, as on HDFS: files written concurrently are removed too, or go to a new folder.
       const aside = join(dirname(path), temporaryName(basename(path)));
       if (!(await rename(path, aside).then(() => true, ifMissing(false)))) {
         return false;
@@ -136,7 +133,7 @@ export class FileStorage implements Storage {
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
-        // If the removal fails, the folder is renamed back.
+        // Restores the folder under its original name.
         await rename(aside, path).catch(() => undefined);
         throw error;
       }
@@ -148,7 +145,7 @@ export class FileStorage implements Storage {
     const path = pathOf(uri);
     await translated(uri, async () => {
       const made = await makeFolders(path, permission);
-      // The umask restricts mkdir's mode.
+      // mkdir applies the umask to its mode; chmod does not.
       if (made !== undefined) {
         await chmod(path, permission);
       }
@@ -162,7 +159,7 @@ export class FileStorage implements Storage {
 
 async function fill(uri: string, handle: FileHandle, data: ByteSource, options: WriteOptions): Promise<void> {
   try {
-    // The umask restricts open's mode.
+    // open applies the umask to its mode; chmod does not.
     await translated(uri, () => handle.chmod(options.permission ?? FILE_PERMISSION));
     let bytes = 0;
     const opened = openSource(data);
@@ -171,14 +168,14 @@ async function fill(uri: string, handle: FileHandle, data: ByteSource, options: 
       bytes += chunk.byteLength;
       options.onProgress?.(bytes);
     }
-    // Without datasync, a power failure could leave the name without the bytes.
+    // Without datasync, a power failure after the rename could leave an empty file.
     await translated(uri, () => handle.datasync());
   } finally {
     await handle.close();
   }
 }
 
-/** Returns false when `exclusive` is set and the name exists. */
+/** Renames `temporary` to `path`. With `exclusive`, returns false if `path` exists, and keeps the temporary file. */
 async function giveName(temporary: string, path: string, exclusive: boolean): Promise<boolean> {
   if (!exclusive) {
     await rename(temporary, path).catch((error: NodeJS.ErrnoException) => {
@@ -235,7 +232,7 @@ function isThere(path: string): Promise<boolean> {
   return lstat(path).then(() => true, ifMissing(false));
 }
 
-/** Returns `answer` for ENOENT and ENOTDIR; rethrows every other error. */
+/** Returns an error handler that returns `answer` for ENOENT and ENOTDIR and rethrows every other error. */
 function ifMissing<T>(answer: T): (error: NodeJS.ErrnoException) => T {
   return (error) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {

@@ -9,17 +9,18 @@ import { isTemporaryName, temporaryName } from './temporary-name.ts';
 import { joinUri, nameOf, parseUri } from './uri.ts';
 
 export interface HdfsStorageOptions {
-  readonly configuration: HadoopConfiguration;
+  readonly hadoop: HadoopConfiguration;
   readonly user: string;
+  /** How long (ms) an operation searches for an active NameNode before it fails. */
   readonly patienceMs?: number;
+  /** The same limit (ms) until a NameNode has responded once; default `patienceMs`. */
   readonly firstPatienceMs?: number;
-  readonly idleTimeoutMs?: number;
 }
 
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 
-/** Storage for hdfs:// URIs of every cluster that the configuration can reach. */
+/** Storage for hdfs:// URIs of all clusters in the Hadoop configuration. */
 export class HdfsStorage implements Storage {
   readonly #options: HdfsStorageOptions;
   readonly #fileSystems = new Map<string, WebHdfs>();
@@ -53,7 +54,7 @@ export class HdfsStorage implements Storage {
         length: options.length,
         onProgress: options.onProgress,
       });
-      // The NameNode decides which of two concurrent writers succeeds.
+      // The rename is atomic: with `ifAbsent`, exactly one of two concurrent writers succeeds.
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
       if (outcome === 'source-missing') {
@@ -126,15 +127,15 @@ export class HdfsStorage implements Storage {
     const authority = parsed.authority || this.#defaultAuthority(uri);
     let fileSystem = this.#fileSystems.get(authority);
     if (fileSystem === undefined) {
-      const { configuration, user, ...options } = this.#options;
-      fileSystem = WebHdfs.of(configuration, authority, user, options);
+      const { hadoop, user, ...options } = this.#options;
+      fileSystem = WebHdfs.of(hadoop, authority, user, options);
       this.#fileSystems.set(authority, fileSystem);
     }
     return { fileSystem, path: parsed.path };
   }
 
   #defaultAuthority(uri: string): string {
-    const { defaultFs } = this.#options.configuration;
+    const { defaultFs } = this.#options.hadoop;
     const parsed = /^hdfs:\/\/([^/]+)/.exec(defaultFs);
     if (parsed?.[1] !== undefined) {
       return parsed[1];

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 
 const TEMPORARY = /^\..+\.[0-9a-f]{16}\.writing$/;
 
-/** Returns a name in the same folder for an incomplete file. */
+/** Returns a unique temporary name under which a file is written before it is renamed to `name`. */
 export function temporaryName(name: string): string {
   return `.${name}.${randomBytes(8).toString('hex')}.writing`;
 }
 
-/** True for a file that is being written, or that a crashed writer left. */
+/** True for names that `temporaryName` creates: incomplete files of current and crashed writers. */
 export function isTemporaryName(name: string): boolean {
   return TEMPORARY.test(name);
 }

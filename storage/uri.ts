@@ -3,8 +3,8 @@ import { pathToFileURL } from 'node:url';
 import { TonyError } from '../platform/errors.ts';
 
 /*
- * File URIs. Each scheme keeps its own encoding: file:// is percent-encoded as `pathToFileURL` does it; hdfs:// is plain as in Hadoop,
- * where `%3A` in a name is three characters.
+ * URIs of files. file:// URIs are percent-encoded, as by `pathToFileURL`. hdfs:// URIs are not encoded, as in Hadoop: `%3A` in a name is
+ * three characters.
  */
 
 export interface FileUri {
@@ -19,7 +19,7 @@ export interface HdfsUri {
   readonly path: string;
 }
 
-/** Throws STORAGE_REFUSED unless `uri` is a file:// or hdfs:// URI with an absolute path. */
+/** Parses a file:// or hdfs:// URI with an absolute path. @throws TonyError STORAGE_REFUSED for any other text. */
 export function parseUri(uri: string): FileUri | HdfsUri {
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
   const [, scheme, authority = '', rawPath = '/'] = match ?? [];
@@ -46,14 +46,14 @@ export function fileUri(path: string): string {
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
-/** Appends plain names to the URI of a folder. */
+/** Appends unencoded names to the URI of a folder. */
 export function joinUri(folder: string, ...names: readonly string[]): string {
   const isFile = /^file:/i.test(folder);
   const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');
   return [withoutSlash(folder), ...(isFile ? parts.map(encodeURIComponent) : parts)].join('/');
 }
 
-/** The parent folder; the root is its own parent. */
+/** Returns the parent folder; for the root, the root itself. */
 export function parentUri(uri: string): string {
   const trimmed = withoutSlash(uri);
   const cut = trimmed.lastIndexOf('/');
@@ -65,7 +65,7 @@ export function parentUri(uri: string): string {
   return /^[a-z0-9+.-]+:\/\/[^/]*$/i.test(parent) ? `${parent}/` : parent;
 }
 
-/** The last component of a URI, decoded. */
+/** Returns the last component of a URI, decoded. */
 export function nameOf(uri: string): string {
   const { path } = parseUri(uri);
   return path.slice(path.lastIndexOf('/') + 1);

@@ -17,7 +17,7 @@ async function dial(port: number): Promise<string> {
   }
 }
 
-it('reserves a port without listening on it, until the program that inherits the socket does', async () => {
+it('reserves a port without listening; the program that inherits the socket can listen on it', async () => {
   const bound = await bindFreePort('127.0.0.1');
   expect(await dial(bound.port)).toBe('ECONNREFUSED');
   const program = "require('net').createServer((s) => s.end('program')).listen({ fd: 3 }, () => console.log('up'))";
@@ -33,7 +33,7 @@ it('reserves a port without listening on it, until the program that inherits the
   expect(await dial(bound.port)).toBe('program');
 });
 
-it('lets a program that did not inherit the socket listen on the port while another process still holds it', async () => {
+it('a program that did not inherit the socket can listen on the port while another process holds the bound socket', async () => {
   const bound = await bindFreePort('127.0.0.1');
   onTestFinished(() => bound.close());
   const server = createServer((socket) => socket.end('beside'));

@@ -3,14 +3,14 @@ import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
 /**
- * A port that is bound before it is announced. Its socket is bound but not listening, so a client that connects before the program listens
- * is refused and retries. A program that cannot inherit the socket (npm closes descriptors that it does not know, while holding the socket
- * itself) can still listen on the port: the kernel allows that while the inherited socket is only bound.
+ * A port that the executor binds before it announces the port to other tasks. The socket does not listen yet, so early connections are
+ * refused and the clients retry. The program inherits the socket. If the descriptor does not reach the program, for example because npm
+ * does not pass it on, the program can still bind the port itself: Linux permits this as long as the first socket does not listen.
  */
 export interface BoundPort {
   readonly port: number;
   readonly descriptor: number;
-  /** Closes this process's descriptor of the socket; a program that has inherited the socket keeps it. */
+  /** Closes the socket in this process. A program that has inherited the socket keeps its own descriptor. */
   close(): void;
 }
 
@@ -21,11 +21,12 @@ interface TcpHandle {
 }
 
 /**
- * The internal function that Node's cluster module binds with: no public API binds without listening. A returned number is an error code.
+ * An internal function of Node.js, used by its cluster module. No public API binds a socket without listening. A returned number is an
+ * error code.
  */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 
-/** Binds to the host's address, or to all interfaces if the host name resolves to none of this machine's addresses (behind NAT). */
+/** Binds a free port to the host's address, or to all interfaces if this machine does not have that address (behind NAT). */
 export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);

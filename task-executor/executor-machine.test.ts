@@ -9,7 +9,7 @@ import {
   step,
 } from './executor-machine.ts';
 
-/** An event without its time. */
+/** An event before its time is added. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
@@ -26,9 +26,14 @@ function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0
 const exit = (generation: number, code = 0) => ({ type: 'exited', exit: { generation, code, signal: '', stderrTail: '' } }) as const;
 const welcomed: UntimedEvent[] = [
   { type: 'bound', generation: 0, port: 100 },
-  { type: 'connected', masterAttempt: 1, leaseMs: 1000, said: { generation: 0, phase: 'IDLE', port: 100 } },
+  { type: 'connected', masterAttempt: 1, leaseMs: 1000, reported: { generation: 0, phase: 'IDLE', port: 100 } },
 ];
-const again = (masterAttempt: number, said: ReportedState): UntimedEvent => ({ type: 'connected', masterAttempt, leaseMs: 1000, said });
+const again = (masterAttempt: number, reported: ReportedState): UntimedEvent => ({
+  type: 'connected',
+  masterAttempt,
+  leaseMs: 1000,
+  reported,
+});
 const startedOnce: UntimedEvent[] = [
   ...welcomed,
   { type: 'start', generation: 3, members: [] },
@@ -45,7 +50,7 @@ describe('the executor', () => {
     expect(state).toMatchObject({ generation: 3, port: 100, program: { phase: 'running' } });
   });
 
-  it('passes on the order to store a checkpoint only to the running program of that generation', () => {
+  it('forwards a checkpoint order only to the running program of that generation', () => {
     const { state } = run(startedOnce);
     expect(run([{ type: 'checkpoint', generation: 3 }], state).actions).toEqual([{ type: 'order-checkpoint' }]);
     expect(run([{ type: 'checkpoint', generation: 2 }], state).actions).toEqual([]);
@@ -94,7 +99,7 @@ describe('the executor', () => {
     expect(actions.map(({ type }) => type)).toEqual(['kill', 'bind', 'bind', 'say-ready', 'note', 'spawn']);
   });
 
-  it('reports an exit, repeats the report on request, and runs until it is ordered to leave', () => {
+  it('reports an exit, repeats the report on request, and keeps running until it is ordered to stop', () => {
     const { state, actions } = run([exit(3, 2)], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'say-exited', exit: { code: 2 } }]);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toMatchObject([{ type: 'say-exited' }]);
@@ -104,7 +109,7 @@ describe('the executor', () => {
     ]);
   });
 
-  it('ends the program before it exits, and waits only a limited time', () => {
+  it('ends its program before it exits, and waits a limited time for the program', () => {
     const { state, actions } = run([{ type: 'stop', reason: 'done', atOnce: false }], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
     expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);
@@ -130,7 +135,7 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 11_100 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: false }]);
   });
 
-  it('counts time for which it was suspended as time without an ApplicationMaster', () => {
+  it('counts a suspension as time without an ApplicationMaster', () => {
     let { state } = run(startedOnce);
     state = step(state, { type: 'tick', now: 1_000 }).state;
     state = step(state, { type: 'tick', now: 9_000 }).state;
@@ -139,25 +144,25 @@ describe('the executor', () => {
   });
 
   it('ignores an outdated ApplicationMaster', () => {
-    const said: ReportedState = { generation: 3, phase: 'RUNNING', port: 100 };
-    const { state } = run([again(2, said)], run(startedOnce).state);
-    expect(run([again(1, said)], state).actions).toMatchObject([{ type: 'disconnect' }]);
+    const reported: ReportedState = { generation: 3, phase: 'RUNNING', port: 100 };
+    const { state } = run([again(2, reported)], run(startedOnce).state);
+    expect(run([again(1, reported)], state).actions).toMatchObject([{ type: 'disconnect' }]);
     expect(run([{ type: 'refused', masterAttempt: 1, reason: '' }], state).actions).toEqual([]);
     expect(run([{ type: 'refused', masterAttempt: 2, reason: '' }], state).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
   });
 
   it('reports changes since the Hello when the ApplicationMaster accepts it', () => {
     const running = run(startedOnce).state;
-    const said: ReportedState = { generation: 3, phase: 'RUNNING', port: 100 };
-    expect(run([again(2, said)], running).actions).toEqual([]);
+    const reported: ReportedState = { generation: 3, phase: 'RUNNING', port: 100 };
+    expect(run([again(2, reported)], running).actions).toEqual([]);
     expect(run([again(2, { generation: 0, phase: 'IDLE', port: 100 })], running).actions).toEqual([
       { type: 'say-started', generation: 3, pid: 7 },
     ]);
     const ended = run([{ type: 'disconnected' }, exit(3, 5)], running).state;
-    expect(run([again(2, said)], ended).actions).toEqual([{ type: 'say-exited', exit: exit(3, 5).exit }]);
-    expect(run([again(2, { ...said, phase: 'ENDED' })], ended).actions).toEqual([]);
+    expect(run([again(2, reported)], ended).actions).toEqual([{ type: 'say-exited', exit: exit(3, 5).exit }]);
+    expect(run([again(2, { ...reported, phase: 'ENDED' })], ended).actions).toEqual([]);
     const prepared = run([{ type: 'prepare', generation: 4 }, exit(3, -1), { type: 'bound', generation: 4, port: 101 }], running).state;
-    expect(run([again(2, said)], prepared).actions).toEqual([{ type: 'say-ready', generation: 4, port: 101 }]);
+    expect(run([again(2, reported)], prepared).actions).toEqual([{ type: 'say-ready', generation: 4, port: 101 }]);
   });
 
   it('runs one program at a time, each on a new port and in a higher generation, and takes no action after leaving', () => {
@@ -169,7 +174,7 @@ describe('the executor', () => {
         type: fc.constant('connected' as const),
         masterAttempt: fc.integer({ min: 1, max: 3 }),
         leaseMs: fc.constant(1000),
-        said: fc.record({
+        reported: fc.record({
           generation,
           phase: fc.constantFrom('IDLE' as const, 'RUNNING' as const, 'ENDED' as const),
           port: fc.constant(100),

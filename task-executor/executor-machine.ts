@@ -16,7 +16,7 @@ export interface ExecutorState {
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** The generation of the program, or the one the port is bound for; 0 before the first. */
+  /** The generation of the program or, before it starts, of the bound port; 0 before the first generation. */
   readonly generation: number;
   /** 0 while no port is bound. */
   readonly port: number;
@@ -47,10 +47,10 @@ export interface Leaving {
 
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
-  /** The ApplicationMaster has accepted the hello; `said` is the content of that hello. */
-  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly said: ReportedState }
+  /** The ApplicationMaster has accepted the Hello. `reported`: the state that this Hello reported. */
+  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly reported: ReportedState }
   | { readonly type: 'disconnected' }
-  /** The ApplicationMaster has rejected this container because it is not part of the job; `masterAttempt` is 0 if unknown. */
+  /** The ApplicationMaster has rejected this container, because the container is not part of the job. `masterAttempt` is 0 if unknown. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
   | { readonly type: 'prepare'; readonly generation: number }
   | { readonly type: 'start'; readonly generation: number; readonly members: readonly MemberMessage[] }
@@ -64,22 +64,22 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'tick' }
 );
 
-/** The executor carries out the actions in order and awaits none of them. */
+/** An output of the state machine. The executor starts the actions in order and does not wait for them to complete. */
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
-  /** Order the running program to store a checkpoint. */
+  /** Orders the running program to store a checkpoint. */
   | { readonly type: 'order-checkpoint' }
   /** `gently`: the program gets time to write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
   | { readonly type: 'say-started'; readonly generation: number; readonly pid: number }
   | { readonly type: 'say-exited'; readonly exit: Exited }
-  /** Report that no process of the program is left. */
+  /** Reports that all processes of the program have ended. */
   | { readonly type: 'say-left' }
   | { readonly type: 'disconnect'; readonly reason: string }
   | { readonly type: 'note'; readonly text: string }
-  /** End this process. It is always the last action. */
+  /** Ends this process. Always the last action. */
   | { readonly type: 'leave'; readonly exitCode: number; readonly reason: string };
 
 export interface Step {
@@ -87,9 +87,15 @@ export interface Step {
   readonly actions: readonly ExecutorAction[];
 }
 
-/** If ticks are further apart than this (ms), this process was suspended, and the ApplicationMaster may consider it lost by now. */
+/**
+ * A longer gap between two ticks (ms) shows that this process was suspended. The ApplicationMaster may have declared it lost in the
+ * meantime.
+ */
 const HELD_UP_MS = 5_000;
-/** If a killed program takes longer than this (ms) to exit, for example because a disk blocks it, the executor exits without a report. */
+/**
+ * How long the executor waits for a killed program to exit (ms). A disk may block the program; the executor then exits without reporting
+ * the exit.
+ */
 const LEAVE_MS = 15_000;
 
 export function createExecutor(now: number): ExecutorState {
@@ -98,7 +104,7 @@ export function createExecutor(now: number): ExecutorState {
     masterAttempt: 0,
     lastContact: now,
     lastTick: now,
-    // Applies until the first ApplicationMaster sends its own lease.
+    // Used until an ApplicationMaster sends its lease.
     leaseMs: LEAST_LEASE_MS,
     generation: 0,
     port: 0,
@@ -167,7 +173,7 @@ function bound(state: ExecutorState, generation: number, port: number): Step {
   };
 }
 
-export function saidOf({ generation, port, program, preparing }: ExecutorState): ReportedState {
+export function reportedState({ generation, port, program, preparing }: ExecutorState): ReportedState {
   return {
     generation,
     phase: program === null ? 'IDLE' : program.phase === 'ended' ? 'ENDED' : 'RUNNING',
@@ -175,15 +181,18 @@ export function saidOf({ generation, port, program, preparing }: ExecutorState):
   };
 }
 
-/** Reports changes since the Hello was sent: until Welcome, the link was not open, so they could not be reported. */
-function connected(state: ExecutorState, { masterAttempt, leaseMs, now, said }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
+/**
+ * Handles the answer to a Hello. Reports changes that occurred after the Hello was sent, because nothing can be reported before Welcome
+ * arrives.
+ */
+function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
     return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
   }
   const next: ExecutorState = { ...state, link: 'open', masterAttempt, leaseMs, lastContact: now };
   const { generation, port, program } = next;
-  const present = saidOf(next);
-  if (present.generation === said.generation && present.phase === said.phase && present.port === said.port) {
+  const present = reportedState(next);
+  if (present.generation === reported.generation && present.phase === reported.phase && present.port === reported.port) {
     return only(next);
   }
   if (program?.phase === 'ended') {
@@ -204,7 +213,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   }
   const newest = Math.max(state.generation, state.preparing ?? 0);
   if (generation < newest) {
-    return ignore(state, `Prepare of generation ${generation} is out of date: generation ${newest} is already known`);
+    return ignore(state, `ignoring an outdated Prepare for generation ${generation}; the newest generation is ${newest}`);
   }
   if (generation === state.preparing) {
     return only(state);
@@ -212,13 +221,13 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (generation === state.generation) {
     return state.program === null
       ? { state, actions: [{ type: 'say-ready', generation, port: state.port }] }
-      : ignore(state, `Prepare of generation ${generation} arrived after its program had been started`);
+      : ignore(state, `ignoring Prepare for generation ${generation}: its program has already started`);
   }
   const next = { ...state, preparing: generation };
   if (lives(state.program)) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
-  // While a port is being bound, its `bound` event continues with the newest generation.
+  // A port is already being bound. The `bound` event then binds a port for the newest generation.
   if (state.preparing !== null) {
     return only(next);
   }
@@ -240,11 +249,12 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
       }
       return only(state);
     }
-    return ignore(state, `Start of generation ${generation} arrived before a port was bound for it`);
+    return ignore(state, `ignoring Start for generation ${generation}: no port is bound for it`);
   }
-  // A port bound for generation 0 serves any generation until a program has used it; a port bound for a generation serves only that one.
+  // The first port is bound for generation 0 and is valid for any generation. Every later port is valid only for the generation for which
+  // it was bound.
   if (state.generation !== 0 && state.generation !== generation) {
-    return ignore(state, `Start of generation ${generation} arrived while the port is bound for generation ${state.generation}`);
+    return ignore(state, `ignoring Start for generation ${generation}: the port is bound for generation ${state.generation}`);
   }
   return { state: { ...state, generation, program: { phase: 'starting' } }, actions: [{ type: 'spawn', generation, members }] };
 }
@@ -254,7 +264,7 @@ function started(state: ExecutorState, generation: number, pid: number): Step {
     return only(state);
   }
   const next: ExecutorState = { ...state, program: { phase: 'running', pid } };
-  // A stop or a newer generation may have been requested before the process existed.
+  // A stop or a newer generation was requested while the program was being started.
   if (state.leaving !== null || state.preparing !== null) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
@@ -269,7 +279,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
   if (state.leaving !== null) {
     return { state: ended, actions: [{ type: 'say-exited', exit }, { type: 'say-left' }, left(state.leaving)] };
   }
-  // The program was killed to make way for the next generation: its exit is not reported.
+  // The program was killed for the next generation, so its exit is not reported.
   if (state.preparing !== null) {
     return { state: { ...ended, program: null, port: 0 }, actions: [{ type: 'bind', generation: state.preparing }] };
   }
@@ -278,7 +288,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // The executor is already ending its program. An order to end at once cuts the grace period short.
+    // The program is already ending. A second order without a grace period kills it immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -299,7 +309,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // If this process was suspended, an open link may have been cut long ago; only the next tick proves that it still works.
+  // After a suspension, a broken link may still be marked as open. Only the next tick confirms that the link works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

@@ -4,7 +4,7 @@ import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
-import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, saidOf, step } from './executor-machine.ts';
+import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
 import { GpuUsage } from './gpu-usage.ts';
 import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
@@ -23,7 +23,7 @@ const SERVICE_PATIENCE_MS = 60_000;
 /** The heartbeat interval until an ApplicationMaster sets one. */
 const FIRST_INTERVAL_MS = 1_000;
 
-/** An event without its time, which the executor adds. */
+/** An event before the executor adds the time. */
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 interface Run {
@@ -35,7 +35,7 @@ interface Run {
   readonly program: Program | null;
 }
 
-/** Connects the executor's state machine to the outside: turns sockets, processes and timers into events, and actions into calls. */
+/** Runs the executor's state machine: converts the activity of sockets, processes and timers to events, and carries out the actions. */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -72,7 +72,7 @@ export class Executor {
       findMaster: () => findMaster(settings.frozen, log),
       events: {
         welcome: (welcome, hello) => this.#welcomed(welcome, hello),
-        message: (message) => this.#told(message),
+        message: (message) => this.#received(message),
         lost: () => this.#happened({ type: 'disconnected' }),
         refused: (masterAttempt, reason) => this.#happened({ type: 'refused', masterAttempt, reason }),
       },
@@ -215,7 +215,7 @@ export class Executor {
     }
   }
 
-  /** Returns null if the socket cannot be created: most programs do not use the services. */
+  /** Opens the socket of the services; null if this fails. The program starts anyway, because most programs do not use the services. */
   async #openServices(generation: number): Promise<string | null> {
     this.#services?.close();
     this.#services = null;
@@ -238,14 +238,14 @@ export class Executor {
     this.#link.send({ exited: exit });
   }
 
-  #welcomed(welcome: Welcome, said: Hello): void {
+  #welcomed(welcome: Welcome, reported: Hello): void {
     this.#welcome = welcome;
-    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs, said });
+    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs, reported });
     this.#log.info({ masterAttempt: welcome.masterAttempt }, 'attached to the ApplicationMaster');
     this.#beatEvery(welcome.intervalMs);
   }
 
-  #told(message: MasterMessage): void {
+  #received(message: MasterMessage): void {
     if (message.prepare) {
       this.#happened({ type: 'prepare', generation: message.prepare.generation });
     } else if (message.start) {
@@ -306,7 +306,7 @@ export class Executor {
       proof: containerProof.reveal(),
       role: role.name,
       index,
-      ...saidOf(this.#state),
+      ...reportedState(this.#state),
       host,
       masterAttempt,
       ...(program?.phase === 'ended' && { exited: program.exit }),

@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
 import type { Usage } from '../conf/status.ts';
 
-export type Gpu = Usage['gpus'][number];
+type Gpu = Usage['gpus'][number];
 
 const QUERY = ['--query-gpu=index,utilization.gpu,memory.used,memory.total', '--format=csv,noheader,nounits'];
 const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** Pause after a failed query (ms): it limits how often a hanging driver is queried. */
+/** Pause after a failed query (ms). It limits the load on a hanging driver. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
 /** Parses lines such as `0, 37, 1024, 81559`. A value that the GPU does not report (`[N/A]`) counts as 0. */
@@ -26,14 +26,15 @@ export function parseGpus(text: string): Gpu[] {
 }
 
 /**
- * The latest output of nvidia-smi. Queries run in the background because they can take seconds, and stop if nvidia-smi is not installed.
+ * Samples the GPUs with nvidia-smi. Queries run in the background, because a query can take seconds. If nvidia-smi is not installed,
+ * queries stop.
  */
 export class GpuUsage {
   #latest: readonly Gpu[] = [];
   #askAgainAt: number;
   #asking = false;
 
-  /** `present`: the task has requested GPUs. */
+  /** @param present true if the task has requested GPUs. */
   constructor(present: boolean) {
     this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }

@@ -4,10 +4,10 @@ import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 
 /**
- * Remembers the last process group written to its standard input and acknowledges each with an empty line. When the input closes because
- * the writer has ended, the script kills that group, then every other group of the session led by the group's leader (field 6 of
- * /proc/PID/stat, the fourth after the command's name). The guard runs in its own session so that a signal that kills the writer does not
- * reach it.
+ * Reads process group IDs from standard input, one per line, and acknowledges each with an empty line. When the input closes because the
+ * executor has ended, the script kills the last group and then all other processes of that group's session. The session ID is field 6 of
+ * /proc/PID/stat, the fourth after the command name. The guard runs in its own session, so a signal that kills the executor's group does
+ * not reach the guard.
  */
 const SCRIPT = `trap '' PIPE
 group=
@@ -22,24 +22,27 @@ for file in /proc/[0-9]*/stat; do
 done`;
 const PAUSE_MS = 100;
 
-/** Ends the user's processes when this process ends for any reason: a small helper process watches the other end of a pipe. */
+/**
+ * Kills the user's processes when this process ends for any reason. A small helper process holds the other end of a pipe, which closes when
+ * this process ends.
+ */
 export class Guard {
   readonly #log: Logger;
   #process: ChildProcess;
   #group = '';
   #closed = false;
-  /** Serialises the writes: the guard acknowledges each with one line. */
-  #telling: Promise<void> = Promise.resolve();
+  /** Serialises writes, because the guard acknowledges each write with one line. */
+  #updating: Promise<void> = Promise.resolve();
 
   constructor(log: Logger) {
     this.#log = log;
     this.#process = this.#spawn();
   }
 
-  /** Once the promise resolves, the process group dies with this process. Null: no group is watched. */
+  /** Resolves when the guard watches the process group: from then on, the group ends when this process ends. Null watches no group. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
-    await this.#tell();
+    await this.#update();
   }
 
   close(): void {
@@ -47,17 +50,14 @@ export class Guard {
     this.#process.stdin?.end();
   }
 
-  #tell(): Promise<void> {
-    const told = this.#telling.then(() => this.#tellNow());
-    this.#telling = told.catch(() => undefined);
-    return told;
+  #update(): Promise<void> {
+    const update = this.#updating.then(() => this.#updateNow());
+    this.#updating = update.catch(() => undefined);
+    return update;
   }
 
-  /**
-   * A closed pipe or a missing acknowledgement shows that the guard has died. In that case, this method starts a new guard and sends it the
-   * process group.
-   */
-  async #tellNow(): Promise<void> {
+  /** Sends the process group to the guard. If the guard has died, starts a new one and sends the group again. */
+  async #updateNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) {
       this.#process = this.#spawn();
     }
@@ -69,7 +69,7 @@ export class Guard {
     }
   }
 
-  /** Resolves when the guard has acknowledged the group: if the guard dies, data that it has not read is lost. */
+  /** Resolves when the guard has acknowledged the group. A completed write is not enough, because a guard that dies loses unread data. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) {
@@ -101,7 +101,7 @@ export class Guard {
         if (this.#closed || guard !== this.#process) {
           return;
         }
-        this.#tell().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
+        this.#update().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
       }, PAUSE_MS).unref();
     });
     return guard;

@@ -12,9 +12,7 @@ export interface MasterAddress {
 /** The deadline for one read from storage. */
 const DEADLINE_MS = 5_000;
 
-/**
- * Reads the address that the newest attempt of the ApplicationMaster has stored. Returns null if the address cannot be read at the moment.
- */
+/** Reads the address that the newest attempt of the ApplicationMaster has stored. Returns null if the address cannot be read now. */
 export async function findMaster(frozen: FrozenJob, log: Logger): Promise<MasterAddress | null> {
   try {
     return await withTimeout(readAddress(frozen), DEADLINE_MS, () => null);

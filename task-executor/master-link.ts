@@ -29,7 +29,7 @@ export interface MasterLinkEvents {
   readonly welcome: (welcome: Welcome, hello: Hello) => void;
   readonly message: (message: MasterMessage) => void;
   readonly lost: () => void;
-  /** Permanent: this container is not part of the job. `masterAttempt` is 0 if unknown. */
+  /** The ApplicationMaster has rejected this container permanently. `masterAttempt` is 0 if unknown. */
   readonly refused: (masterAttempt: number, reason: string) => void;
 }
 
@@ -38,7 +38,7 @@ export interface MasterLinkOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly hello: () => Hello;
-  /** Looks up the address of the newest ApplicationMaster. Called when the current one does not answer. */
+  /** Looks up the address of the newest ApplicationMaster. Called when the ApplicationMaster at the current address does not answer. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
   readonly log: Logger;
@@ -47,14 +47,14 @@ export interface MasterLinkOptions {
 /** Time limit from the start of a connection to Welcome (ms). */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
-/** How long to wait for unsent messages before the process exits; after that they are lost. */
+/** How long `close` waits for buffered messages to be sent (ms). After that they are lost. */
 const FLUSH_MS = 200;
-/** The metadata key with which a refusal names the attempt of the ApplicationMaster. */
+/** Metadata key of a rejection. The value is the attempt of the ApplicationMaster that sent it. */
 const ATTEMPT_METADATA = 'tony-attempt';
-/** The deadline for one service request of the program, and the pauses between retries. */
+/** The deadline for one attempt to forward a service request (ms), and the pauses between attempts. */
 const SERVE_MS = 30_000;
 const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
-/** Responses may carry a record of a feed. */
+/** An answer may contain a feed record of 16 MiB. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
 const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
@@ -76,7 +76,7 @@ export class MasterLink {
   readonly #options: MasterLinkOptions;
   readonly #credentials: ChannelCredentials;
   #address: { readonly host: string; readonly port: number };
-  /** The attempt that `#address` belongs to; an older address found on storage is ignored. */
+  /** Attempt of the ApplicationMaster at `#address`. An address of an older attempt on storage is ignored. */
   #attempt = 0;
   #connection: Connection | null = null;
   #failures = 0;
@@ -108,7 +108,7 @@ export class MasterLink {
     stream.write({ hello });
   }
 
-  /** Returns false if no link is open, or if earlier messages are still buffered because the link is slow. */
+  /** Sends a message. Returns false, and drops the message, if no link is open. */
   send(message: ExecutorMessage): boolean {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) {
@@ -119,8 +119,8 @@ export class MasterLink {
   }
 
   /**
-   * Forwards a request of the program over the current connection and retries until it is answered. Returns null after `patienceMs` or when
-   * `signal` aborts. The answer may come from a later attempt than the one first asked.
+   * Forwards a request of the program and retries until an ApplicationMaster answers. The answer may come from a later attempt. Returns
+   * null after `patienceMs` or when `signal` aborts.
    */
   async serve(
     request: Omit<ServiceRequest, 'containerId' | 'proof'>,
@@ -173,7 +173,7 @@ export class MasterLink {
     });
   }
 
-  /** True while earlier messages are still buffered. Messages that can wait should not be sent then. */
+  /** True while earlier messages are still buffered. Callers should then postpone messages that can wait. */
   get congested(): boolean {
     return this.#connection?.stream.writableNeedDrain ?? true;
   }
@@ -185,7 +185,7 @@ export class MasterLink {
     }
   }
 
-  /** Waits briefly until the last messages are sent. */
+  /** Closes the link, after a short wait for buffered messages. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#retry !== null) {
@@ -258,7 +258,7 @@ export class MasterLink {
       return;
     }
     const { host, port } = this.#address;
-    this.#options.log.warn({ master: `${host}:${port}`, reason }, 'no link to the ApplicationMaster');
+    this.#options.log.warn({ master: `${host}:${port}`, reason }, 'the connection to the ApplicationMaster failed; reconnecting');
     if (connection.welcomed) {
       this.#options.events.lost();
     }

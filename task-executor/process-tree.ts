@@ -1,53 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { type ProcessStat, readStat } from '../platform/process-stat.ts';
 
-/*
- * The fields of /proc/PID/stat that are used here, see proc(5):
- *
- *   1 pid   2 (comm)   3 state   4 ppid   5 pgrp   6 session   14 utime   15 stime   22 starttime   24 rss in pages
- *
- * The program chooses comm, which may contain blanks and parentheses: the remaining fields begin after the last closing parenthesis.
- */
-export interface ProcessStat {
-  readonly pid: number;
-  /** One letter; T means stopped by a signal. */
-  readonly state: string;
-  readonly parent: number;
-  readonly group: number;
-  readonly session: number;
-  /** User and system time, in clock ticks. */
-  readonly ticks: number;
-  /** Clock ticks after boot; together with the pid it identifies a process uniquely. */
-  readonly startTime: number;
-  readonly pages: number;
-}
-
-export function parseStat(text: string): ProcessStat | null {
-  const end = text.lastIndexOf(')');
-  const pid = Number.parseInt(text, 10);
-  const fields = text.slice(end + 2).split(' ');
-  const number = (field: number): number => Number(fields[field - 3]);
-  const stat = {
-    pid,
-    state: fields[0] ?? '',
-    parent: number(4),
-    group: number(5),
-    session: number(6),
-    ticks: number(14) + number(15),
-    startTime: number(22),
-    pages: number(24),
-  };
-  return end > 0 && Number.isInteger(pid) && Number.isFinite(stat.ticks) && Number.isFinite(stat.pages) ? stat : null;
-}
-
-export function readStat(pid: number): ProcessStat | null {
-  try {
-    return parseStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return null;
-  }
-}
-
-/** Keys of this process's auxiliary vector: pairs of 64-bit words. */
+/** Keys in /proc/self/auxv, a list of pairs of 64-bit words: key and value. */
 const AT_PAGE_SIZE = 6;
 const AT_CLOCK_TICKS = 17;
 
@@ -60,7 +14,7 @@ function auxiliary(key: number, otherwise: number): number {
       }
     }
   } catch {
-    // Without /proc, fall back to the value of nearly every Linux.
+    // Without /proc, use the value of nearly every Linux system.
   }
   return otherwise;
 }
@@ -68,9 +22,9 @@ function auxiliary(key: number, otherwise: number): number {
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
 /**
- * The minimum pause between searches of all processes of the machine (ms); in between, only the known processes are read. A search is slow
- * on a machine with thousands of processes or many executors, so the pause grows until searches take at most `SEARCH_SHARE` of the time,
- * but not beyond `LONGEST_SEARCH_MS`.
+ * The minimum pause between two searches through all processes of the machine (ms). Between searches, only the known processes are read. A
+ * search is slow on a machine with thousands of processes. The pause therefore grows until searches take at most `SEARCH_SHARE` of the
+ * time; its maximum is `LONGEST_SEARCH_MS`.
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;
@@ -79,7 +33,7 @@ const SEARCH_SHARE = 0.005;
 export interface TreeUsage {
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Whether any of the processes is stopped by a signal. */
+  /** True if a signal has stopped any of the processes. */
   readonly stopped: boolean;
 }
 
@@ -148,7 +102,7 @@ export class ProcessTree {
       if (known !== undefined) {
         return known;
       }
-      // Set before checking the parent: a pid reused during the search could otherwise cause a cycle.
+      // Set before the recursion, because a pid that is reused during the search can cause a cycle.
       belongs.set(stat.pid, false);
       const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));
       belongs.set(stat.pid, member);

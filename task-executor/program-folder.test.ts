@@ -91,12 +91,12 @@ it('removes a folder that a program made read-only', async () => {
   expect(existsSync(first)).toBe(false);
 });
 
-it('starts again when an earlier copy of the same generation was interrupted', async () => {
+it('replaces an interrupted copy of the same generation', async () => {
   await create(1);
   rmSync(path.join(container, 'program', '1', 'job.yaml'));
   expect(existsSync(path.join(await create(1), 'job.yaml'))).toBe(true);
 });
 
-it('gives a job without a source an empty folder', async () => {
+it('creates an empty folder for a job without a source', async () => {
   expect(readdirSync(await create(1, null))).toEqual([]);
 });

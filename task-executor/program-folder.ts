@@ -7,18 +7,18 @@ import { CONTAINER_LAYOUT } from '../conf/job.ts';
  * The working directory of one run of the user's program: `<container>/program/<generation>`, a copy of the localised source.
  *
  * The localised source itself (`<container>/source`) is a link into the NodeManager's cache, which all containers and jobs of the user on
- * that node share. A program that writes there would change the files of later jobs. Each run has its own copy, so every rank of a
- * generation starts from the same files, whether or not its node ran an earlier generation.
+ * that node share. A program that writes there would change the files of later jobs. Each run therefore gets its own copy, and every rank
+ * of a generation starts from the same files.
  */
 
 /** The number of concurrent copies; libuv's thread pool has 4 threads by default. */
 const COPIES_AT_ONCE = 8;
 
 /**
- * Makes the working directory of a generation and removes those of earlier ones.
+ * Creates the working directory of a generation and removes the directories of earlier generations.
  *
  * @param container absolute path of the container's working directory
- * @param source absolute path of the localised source; null when the job has none, for an empty directory
+ * @param source absolute path of the localised source; null for an empty working directory
  * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes it with the container
  * @returns absolute path of the working directory
  */

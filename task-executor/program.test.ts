@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
+import { readStat } from '../platform/process-stat.ts';
 import { bindFreePort } from './bound-port.ts';
 import { Guard } from './guard.ts';
-import { ProcessTree, readStat } from './process-tree.ts';
+import { ProcessTree } from './process-tree.ts';
 import { Program, type ProgramEnd } from './program.ts';
 
 const log = pino({ level: 'silent' });
@@ -74,7 +75,7 @@ it.each([
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
-it("lets a shell's child end gently although the shell itself dies immediately", async () => {
+it("gives a shell's child the grace period although the shell itself exits immediately", async () => {
   const inner = `trap 'sleep 0.3; echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`;
   const { program, stdout } = await start(`bash -c "${inner}"; true`);
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
@@ -92,7 +93,7 @@ it('kills processes that ignore SIGTERM after the grace period', async () => {
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
-it('continues a stopped program to end it gently', async () => {
+it('resumes a stopped program to end it gently', async () => {
   const { program, stdout } = await start("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done");
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
   process.kill(-(program as Program).pid, 'SIGSTOP');
@@ -121,7 +122,7 @@ it('starts another guard when one has died', async () => {
   await expect.poll(() => before.every(isGone)).toBe(true);
   const victim = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
   await guard.watch(victim.pid as number);
-  // Closes the guard's input, as the death of its writer would.
+  // Closes the guard's input, as the end of the executor does.
   guard.close();
   await expect.poll(() => isGone(victim.pid as number)).toBe(true);
 });

@@ -6,11 +6,10 @@ import type { Guard } from './guard.ts';
 import { ProcessTree } from './process-tree.ts';
 import { tailOf } from './stderr-tail.ts';
 
-/** The file descriptor through which the user's program inherits its listening socket. */
+/** File descriptor of the bound socket in the user's program. */
 export const LISTENER_FD = 3;
 /**
- * Blocks until the guard has registered the process group, because the program could otherwise outlive the executor; then executes the
- * program.
+ * Waits until the guard watches the process group, then executes the program. Without the guard, the program could outlive the executor.
  */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec /bin/bash -c "$1"';
 const COMMAND_NOT_FOUND = 127;
@@ -23,13 +22,13 @@ export interface ProgramOptions {
   readonly command: string;
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
-  /** Files to append the output to. */
+  /** Files to which the program's output is appended. */
   readonly stdout: string;
   readonly stderr: string;
-  /** Descriptor of a listening socket; the program gets it as `LISTENER_FD`. */
+  /** Descriptor of the bound socket. The program inherits it as `LISTENER_FD`. */
   readonly listener: number;
   readonly guard: Guard;
-  /** How long a program that is ended gently may take to write its last checkpoint (ms). */
+  /** How long the program may take to write its last checkpoint after a gentle kill (ms). */
   readonly graceMs?: number;
 }
 
@@ -41,11 +40,11 @@ export interface ProgramEnd {
   readonly stderrTail: string;
 }
 
-/** The user's program. It runs in its own session and is ended with all of its processes. */
+/** The user's program. It runs in its own session. When it ends, all of its processes are killed. */
 export class Program {
   readonly pid: number;
   readonly tree: ProcessTree;
-  /** Resolves when the program has ended and SIGKILL was sent to all processes it left behind. */
+  /** Resolves when the program has ended and its remaining processes have been sent SIGKILL. */
   readonly ended: Promise<ProgramEnd>;
   readonly #graceMs: number;
   /** When the grace period of a gentle kill ends, on the clock of `performance.now()`. */
@@ -59,7 +58,7 @@ export class Program {
     this.ended = ended;
   }
 
-  /** Returns an end with code 127 if the program cannot be started; its stderr states the reason. */
+  /** Starts the program. If that fails, returns an end with code 127 and writes the reason to the program's stderr. */
   static async start(options: ProgramOptions): Promise<Program | ProgramEnd> {
     const stdout = openSync(options.stdout, 'a');
     const stderr = openSync(options.stderr, 'a');
@@ -104,7 +103,7 @@ export class Program {
     return program;
   }
 
-  /** Gently: sends SIGTERM, which also reaches a stopped program, then SIGKILL when the grace period is over. */
+  /** Sends SIGKILL. If `gently`, first sends SIGTERM (and SIGCONT, in case the program is stopped) and waits for the grace period. */
   kill(gently: boolean): void {
     if (!this.#alive) {
       return;
@@ -121,9 +120,8 @@ export class Program {
   }
 
   /**
-   * Ends the processes that a program leaves behind when it exits, because they would hold its GPU and its port. A shell exits on SIGTERM
-   * at once while the command it waits for still writes the last checkpoint; during a gentle end the remaining processes therefore keep the
-   * grace period.
+   * Kills the processes that remain when the program exits, because they would keep its GPU and its port in use. After a gentle kill, they
+   * may run until the grace period ends: a shell exits on SIGTERM immediately while its child process may still write the last checkpoint.
    */
   async #endRest(): Promise<void> {
     while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {
@@ -136,7 +134,7 @@ export class Program {
     this.#alive = false;
   }
 
-  /** Signals the group, then the processes of the session or the tree that have left the group. */
+  /** Signals the process group, then the processes of the tree that have left the group. */
   #signal(signal: NodeJS.Signals): void {
     const outside = this.tree.membersOutsideGroup();
     killQuietly(-this.pid, signal);

@@ -33,7 +33,7 @@ describe('parseReport', () => {
 });
 
 describe('ReportFile', () => {
-  it('reads whole lines however the writes split them, and returns each update once', () => {
+  it('reads whole lines even if writes split them, and returns each update once', () => {
     const file = newFile();
     const progress = new ProgressSoFar();
     const reports = new ReportFile(file, progress);
@@ -69,7 +69,7 @@ describe('ReportFile', () => {
     }
   });
 
-  it('withdraws the end of training when another phase begins to train', () => {
+  it('clears the end of training when another phase begins', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'last-step', step: 3 });
     progress.add({ type: 'progress', step: 3 });

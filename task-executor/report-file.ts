@@ -4,7 +4,7 @@ import type { Report } from '../training/process/task-context.ts';
 
 /** Longer lines are not parsed as reports. */
 const MAX_LINE_BYTES = 64 * 1024;
-/** The most bytes that one read takes from the file; the rest waits for the next read. */
+/** Maximum number of bytes per read. The next read continues where this one ended. */
 const MAX_READ_BYTES = 1 << 20;
 const MAX_METRICS = 200;
 const MAX_NAME_LENGTH = 200;
@@ -83,7 +83,7 @@ export class ProgressSoFar {
       this.#note({ text: 'The report file contains an invalid line; invalid lines are ignored.', about: '' });
     } else if (report.type === 'progress') {
       this.#step = report.step;
-      // A step beyond the last one shows that another phase of the program's training has begun.
+      // A step beyond the last step shows that another phase has begun.
       if (this.#lastStep !== null && report.step > this.#lastStep) {
         this.#lastStep = null;
       }
@@ -163,7 +163,7 @@ export class ReportFile {
     this.#progress = progress;
   }
 
-  /** `atEnd`: the file is complete, so a last line without a line feed counts too. */
+  /** @param atEnd true if the file is complete. A last line without a line feed then counts too. */
   read(atEnd = false): void {
     let chunk = this.#next();
     while (chunk.length > 0) {

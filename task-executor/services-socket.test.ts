@@ -20,7 +20,7 @@ async function open(ask: ServicesSocketOptions['ask'], below = ''): Promise<Serv
 }
 
 describe("the services' socket", () => {
-  it('passes requests and answers, in a folder that only its user may enter, for any path length', async () => {
+  it('forwards requests and answers in a folder that only its user may enter, for any path length', async () => {
     for (const below of ['', path.join('x'.repeat(120), 'y'.repeat(120))]) {
       const { folder } = await open(
         async (service, body) => answerOf({ answer: { service, asked: JSON.parse(Buffer.from(body).toString()) } }, 'bytes'),
@@ -34,14 +34,14 @@ describe("the services' socket", () => {
     }
   });
 
-  it('lets a program wait until an answer is available', async () => {
+  it('keeps a request open until an answer is available', async () => {
     let asked = 0;
     const { folder } = await open(async () => (++asked < 3 ? null : answerOf({ answer: 'at last' })));
     expect((await new Services(folder).ask('count', null)).answer).toBe('at last');
     expect(asked).toBe(3);
   });
 
-  it('returns refusals as errors', async () => {
+  it('returns rejections as errors', async () => {
     const { folder } = await open(async () => answerOf({ error: { code: 'DATA_INVALID', message: 'no', hint: 'try less' } }));
     await expect(new Services(folder).ask('count', null)).rejects.toMatchObject({ code: 'DATA_INVALID', message: 'no', hint: 'try less' });
     await expect(new Services(folder).ask('count', 'x'.repeat(1_000_000))).rejects.toMatchObject({ code: 'DATA_INVALID' });

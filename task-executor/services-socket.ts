@@ -6,14 +6,14 @@ import type { Logger } from '../platform/log.ts';
 import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../training/process/service-frame.ts';
 import { socketPath } from '../training/process/service-socket.ts';
 
-/** The maximum number of concurrent requests of one program; each buffers up to the size of a response. */
+/** Maximum number of concurrent requests. It limits memory, because each request may buffer a whole answer. */
 const AT_ONCE = 16;
 /** The deadline from the connection to the complete request. */
 const REQUEST_MS = 10_000;
 const UNAVAILABLE: ServiceFrame = { head: Buffer.from(JSON.stringify({ unavailable: true })), body: Buffer.alloc(0) };
 
 export interface ServicesSocketOptions {
-  /** Absolute path; the folder is created with access for this user only. */
+  /** Absolute path. `open` creates the folder with access for this user only. */
   readonly folder: string;
   /** Forwards a request; null if no ApplicationMaster can answer at the moment. */
   readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
@@ -61,7 +61,7 @@ export class ServicesSocket {
       place.release();
       throw error;
     }
-    server.on('error', (error) => options.log.warn({ error: messageOf(error) }, 'the socket of the services failed'));
+    server.on('error', (error) => options.log.warn({ error: messageOf(error) }, 'the services socket failed'));
     return new ServicesSocket(options, server, place.release);
   }
 

@@ -11,7 +11,7 @@ it('parses addresses', () => {
   }
 });
 
-it('names the variable that the container lacks', async () => {
+it('the error names the missing environment variable', async () => {
   await expect(readSettings({}, '/nowhere')).rejects.toMatchObject({
     code: 'CONTAINER_INVALID',
     message: expect.stringContaining('HADOOP_TOKEN_FILE_LOCATION'),

@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
-import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
-import { type Credentials, decodeCredentials } from '../hadoop/rpc/credentials.ts';
+import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
+import { CREDENTIALS_VARIABLE, readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
+import type { Credentials } from '../hadoop/rpc/credentials.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 
@@ -26,37 +25,21 @@ export interface ExecutorSettings {
   readonly tokens: Credentials['tokens'];
 }
 
-/** The environment variables with the executor's own settings. */
+/** Names of the environment variables with the executor's settings. */
 export const EXECUTOR_ENVIRONMENT = {
   master: 'TONY_MASTER',
   role: 'TONY_ROLE',
   index: 'TONY_INDEX',
   containerId: 'CONTAINER_ID',
-  credentials: 'HADOOP_TOKEN_FILE_LOCATION',
+  credentials: CREDENTIALS_VARIABLE,
   logFolders: 'LOG_DIRS',
   host: 'NM_HOST',
 } as const;
 
 /** @throws TonyError CONTAINER_INVALID if a setting is missing or invalid, CREDENTIALS_INVALID */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {
-  const variable = (name: string): string => {
-    const value = environment[name];
-    if (value === undefined || value === '') {
-      throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
-    }
-    return value;
-  };
-  const files = [path.join(folder, CONTAINER_LAYOUT.job), variable(EXECUTOR_ENVIRONMENT.credentials)] as const;
-  const [job, credentials] = await Promise.all([readContainerFile(files[0]), readContainerFile(files[1])]);
+  const { variable, secret, job, credentials } = await readContainerInputs(environment, folder);
   const frozen = parseCheckedJob(job.toString('utf8'));
-  const { secrets, tokens } = decodeCredentials(credentials);
-  const secret = (name: string): Secret => {
-    const value = secrets.get(name);
-    if (value === undefined) {
-      throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
-    }
-    return value;
-  };
   const roleName = variable(EXECUTOR_ENVIRONMENT.role);
   const role = frozen.job.roles.find(({ name }) => name === roleName);
   const index = Number(variable(EXECUTOR_ENVIRONMENT.index));
@@ -76,19 +59,11 @@ export async function readSettings(environment: Readonly<Record<string, string |
     privateKey: secret(CREDENTIALS.privateKey),
     ringKey: secret(CREDENTIALS.ringKey),
     containerProof: secret(CREDENTIALS.containerProof),
-    tokens,
+    tokens: credentials.tokens,
   };
 }
 
-async function readContainerFile(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new TonyError('CONTAINER_INVALID', `${file} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
-}
-
-/** The ApplicationMaster has already validated this file; validating it again would cost each container 2 MiB. */
+/** Skips validation: the ApplicationMaster has validated this file, and the validator would take 2 MiB of memory in each container. */
 function parseCheckedJob(text: string): FrozenJob {
   let job: FrozenJob;
   try {

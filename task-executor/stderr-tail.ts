@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 const MAX_LINES = 20;
 const MAX_BYTES = 4096;
 
-/** Returns the last lines written to a file after offset `from`; empty if the file cannot be read or contains nothing. */
+/** Returns the last lines written to a file after offset `from`; empty if the file cannot be read or nothing was written. */
 export async function tailOf(file: string, from: number): Promise<string> {
   try {
     const handle = await open(file, 'r');
@@ -23,7 +23,7 @@ export async function tailOf(file: string, from: number): Promise<string> {
   }
 }
 
-/** `cut`: the bytes may begin in the middle of a line or of a character. */
+/** @param cut true if the bytes may begin in the middle of a line or of a character. */
 export function lastLines(bytes: Uint8Array, cut: boolean): string {
   let text = Buffer.from(bytes).toString('utf8').trimEnd();
   if (cut) {

@@ -57,15 +57,7 @@ export async function prepareRun(
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
   const environment = {
-    ...userEnvironment(container, request.jobEnvironment, {
-      taskFile,
-      applicationId: context.applicationId,
-      role: context.role,
-      index: context.index,
-      rank: context.rank,
-      worldSize: context.worldSize,
-      generation,
-    }),
+    ...userEnvironment(container, request.jobEnvironment, { ...context, taskFile }),
     ...(await writeTokens(settings)),
   };
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
@@ -82,8 +74,8 @@ export async function prepareRun(
 }
 
 /**
- * Writes the delegation tokens to a file for the program, without the executor's own secrets, and returns the variable that names it.
- * Hadoop's own clients read the same variable.
+ * Writes the delegation tokens, without the executor's own secrets, to a file for the program. Returns the environment variable with the
+ * file's path, which Hadoop's clients read too.
  */
 async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readonly<Record<string, string>>> {
   if (tokens.length === 0) {
@@ -95,7 +87,7 @@ async function writeTokens({ folder, tokens }: ExecutorSettings): Promise<Readon
   return { [EXECUTOR_ENVIRONMENT.credentials]: file };
 }
 
-export function taskContext(
+function taskContext(
   { frozen, role, index, host, ringKey }: ExecutorSettings,
   { generation, members, port, services }: RunRequest,
   { reportFile, checkpointOrder }: { readonly reportFile: string; readonly checkpointOrder: string },

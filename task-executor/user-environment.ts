@@ -1,24 +1,16 @@
-import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
+import { TASK_ENVIRONMENT, type TaskContext } from '../training/process/task-context.ts';
 import { EXECUTOR_ENVIRONMENT } from './settings.ts';
 
-export interface TaskIdentity {
-  readonly taskFile: string;
-  readonly applicationId: string;
-  readonly role: string;
-  readonly index: number;
-  readonly rank: number | null;
-  readonly worldSize: number;
-  readonly generation: number;
-}
+type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation'>;
 
-/** Variables that give access to the executor's credentials and connections. The program does not get them. */
+/** Variables that give access to the executor's credentials and connections. The program does not inherit them. */
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
 /** The environment of the user's program: the container's variables, overridden by the job's and role's, then by the task's identity. */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,
   job: Readonly<Record<string, string>>,
-  task: TaskIdentity,
+  task: TaskIdentity & { readonly taskFile: string },
 ): Record<string, string> {
   const inherited = Object.entries(container).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !KEPT_BACK.has(entry[0]),

@@ -20,7 +20,7 @@ await buildAll({ types: false });
 const program = path.join(ROOT, '.cache', 'benchmarks', `${name}.mjs`);
 await bundle({ source: `benchmarks/${name}.ts`, output: program, external: ['@tensorflow/*', 'esbuild', 'playwright-core'] }, program);
 const child = spawn(process.execPath, [program, ...args], { cwd: ROOT, stdio: 'inherit' });
-// Ctrl-C reaches both processes; this one waits while the benchmark cleans up.
+// Ctrl-C sends the signal to both processes. This process waits until the benchmark has cleaned up.
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
   process.on(signal, () => {});
 }

@@ -35,7 +35,7 @@ export const BUNDLES = [
   { source: 'client/index.ts', output: 'index.js' },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
-  // The process must have only one copy of TensorFlow.js: the one that the user's script imports.
+  // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/process/register.ts', output: 'container/register.mjs' },
   { source: 'training/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
@@ -44,8 +44,8 @@ export const BUNDLES = [
 ];
 
 /**
- * Bundled CommonJS packages call `require` for Node's built-in modules, which ES modules lack. The import is renamed, because a dependency
- * may declare the same name.
+ * Bundled CommonJS packages call `require` for Node's built-in modules, and ES modules have no `require`. The import has a new name,
+ * because a dependency may declare the original one.
  */
 const REQUIRE_BANNER =
   "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);";
@@ -65,8 +65,8 @@ export async function bundle({ source, executable = false, external = [] }, outf
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
-    // Names are kept for readable stack traces; white space is removed because the bundles travel over the network. The user's library
-    // keeps it: for an uncaught error Node prints the whole source line, and the user sees only the last lines of stderr.
+    // Keeps names for readable stack traces, and removes white space to shorten the upload. The user's library keeps its white
+    // space: for an uncaught error, Node.js prints the whole source line, and the user sees only the last lines of stderr.
     minifyWhitespace: !source.startsWith('training/'),
     minifySyntax: true,
     legalComments: 'none',
@@ -86,7 +86,7 @@ export async function bundle({ source, executable = false, external = [] }, outf
  * @satisfies {Record<string, { source: string, type: string, format: import('esbuild').Format }>}
  */
 const PAGE_ASSETS = {
-  // Runs in TensorBoard's page before that page's own scripts, so it must not define globals.
+  // Runs in TensorBoard's page before the page's own scripts, so it must not define globals.
   'tunnel.js': { source: 'tunnel.ts', type: 'text/javascript; charset=utf-8', format: 'iife' },
   'job.js': { source: 'job.ts', type: 'text/javascript; charset=utf-8', format: 'esm' },
   'history.js': { source: 'history.ts', type: 'text/javascript; charset=utf-8', format: 'esm' },

@@ -2,7 +2,7 @@ import { describeCommandLine } from '../client/cli/command-line.ts';
 import { CLUSTER_OPTIONS, OUTPUT_OPTION } from '../client/cli/commands/shared-options.ts';
 import type { DescribedCommand, DescribedOption, DescribedPositional } from '../client/cli/help/command-description.ts';
 
-/** Options that most commands share, described once. */
+/** Options that most commands share. The page describes them once. */
 const SHARED = new Set(Object.keys({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }));
 
 /** Generates docs/commands.md: the commands and their arguments and options. */
@@ -25,7 +25,7 @@ export function commandPage(): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The command that `words` start with; null when there is no such command, or when it takes fewer words. */
+/** Returns the command that `words` start with; null if there is no such command or if it takes fewer arguments. */
 export function commandOf(root: DescribedCommand, words: readonly string[]): DescribedCommand | null {
   const end = words.findIndex((word) => word.startsWith('-'));
   const plain = end < 0 ? words : words.slice(0, end);
@@ -39,7 +39,7 @@ export function commandOf(root: DescribedCommand, words: readonly string[]): Des
     found = next;
     taken++;
   }
-  // A command whose subcommand is optional takes the options of that subcommand.
+  // If the subcommand is optional, the command takes the options of its default subcommand.
   const command = found.otherwise ?? found;
   return found === root || plain.length - taken > command.positionals.length ? null : command;
 }

@@ -124,7 +124,7 @@ test('every yaml block is a valid job or site file, or a valid part of one', () 
   expect(wrong).toEqual([]);
 });
 
-/** Names that code blocks leave undefined for the reader to supply: a model, data. */
+/** Names that the reader defines, such as a model or data. */
 const READERS = `
 import type * as tf from '@tensorflow/tfjs';
 import type * as training from '${path.join(ROOT, 'training', 'index.ts')}';
@@ -176,12 +176,12 @@ test('every ts block compiles without type errors', { timeout: 120_000 }, async 
   };
   await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify(configuration));
   const checked = promisify(execFile)(path.join(ROOT, 'node_modules', '.bin', 'tsc'), ['--noEmit', '-p', folder], { cwd: ROOT });
-  const said = await checked.then(
+  const output = await checked.then(
     () => '',
     (error: { stdout: string }) => error.stdout,
   );
-  // `npm run check` reports the errors in other files.
-  expect(said.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
+  // `npm run check` reports the errors in all other files.
+  expect(output.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
 });
 
 test('every function that docs/library.md names is exported', async () => {
@@ -193,7 +193,7 @@ test('every function that docs/library.md names is exported', async () => {
   expect(functions.filter((name) => !(name in library))).toEqual([]);
 });
 
-/** Types whose fields docs/job-api.md lists, each below a heading with its name. */
+/** Types whose fields docs/job-api.md lists, each under a heading with the type's name. */
 const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
   'conf/status.ts': [
     'JobStatus',

@@ -17,7 +17,7 @@ export interface Block {
   readonly document: string;
   /** Line number of the opening fence, counted from 1. */
   readonly line: number;
-  /** The info string of the opening fence; empty when there is none. */
+  /** The info string of the opening fence; may be empty. */
   readonly language: string;
   readonly text: string;
 }
@@ -56,7 +56,7 @@ export function blocksOf({ name, text }: Document): Block[] {
   return blocks;
 }
 
-/** The commands of a `sh` block, in order: one per line, where `\` continues a line. */
+/** Returns the commands of a `sh` block, one per line; `\` continues a line. */
 export function commandsOf(block: Block): DocumentedCommand[] {
   const commands: DocumentedCommand[] = [];
   let begun: { readonly line: number; readonly parts: string[] } | null = null;
@@ -76,18 +76,18 @@ export function commandsOf(block: Block): DocumentedCommand[] {
   return commands;
 }
 
-/** The text between single backticks outside blocks. */
+/** Returns the text between single backticks, outside blocks. */
 export function inlineCode({ text }: Document): string[] {
   return [...withoutBlocks(text).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code.replaceAll('\\|', '|'));
 }
 
-/** Targets of `[text](target)` and `![text](target)`, outside blocks. */
+/** Returns the targets of `[text](target)` and `![text](target)`, outside blocks. */
 export function linksOf({ text }: Document): string[] {
   const prose = withoutBlocks(text).replace(/`[^`\n]*`/g, '``');
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
 }
 
-/** Anchors of the headings, as GitHub generates them. */
+/** Returns the anchors of the headings, as GitHub generates them. */
 export function anchorsOf({ text }: Document): Set<string> {
   const counts = new Map<string, number>();
   const anchors = new Set<string>();

@@ -22,7 +22,7 @@ export async function ensureInstalled() {
   await runInherited('npm', ['ci']);
 }
 
-/** npm writes a list of the installed packages; it may omit optional packages that could not be built. */
+/** npm writes a list of the installed packages. The list may lack optional packages that could not be built. */
 async function isCurrent() {
   try {
     const [wanted, present] = await Promise.all(['package-lock.json', 'node_modules/.package-lock.json'].map(readPackages));

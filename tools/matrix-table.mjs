@@ -9,9 +9,10 @@ export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos', 'tls'];
 
 const HEAD = `# Compatibility
 
-\`npm run matrix\` wrote this page. It runs a job's life on real Hadoop daemons of each version: doctor, MNIST on two workers
-and an evaluator, the loss of a worker and of the ApplicationMaster, the job's page, logs, kill, and a job over its quota.
-Each result names the version of Node.js that ran the command.
+\`npm run matrix\` wrote this page. For each combination of a Hadoop version and a cluster profile, it starts real Hadoop
+daemons and runs a test. The test runs \`tony-ts doctor\`, trains MNIST with two workers and an evaluator despite the loss
+of a worker and of the ApplicationMaster, and checks the job's page, logs, \`tony-ts kill\` and quotas. Each result names
+the version of Node.js on which tony-ts ran.
 
 | profile | cluster |
 | --- | --- |

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run quickstart`: from a fresh checkout to a trained model, on this machine, with two workers. The only set-up is to install the
- * programs that it reports as missing. You can also run every step by hand: the script prints each command before it runs it.
+ * `npm run quickstart`: trains a model on this machine with two workers, starting from a fresh checkout. Reports missing programs, which
+ * you must install first. The script prints each command before it runs it, so you can also run every step by hand.
  */
 import { spawn } from 'node:child_process';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';

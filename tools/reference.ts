@@ -6,8 +6,8 @@ import { commandPage } from './command-reference.ts';
 import { tonyKeyTable } from './tony-key-table.ts';
 
 /*
- * Generates the pages of docs/ that repeat facts from the code, so that they always agree with it. Their test compares them
- * with the generated text (UPDATE=1 rewrites them).
+ * Generates the pages of docs/ that repeat facts from the code. The test compares the pages with the generated text; UPDATE=1 rewrites
+ * them.
  */
 
 export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
@@ -30,7 +30,7 @@ export function withPart(page: string, part: string): string {
   return page.replace(PART, (_, before: string, after: string) => `${before}${part}\n${after}`);
 }
 
-/** Placeholders for the names that users choose below a key. */
+/** Placeholders for names that users choose, by the key above them. */
 const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
 
 function jobPage(): string {

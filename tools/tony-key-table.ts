@@ -1,6 +1,6 @@
 import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../client/tony-import/tony-keys.ts';
 
-/** Values of keys whose description depends on the value. */
+/** Example values of keys whose description depends on the value. */
 const USUAL: Readonly<Record<string, string>> = {
   'tony.application.framework': 'the framework',
   'tony.application.fail-on-worker-failure-enabled': 'false',
@@ -26,7 +26,7 @@ export function tonyKeyTable(): string {
   ].join('\n');
 }
 
-/** `/^tony\.docker\./` in the usual notation: `tony.docker.*`. */
+/** Returns the usual notation of a pattern: `tony.docker.*` for `/^tony\.docker\./`. */
 function familyOf({ source }: RegExp): string {
   const plain = source
     .replace(/^\^/, '')

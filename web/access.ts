@@ -5,29 +5,29 @@ import { isIP } from 'node:net';
 import { answer, answerText } from './answer.ts';
 
 /**
- * Who may view the pages. Behind YARN every request comes from a proxy's host, which has authenticated the user and passes the name in a
- * cookie (the contract of YARN's AmIpFilter). On a single machine requests need a token: in the printed URL, then in a cookie, or as a
- * bearer token.
+ * How the server authenticates viewers. On YARN, all requests come through the ResourceManager's proxy, which authenticates the user and
+ * sends the user name in a cookie (see YARN's AmIpFilter). On a single machine, each request must contain a token: first in the printed
+ * URL and then in a cookie, or as a bearer token.
  */
 export type Access =
-  /** The server in front of this one has already authorised the request. */
+  /** The caller has already authorised the request. */
   | { readonly kind: 'authorised' }
   | { readonly kind: 'proxy'; readonly hosts: readonly string[]; readonly mayView: (user: string | null) => boolean }
   | {
       readonly kind: 'token';
       readonly token: string;
-      /** Host names under which clients may address the server, besides this machine's own names. */
+      /** Host names by which clients may address the server, in addition to this machine's own names. */
       readonly hosts?: readonly string[];
     };
 
 export type Verdict =
   | { readonly kind: 'admitted' }
-  | { readonly kind: 'refused'; readonly sentence: string }
+  | { readonly kind: 'refused'; readonly message: string }
   /** The token was correct: the response moves it from the URL into a cookie. */
   | { readonly kind: 'entered'; readonly cookie: string; readonly location: string };
 
 const ADMITTED: Verdict = { kind: 'admitted' };
-/** How long resolved addresses of proxy hosts are reused (ms). */
+/** How long the resolved addresses of the proxy hosts are cached (ms). */
 const LOOKUP_LIFE_MS = 60_000;
 
 /** Authorises each request. */
@@ -39,23 +39,23 @@ export class Gate {
 
   constructor(access: Access) {
     this.#access = access;
-    // Browsers share cookies among all ports of a host, so each job uses its own cookie name.
+    // Browsers share cookies among all ports of a host, so each job has its own cookie name.
     this.#cookieName = access.kind === 'token' ? `tony-${createHash('sha256').update(access.token).digest('hex').slice(0, 12)}` : '';
   }
 
-  /** Returns whether the request may proceed; if not, the response has been sent. */
+  /** Returns whether the request may proceed. If not, this method has sent the response. */
   async admits(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const verdict = await this.authorise(request);
     if (verdict.kind === 'refused') {
-      answerText(request, response, 403, verdict.sentence);
+      answerText(request, response, 403, verdict.message);
     }
     if (verdict.kind === 'entered') {
-      letIn(request, response, verdict);
+      moveTokenToCookie(request, response, verdict);
     }
     return verdict.kind === 'admitted';
   }
 
-  /** Whether requests from this address may be admitted; true as long as the proxy's addresses are unknown. */
+  /** Returns whether a connection from this address may come from the proxy. Returns true until the proxy's addresses are resolved. */
   expects(address: string): boolean {
     if (this.#access.kind !== 'proxy') {
       return true;
@@ -81,7 +81,7 @@ export class Gate {
 
   #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): Verdict {
     if (!isAddressedHere(request, hosts)) {
-      return refused('The host name in this address does not belong to this machine: use the printed URL.');
+      return refused('The host name in this URL does not belong to this machine: open the printed URL.');
     }
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
     if (bearer !== undefined) {
@@ -98,7 +98,7 @@ export class Gate {
       return ADMITTED;
     }
     return refused(
-      'Only the user who runs this job may view it: the token is missing or wrong. Open the whole printed URL, including `?token=`.',
+      'Only the user who runs this job may view it: the token is missing or wrong. Open the complete printed URL, including `?token=`.',
     );
   }
 
@@ -111,7 +111,7 @@ export class Gate {
     return mayView(user) ? ADMITTED : refused(`User ${user ?? '(none)'} may not view this job: ask its owner to add you to acls.view.`);
   }
 
-  /** During a refresh the known addresses stay valid: only the first request waits for the resolver. */
+  /** Resolves the addresses of the proxy hosts. Cached addresses are refreshed in the background: only the first request waits for DNS. */
   async #proxyAddresses(hosts: readonly string[]): Promise<ReadonlySet<string>> {
     const known = this.#proxies;
     if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) {
@@ -134,11 +134,11 @@ async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
   );
 }
 
-function letIn(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
+function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // When a user follows a link on another site, the browser does not send a strict cookie with a redirect, but sends it when our own page
-    // navigates.
+    // After a link on another site, browsers omit a SameSite=Strict cookie from redirected requests. They send the cookie when one
+    // of our own pages navigates.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
@@ -147,20 +147,21 @@ function letIn(request: IncomingMessage, response: ServerResponse, { cookie, loc
   }
 }
 
-function refused(sentence: string): Verdict {
-  return { kind: 'refused', sentence };
+function refused(message: string): Verdict {
+  return { kind: 'refused', message };
 }
 
 /**
- * Whether the Host header names this machine or one of `hosts`. In a DNS rebinding attack, another site's name resolves to this machine and
- * the browser would let that site's scripts read the responses; the Host header then carries that site's name.
+ * Returns whether the Host header names this machine or one of `hosts`. This check prevents DNS rebinding: an attacker's site makes its
+ * own name resolve to this machine so that its scripts can read the responses. The Host header of such a request contains the attacker's
+ * name.
  */
 export function isAddressedHere(request: IncomingMessage, hosts: readonly string[]): boolean {
   const host = hostname(request.headers.host ?? '');
   return isOwnName(host) || host === plainAddress(request.socket.localAddress ?? '') || hosts.includes(host);
 }
 
-/** The host of a Host header: lower case, without port and brackets. */
+/** Returns the host of a Host header in lower case, without port and brackets. */
 function hostname(header: string): string {
   return header
     .toLowerCase()
@@ -173,7 +174,8 @@ function isOwnName(host: string): boolean {
 }
 
 /**
- * Returns a relative URL, so that the path prefix of a gateway is kept; `./` prevents a segment with a colon from being parsed as a scheme.
+ * Removes the token from a request's target. The result is a relative URL, which preserves the path prefix of a gateway. The leading
+ * `./` prevents browsers from parsing a segment with a colon as a scheme.
  */
 function withoutToken(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
@@ -184,7 +186,7 @@ function withoutToken(target: string): string {
   return `./${path.slice(path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`;
 }
 
-/** Maps an IPv4-mapped IPv6 address to the IPv4 address. */
+/** Converts an IPv4-mapped IPv6 address to its IPv4 form. */
 export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
 }
@@ -201,7 +203,7 @@ export function cookieOf(header: string, name: string): string | null {
   return null;
 }
 
-/** Compares strings of equal length in constant time. */
+/** Compares two strings in a time that depends only on their lengths. */
 export function sameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);

@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** Headers of every response that this server creates itself. */
+/** Headers of every response that this server generates, as opposed to responses that it forwards. */
 const HEADERS: OutgoingHttpHeaders = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'self'",
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -8,6 +8,16 @@ const HEADERS: OutgoingHttpHeaders = {
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
 };
+
+/** A request fails with this status and message. */
+export class HttpError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
 
 export interface Answer {
   readonly status?: number;
@@ -18,12 +28,12 @@ export interface Answer {
   readonly headers?: OutgoingHttpHeaders;
 }
 
-/** Sends a response of this server's own. It is not cacheable unless `headers` says otherwise. */
+/** Sends a response that this server generates. Browsers do not cache the response unless `headers` sets Cache-Control. */
 export function answer(request: IncomingMessage, response: ServerResponse, { status = 200, type, body, gzip, headers }: Answer): void {
   const plain = typeof body === 'string' ? Buffer.from(body) : body;
-  const compressed = gzip !== undefined && takesGzip(request);
+  const compressed = gzip !== undefined && acceptsGzip(request);
   const bytes = compressed ? gzip : plain;
-  // Closes the connection instead of reading a request body that is not needed.
+  // Closes the connection, which is cheaper than reading the rest of an unused request body.
   if (hasBody(request) && !request.complete) {
     response.setHeader('Connection', 'close');
   }
@@ -43,13 +53,13 @@ export function answerText(
   request: IncomingMessage,
   response: ServerResponse,
   status: number,
-  sentence: string,
+  text: string,
   headers: OutgoingHttpHeaders = {},
 ): void {
-  answer(request, response, { status, type: 'text/plain; charset=utf-8', body: `${sentence}\n`, headers });
+  answer(request, response, { status, type: 'text/plain; charset=utf-8', body: `${text}\n`, headers });
 }
 
-export function takesGzip(request: IncomingMessage): boolean {
+export function acceptsGzip(request: IncomingMessage): boolean {
   const accepted = String(request.headers['accept-encoding'] ?? '');
   return accepted.split(',').some((each) => /^\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*$)[\d.]+\s*)?$/i.test(each));
 }

@@ -43,10 +43,10 @@ test.each([
 });
 
 test('limits the requested length of a log', async () => {
-  const asked: unknown[] = [];
+  const queries: unknown[] = [];
   const view = jobView({
     log: async (...words) => {
-      asked.push(words);
+      queries.push(words);
       return { text: 'x', skipped: 0 };
     },
   });
@@ -54,7 +54,7 @@ test('limits the requested length of a log', async () => {
   await ask(port, '/tony/api/log?task=worker:0');
   await ask(port, '/tony/api/log?task=master&file=tony.log&tail=999999999999');
   await ask(port, '/tony/api/log?task=container_e17_1_0001_01_000002&file=stdout&tail=0');
-  expect(asked).toEqual([
+  expect(queries).toEqual([
     ['worker:0', 'stderr', 65536],
     ['master', 'tony.log', 1 << 20],
     ['container_e17_1_0001_01_000002', 'stdout', 1],
@@ -73,7 +73,7 @@ test('reports a storage error to the viewer, but hides the message of an interna
 });
 
 test('twenty viewers share one query of the job, and long responses are compressed', async () => {
-  let asked = 0;
+  let calls = 0;
   let serialised = 0;
   const status = {
     ...jobStatus({ message: 'long '.repeat(1000) }),
@@ -84,7 +84,7 @@ test('twenty viewers share one query of the job, and long responses are compress
   };
   const view = jobView({
     status: async () => {
-      asked++;
+      calls++;
       return status;
     },
   });
@@ -93,10 +93,10 @@ test('twenty viewers share one query of the job, and long responses are compress
     Array.from({ length: 20 }, () => ask(port, '/tony/api/job', { headers: { 'accept-encoding': 'gzip' } })),
   );
   // There is more than one query only if the requests took longer than the time for which a response is shared.
-  expect(asked).toBeLessThan(20);
+  expect(calls).toBeLessThan(20);
   const askAgain = async (): Promise<number> => {
     await ask(port, '/tony/api/job');
-    return asked;
+    return calls;
   };
   await expect.poll(askAgain, { interval: 300 }).toBeGreaterThan(1);
   expect(serialised).toBe(1);

@@ -2,9 +2,10 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { withTimeout } from '../platform/deadline.ts';
 import { TonyError } from '../platform/errors.ts';
+import { HttpError } from './answer.ts';
 import type { JobView, LogFile } from './job-view.ts';
 
-/** A response of the API: JSON, or `{"error": sentence}`. */
+/** A response of the API: JSON, or `{"error": message}`. */
 export interface ApiAnswer {
   readonly status: number;
   readonly body: Buffer;
@@ -14,12 +15,12 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** Responses of fewer bytes are not compressed. */
+/** Shorter responses are not compressed (bytes). */
 const WORTH_COMPRESSING = 1024;
-/** Equal queries within this time (ms) share one response, so the cost does not grow with the number of viewers. */
+/** Equal queries within this time share one response (ms), so the load does not grow with the number of viewers. */
 const SHARED_MS = 250;
 const MAX_SHARED = 64;
-/** Allows for views that read storage. */
+/** The deadline for one resource (ms). Views of ended jobs read from storage. */
 const DEADLINE_MS = 30_000;
 const DEFAULT_TAIL = 64 << 10;
 const MAX_TAIL = 1 << 20;
@@ -36,26 +37,26 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     const task = query.get('task') ?? '';
     const file = (query.get('file') ?? 'stderr') as LogFile;
     if (!TASK.test(task)) {
-      throw new Refusal(400, '`task` must be a task, such as `worker:0`, or `master`.');
+      throw new HttpError(400, '`task` must be a task, such as `worker:0`, or `master`.');
     }
     if (!LOG_FILES.includes(file)) {
-      throw new Refusal(400, `\`file\` must be one of ${LOG_FILES.join(', ')}.`);
+      throw new HttpError(400, `\`file\` must be one of ${LOG_FILES.join(', ')}.`);
     }
     const log = await view.log(task, file, Math.min(MAX_TAIL, Math.max(1, whole(query, 'tail', DEFAULT_TAIL))));
     if (log === null) {
-      throw new Refusal(404, `There is no ${file} of ${task}.`);
+      throw new HttpError(404, `There is no ${file} of ${task}.`);
     }
     return log;
   },
 };
-/** The query parameters that affect the response; others, which gateways may add, are ignored. */
+/** The query parameters that affect the response. The API ignores other parameters, which gateways may add. */
 const PARAMETERS = ['after', 'task', 'file', 'tail'];
 
 /** Serves one job's JSON below `/tony/api/`. */
 export class Api {
   readonly #view: JobView;
   readonly #shared = new Map<string, { readonly at: number; readonly answer: Promise<ApiAnswer> }>();
-  /** Serialised responses by object: a view returns the same object while nothing has changed. */
+  /** Serialised responses, by object. A view returns the same object until its data changes. */
   readonly #serialised = new WeakMap<object, Promise<ApiAnswer>>();
 
   constructor(view: JobView) {
@@ -88,37 +89,24 @@ export class Api {
   async #answer(resource: Resource, query: Query): Promise<ApiAnswer> {
     try {
       const value = await withTimeout(resource(this.#view, query), DEADLINE_MS, () => {
-        throw new Refusal(504, 'Reading this resource takes too long: try again.');
+        throw new HttpError(504, 'Reading this resource takes too long: try again.');
       });
       if (typeof value !== 'object' || value === null) {
         return await serialised(value);
       }
-      const known = this.#serialised.get(value);
-      if (known !== undefined) {
-        return await known;
-      }
-      const fresh = serialised(value);
-      this.#serialised.set(value, fresh);
-      return await fresh;
+      const known = this.#serialised.get(value) ?? serialised(value);
+      this.#serialised.set(value, known);
+      return await known;
     } catch (error) {
-      if (error instanceof Refusal) {
+      if (error instanceof HttpError) {
         return failure(error.status, error.message);
       }
-      // The message of a TonyError is written for users; any other error is a defect and belongs in the caller's log.
+      // The message of a TonyError is written for users. Any other error is a bug, so viewers do not see its message.
       if (error instanceof TonyError) {
         return failure(503, error.message);
       }
       return failure(500, 'This resource could not be read.');
     }
-  }
-}
-
-class Refusal extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
   }
 }
 
@@ -140,7 +128,7 @@ function whole(query: Query, name: string, otherwise: number): number {
     return otherwise;
   }
   if (!/^\d{1,15}$/.test(text)) {
-    throw new Refusal(400, `\`${name}\` must be a whole number.`);
+    throw new HttpError(400, `\`${name}\` must be a whole number.`);
   }
   return Number(text);
 }

@@ -4,7 +4,8 @@ import { programEndSchema, taskFailureSchema } from '../conf/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
 
-// The JSON lines files that each attempt of an ApplicationMaster writes to the history: events-<attempt>.jsonl, metrics-<attempt>.jsonl.
+// The JSON lines files that each attempt of the ApplicationMaster writes to the history: events-<attempt>.jsonl and
+// metrics-<attempt>.jsonl.
 
 export interface HistoryFile {
   readonly name: string;
@@ -15,7 +16,7 @@ export function historyFileName(kind: 'events' | 'metrics', attempt: number): st
   return `${kind}-${attempt}.jsonl`;
 }
 
-/** The files of one kind among the names in a job's history, ordered by attempt. */
+/** Selects the files of one kind from the file names of a history, ordered by attempt. */
 export function historyFiles(names: readonly string[], kind: 'events' | 'metrics'): HistoryFile[] {
   return names
     .flatMap((name) => {
@@ -25,19 +26,19 @@ export function historyFiles(names: readonly string[], kind: 'events' | 'metrics
     .sort((a, b) => a.attempt - b.attempt);
 }
 
-/** Parses the lines of an event file; skips lines that a crash has truncated. */
+/** Parses the lines of an event file. Skips lines that a crash has truncated. */
 export function parseEntries(text: string): HistoryEntry[] {
   return text.split('\n').flatMap((line) => parseEntry(line) ?? []);
 }
 
-/** Parses one event and drops unknown fields; null if the line is damaged or not an event. */
+/** Parses one event and drops unknown fields. Returns null if the line is not a valid event. */
 export function parseEntry(line: string): HistoryEntry | null {
   return checkedEntry(parsed(line));
 }
 
-/** Like `parseEntry`, for a parsed value. */
+/** Like `parseEntry`, for a value that is already parsed. */
 export function checkedEntry(value: unknown): HistoryEntry | null {
-  // JSON has no undefined: a field that exists has a value.
+  // The cast is safe because JSON has no undefined: an optional field is either absent or has a value.
   return (entrySchema.safeParse(value).data as HistoryEntry | undefined) ?? null;
 }
 
@@ -63,7 +64,8 @@ export function parseSamples(text: string): UsageSample[] {
 }
 
 /**
- * Parses a line of metrics as `parseEntry` does. Drops entries without a valid task name, because any other text could fill the whole line.
+ * Parses a line of metrics and drops unknown fields. Also drops entries without a valid task name, because an invalid name can have any
+ * length.
  */
 export function parseSample(line: string): UsageSample | null {
   const value = parsed(line);

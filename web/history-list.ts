@@ -1,9 +1,9 @@
 import type { JobStatus } from '../conf/status.ts';
 
-/** The response to `GET api/history`, which the index of finished jobs shows; the newest job first. */
+/** The response to `GET api/history`: the jobs that the history page lists, newest first. */
 export interface HistoryList {
   readonly jobs: readonly HistorySummary[];
-  /** Why some jobs are missing; empty if none are. */
+  /** Why some jobs are missing from the list; empty if the list is complete. */
   readonly message: string;
 }
 
@@ -14,7 +14,7 @@ export interface HistorySummary {
   readonly queue: string;
   readonly state: JobStatus['state'];
   readonly startedAt: number;
-  /** Null for a job that is still running or ended without recording it. */
+  /** Null if the job is still running or ended without a final status. */
   readonly finishedAt: number | null;
   readonly step: number;
   /** The job's final message. */

@@ -46,14 +46,14 @@ describe('a job site without TensorBoard', () => {
   });
 
   test('serves a waiting page at the root and 503 elsewhere when TensorBoard does not respond', async () => {
-    const gone: TensorBoardTarget = { status: () => ({ state: 'ready', message: '' }), connect: () => connectTo(1, '127.0.0.1') };
+    const unreachable: TensorBoardTarget = { status: () => ({ state: 'ready', message: '' }), connect: () => connectTo(1, '127.0.0.1') };
     const throwing: TensorBoardTarget = {
-      ...gone,
+      ...unreachable,
       connect: () => {
         throw new Error('not there');
       },
     };
-    for (const tensorboard of [gone, throwing, { ...gone, connect: null }]) {
+    for (const tensorboard of [unreachable, throwing, { ...unreachable, connect: null }]) {
       const port = await serve({ tensorboard });
       expect((await ask(port, '/')).body).toContain('does not respond');
       expect((await ask(port, '/data/runs')).status).toBe(503);
@@ -82,9 +82,9 @@ test('the job site rejects unsupported methods, unsafe paths and oversized heade
 
 describe('a job site in front of TensorBoard', () => {
   test('forwards no credentials to TensorBoard, and returns no cookies or proxy headers from it', async () => {
-    let heard: Record<string, unknown> = {};
+    let received: Record<string, unknown> = {};
     const tensorboard = await upstream((request, response) => {
-      heard = { ...request.headers, url: request.url };
+      received = { ...request.headers, url: request.url };
       response.setHeader('Set-Cookie', 'a=b');
       response.setHeader('Proxy-Authenticate', 'x');
       response.setHeader('Cache-Control', 'max-age=5');
@@ -105,8 +105,13 @@ describe('a job site in front of TensorBoard', () => {
     expect([answer.status, answer.body]).toEqual([200, '[1]']);
     expect(answer.headers).toMatchObject({ 'cache-control': 'max-age=5', 'x-content-type-options': 'nosniff' });
     expect(answer.headers['set-cookie'] ?? answer.headers['proxy-authenticate']).toBeUndefined();
-    expect(heard).toMatchObject({ accept: 'text/x', 'x-tensorboard-feature-flags': '{}', host: 'tensorboard', url: '/data/runs?a=b%2Fc' });
-    expect(Object.keys(heard)).not.toEqual(expect.arrayContaining([expect.stringMatching(/authorization|cookie|private|forwarded/)]));
+    expect(received).toMatchObject({
+      accept: 'text/x',
+      'x-tensorboard-feature-flags': '{}',
+      host: 'tensorboard',
+      url: '/data/runs?a=b%2Fc',
+    });
+    expect(Object.keys(received)).not.toEqual(expect.arrayContaining([expect.stringMatching(/authorization|cookie|private|forwarded/)]));
   });
 
   test('adds the gateway script to TensorBoard’s page and extends the page’s content security policy', async () => {

@@ -3,26 +3,26 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import { type Access, Gate } from './access.ts';
-import { answer, answerText } from './answer.ts';
+import { answer, answerText, HttpError } from './answer.ts';
 import { Api } from './api.ts';
 import type { JobView } from './job-view.ts';
 import { ASSETS, assetName } from './page/assets.ts';
 import { PAGE_POLICY, pageShell } from './page/shell.ts';
 import { Relay } from './proxied-answer.ts';
 import { ReverseProxy, UpstreamError, type UpstreamRequest } from './reverse-proxy.ts';
-import { SLASH_SCRIPT, SLASH_SOURCE, wayToRoot, withInHead, withScripts } from './tensorboard-page.ts';
+import { pathToRoot, SLASH_SCRIPT, SLASH_SOURCE, withInHead, withScripts } from './tensorboard-page.ts';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
-import { Tunnel, TunnelError } from './tunnel.ts';
+import { Tunnel } from './tunnel.ts';
 import { WAITING_POLICY, waitingPage } from './waiting-page.ts';
 
 const HTML = 'text/html; charset=utf-8';
 const JSON_TYPE = 'application/json; charset=utf-8';
 const READ = ['GET', 'HEAD'];
-/** The methods of the tunnel's requests, see tunnel.ts. */
+/** The request methods of the tunnel (tunnel.ts). */
 const TUNNEL = ['GET', 'PUT'];
 const FOREVER = { 'Cache-Control': 'public, max-age=31536000, immutable' };
-/** The minimum interval between log messages about failed requests to TensorBoard (ms), regardless of the number of viewers. */
-const COMPLAINT_MS = 60_000;
+/** The minimum time between two log messages about failed requests to TensorBoard (ms). */
+const LOG_INTERVAL_MS = 60_000;
 
 const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, string]>> = {
   absent: [503, 'TensorBoard does not respond at the moment.'],
@@ -31,8 +31,8 @@ const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, 
 };
 
 /**
- * One job's pages: TensorBoard at `/` (the job's page if the job has none), the job's page at `/tony/`, JSON at `/tony/api/`. All links are
- * relative, because the public prefix (YARN's proxy, a history's path) is unknown.
+ * Serves the pages of one job: TensorBoard at `/` (or the job's page if TensorBoard is unavailable), the job's page at `/tony/`, and
+ * JSON at `/tony/api/`. All links are relative, because the public path prefix is unknown.
  */
 export class JobSite {
   readonly #api: Api;
@@ -43,7 +43,7 @@ export class JobSite {
   readonly #token = randomBytes(18).toString('base64url');
   readonly #tunnel = new Tunnel(this.#token);
   readonly #log: Logger;
-  #complainedAt = Number.NEGATIVE_INFINITY;
+  #loggedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: { view: JobView; tensorboard: TensorBoardTarget; access: Access; log: Logger }) {
     this.#api = new Api(options.view);
@@ -53,7 +53,7 @@ export class JobSite {
     this.#log = options.log;
   }
 
-  /** @param target path and query relative to the site's root, with a leading slash: `/tony/api/job?x=1` */
+  /** @param target path and query relative to the site's root, for example `/tony/api/job?x=1` */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
     if (!isPath(target)) {
       return answerText(request, response, 400, 'The path is not valid.');
@@ -74,8 +74,8 @@ export class JobSite {
     }
     const { state } = this.#tensorboard.status();
     if (state === 'ready') {
-      const asked = { method: request.method ?? 'GET', path: target, headers: request.headers, body: null };
-      return this.#fromTensorBoard(request, response, path, asked);
+      const upstream = { method: request.method ?? 'GET', path: target, headers: request.headers, body: null };
+      return this.#forward(request, response, path, upstream);
     }
     if (path !== '/') {
       return answerText(request, response, state === 'off' ? 404 : 503, `TensorBoard is not available (${state}).`);
@@ -95,6 +95,7 @@ export class JobSite {
     this.#tunnel.close();
   }
 
+  /** Serves the job's own pages, below `/tony/`. */
   async #own(request: IncomingMessage, response: ServerResponse, path: string, query: URLSearchParams): Promise<void> {
     if (path === '/tony/tunnel' || path.startsWith('/tony/tunnel/')) {
       return this.#tunnelled(request, response, path, query);
@@ -118,7 +119,7 @@ export class JobSite {
     return answerText(request, response, 404, 'There is no such page.');
   }
 
-  /** Redirects with a page instead of a status, because a gateway may follow a redirect itself and the browser would keep the old URL. */
+  /** Redirects with an HTML page. A gateway may follow an HTTP redirect itself, and the browser would then keep the old URL. */
   #slash(request: IncomingMessage, response: ServerResponse): void {
     const body = '<!doctype html><meta http-equiv="refresh" content="0; url=tony/"><a href="tony/">The job</a>\n';
     answer(request, response, { type: HTML, body });
@@ -144,51 +145,52 @@ export class JobSite {
       if (path !== '/tony/tunnel') {
         return answerText(request, response, 404, 'There is no such page.');
       }
-      const asked = await this.#tunnel.received(request, query);
-      // The browser's cache must not store the response, because the cache key does not contain the envelope.
-      await this.#fromTensorBoard(request, response, path, { ...asked, body: asked.method === 'GET' ? null : asked.body }, NO_STORE);
+      const upstream = await this.#tunnel.received(request, query);
+      // Browsers must not cache the response: the URL does not identify the tunnelled request.
+      await this.#forward(request, response, path, upstream, NO_STORE);
     } catch (error) {
-      if (!(error instanceof TunnelError)) {
+      if (!(error instanceof HttpError)) {
         throw error;
       }
       answerText(request, response, error.status, error.message);
     }
   }
 
-  async #fromTensorBoard(
+  /** Sends a request to TensorBoard and relays the response. */
+  async #forward(
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
-    asked: UpstreamRequest,
+    upstream: UpstreamRequest,
     headers: OutgoingHttpHeaders = {},
   ): Promise<void> {
     // Cancels the upstream request when the browser disconnects.
-    const gone = new AbortController();
-    response.once('close', () => gone.abort(new Error('the browser disconnected')));
+    const disconnected = new AbortController();
+    response.once('close', () => disconnected.abort(new Error('the browser disconnected')));
     try {
-      const answered = await this.#proxy.ask(asked, gone.signal);
-      await this.#relay.pass(answered, request, response, { path, upstreamPath: asked.path, headers, page: this.#pageChange(path) });
+      const answered = await this.#proxy.send(upstream, disconnected.signal);
+      await this.#relay.pass(answered, request, response, { path, upstreamPath: upstream.path, headers, page: this.#pageChange(path) });
     } catch (error) {
-      if (gone.signal.aborted) {
+      if (disconnected.signal.aborted) {
         return;
       }
-      this.#complain(error);
+      this.#logFailure(error);
       if (response.headersSent) {
         return void response.destroy();
       }
       if (path === '/' && error instanceof UpstreamError && error.kind === 'absent') {
         return this.#waiting(request, response);
       }
-      const [status, sentence] =
+      const [status, message] =
         error instanceof UpstreamError ? UPSTREAM_STATUS[error.kind] : ([502, 'TensorBoard’s response cannot be forwarded.'] as const);
-      answerText(request, response, status, sentence);
+      answerText(request, response, status, message);
     }
   }
 
   #pageChange(path: string) {
     const atRoot = path === '/';
-    const root = wayToRoot(path);
-    // `data-job` marks the page at the site's root, as opposed to pages that TensorBoard embeds.
+    const root = pathToRoot(path);
+    // `data-job` distinguishes the page at the site's root from the pages that TensorBoard embeds.
     const tunnel = `<script src="${root}tony/assets/${assetName('tunnel.js')}" data-token="${this.#token}"${atRoot ? ' data-job' : ''}></script>`;
     const inserted = atRoot ? `<script>${SLASH_SCRIPT}</script>${tunnel}` : tunnel;
     return {
@@ -197,11 +199,11 @@ export class JobSite {
     };
   }
 
-  #complain(error: unknown): void {
-    if (performance.now() - this.#complainedAt < COMPLAINT_MS) {
+  #logFailure(error: unknown): void {
+    if (performance.now() - this.#loggedAt < LOG_INTERVAL_MS) {
       return;
     }
-    this.#complainedAt = performance.now();
+    this.#loggedAt = performance.now();
     this.#log.warn({ error: messageOf(error) }, 'a request to TensorBoard failed');
   }
 }
@@ -217,7 +219,7 @@ function jobPage(request: IncomingMessage, response: ServerResponse, base: strin
   answer(request, response, { type: HTML, body, headers: { 'Content-Security-Policy': policy } });
 }
 
-/** Returns false and answers with 405 if the method is not in `methods`. */
+/** Returns whether the method is in `methods`. If not, sends a 405 response. */
 function allowed(request: IncomingMessage, response: ServerResponse, methods: readonly string[]): boolean {
   if (methods.includes(request.method ?? '')) {
     return true;
@@ -227,8 +229,8 @@ function allowed(request: IncomingMessage, response: ServerResponse, methods: re
 }
 
 /**
- * Whether the target is a valid path below the site: it names no other host, leaves no folder, and has only characters that HTTP clients
- * send.
+ * Returns whether the target is a valid path below the site's root: no other host, no `..` segment, and only characters that HTTP
+ * clients send.
  */
 function isPath(target: string): boolean {
   if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) {

@@ -1,13 +1,13 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 
 /**
- * The data that a job's pages show. It comes from the ApplicationMaster while the job runs, and from the history after the job has ended.
- * Each method is one resource under `/tony/api/`; the resources that a page polls are cheap to read repeatedly.
+ * The data of a job's pages. While the job runs, the ApplicationMaster provides the data; after the job has ended, the history does.
+ * Each method is one resource under `/tony/api/`. Pages poll most resources, so reading a resource repeatedly must be cheap.
  */
 export interface JobView {
   /** `GET /tony/api/job`. */
   status(): Promise<JobStatus>;
-  /** `GET /tony/api/configuration`: the stored job.json; values that look like secrets are `***`. */
+  /** `GET /tony/api/configuration`: the stored job.json, in which `***` replaces secrets. */
   configuration(): Promise<unknown>;
   /** `GET /tony/api/events?after=N`. */
   events(after: number): Promise<EventPage>;
@@ -16,8 +16,8 @@ export interface JobView {
   /** `GET /tony/api/scalars`: the scalar curves of the summaries. */
   scalars(): Promise<ScalarCharts>;
   /**
-   * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. Files: stdout, stderr and tony.log. Tasks: the job's, and `master`. Null if
-   * the log does not exist.
+   * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is a task of the job, a container ID, or `master` for the
+   * ApplicationMaster. Null if the log does not exist.
    */
   log(task: string, file: LogFile, tail: number): Promise<LogTail | null>;
 }
@@ -38,19 +38,19 @@ export interface UsagePage {
 
 export interface ScalarCharts {
   readonly runs: readonly ScalarRun[];
-  /** Why curves are missing or late; empty if none are. */
+  /** Why curves are missing or outdated; empty if all curves are up to date. */
   readonly message: string;
 }
 
 export interface ScalarRun {
-  /** The run's folder, relative to the folder of the summaries, as TensorBoard names it; `.` for the folder of the summaries itself. */
+  /** The run's folder, relative to the summary folder, as in TensorBoard; `.` for the summary folder itself. */
   readonly name: string;
   readonly scalars: readonly ScalarSeries[];
 }
 
 export interface ScalarSeries {
   readonly tag: string;
-  /** Thinned evenly to at most 500 points, including the first and the newest; all three arrays have the same length. */
+  /** At most 500 points, evenly thinned, including the first and the newest. All three arrays have the same length. */
   readonly steps: readonly number[];
   /** s since the epoch. */
   readonly times: readonly number[];
@@ -60,6 +60,6 @@ export interface ScalarSeries {
 
 export interface LogTail {
   readonly text: string;
-  /** The number of bytes of the file before `text`. */
+  /** The number of bytes in the file before `text`. */
   readonly skipped: number;
 }

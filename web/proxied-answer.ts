@@ -3,8 +3,8 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { createGunzip, gzip } from 'node:zlib';
-import { takesGzip } from './answer.ts';
-import { wayToRoot, withRelativeUrls } from './tensorboard-page.ts';
+import { acceptsGzip } from './answer.ts';
+import { pathToRoot, withRelativeUrls } from './tensorboard-page.ts';
 
 /** The response headers that are forwarded: no hop-by-hop headers and no cookies. */
 const FORWARDED = [
@@ -23,15 +23,15 @@ const FORWARDED = [
   'vary',
 ];
 
-/** The longest time without a byte of the response, ms. */
+/** A response fails if no byte arrives for this long (ms). */
 const SILENCE_MS = 60_000;
-/** The maximum size of a page or style sheet that is rewritten. */
+/** The maximum size of a page or style sheet to rewrite (bytes). */
 const MAX_REWRITTEN = 16 << 20;
 /** Limits of the cache of compressed pages. */
 const MAX_KEPT = 8;
 const MAX_KEPT_BYTES = 1 << 20;
 
-/** Functions that change the HTML and the content security policy of the upstream server's pages. */
+/** Rewrites the HTML and the content security policy of the upstream server's pages. */
 export interface PageChange {
   html(text: string): string;
   policy(policy: string | undefined): string;
@@ -42,9 +42,9 @@ export class Relay {
   readonly #kept = new Map<string, Buffer>();
 
   /**
-   * @param options.path path in the browser's request, to which links are relative
-   * @param options.upstreamPath path in the upstream request
-   * @throws when either connection fails; if headers were already sent, the response is destroyed
+   * @param options.path path of the browser's request; links in the page are relative to it
+   * @param options.upstreamPath path of the upstream request
+   * @throws if either connection fails; when the headers have already been sent, the response is destroyed first
    */
   async pass(
     answered: IncomingMessage,
@@ -59,7 +59,7 @@ export class Relay {
         headers[name] = answered.headers[name];
       }
     }
-    const root = wayToRoot(options.path);
+    const root = pathToRoot(options.path);
     const location = answered.headers.location;
     if (location !== undefined) {
       const within = relativeLocation(location, options.upstreamPath, root);
@@ -79,7 +79,7 @@ export class Relay {
         delete headers[name];
       }
     }
-    // A rewritten page contains the token of this process.
+    // The page contains the token of this process, so browsers must not cache it.
     if (whole && type === 'text/html') {
       headers['cache-control'] = 'no-store';
     }
@@ -92,7 +92,7 @@ export class Relay {
       if (whole && !bodiless) {
         return await this.#changed(answered, request, response, headers, rewrite);
       }
-      const unpacked = headers['content-encoding'] === 'gzip' && !takesGzip(request) && !bodiless;
+      const unpacked = headers['content-encoding'] === 'gzip' && !acceptsGzip(request) && !bodiless;
       if (unpacked) {
         delete headers['content-encoding'];
         delete headers['content-length'];
@@ -122,7 +122,7 @@ export class Relay {
     rewrite: (text: string) => string,
   ): Promise<void> {
     const body = Buffer.from(rewrite((await wholeBody(answered)).toString('utf8')));
-    const compressed = takesGzip(request) ? await this.#gzip(body) : null;
+    const compressed = acceptsGzip(request) ? await this.#gzip(body) : null;
     const bytes = compressed ?? body;
     response.writeHead(200, {
       ...headers,
@@ -163,7 +163,7 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
   const collect = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const part of source) {
       length += part.length;
-      // Limits the decompressed size: a small body may decompress to any size.
+      // Limits the size after decompression: a small body may decompress to any size.
       if (length > MAX_REWRITTEN) {
         throw new Error(`TensorBoard sent a page of more than ${MAX_REWRITTEN >> 20} MiB`);
       }
@@ -179,11 +179,12 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
 }
 
 /**
- * Converts a redirect's target to a relative reference by way of `root`, the relative path to the site's root; null if it leaves the site.
+ * Converts the target of a redirect to a relative URL. Returns null if the target is outside the site.
+ * @param root relative path to the site's root
  */
 export function relativeLocation(location: string, path: string, root: string): string | null {
   try {
-    // An arbitrary base, to recognise redirects to other hosts.
+    // Any origin serves as the base: it only detects redirects to other hosts.
     const site = 'http://tensorboard';
     const to = new URL(location, `${site}${path}`);
     return to.origin === site && !to.pathname.startsWith('//') ? `${root || './'}${to.pathname.slice(1)}${to.search}${to.hash}` : null;

@@ -14,7 +14,7 @@ export interface UpstreamRequest {
   readonly body: Buffer | null;
 }
 
-/** `absent`: TensorBoard cannot be reached. `late`: the deadline passed. `busy`: too many requests are in progress. */
+/** `absent`: TensorBoard cannot be reached. `late`: TensorBoard exceeded the deadline. `busy`: too many requests are in progress. */
 export class UpstreamError extends Error {
   readonly kind: 'absent' | 'late' | 'busy';
 
@@ -24,16 +24,19 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Deadlines for a connection and for the headers of a response, ms. TensorBoard reads its files for some responses. */
+/** Deadlines for connecting and for the response headers (ms). For some responses TensorBoard reads many files. */
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 60_000;
-/** How long an idle connection is kept, ms. */
+/** How long idle connections stay open (ms). */
 const IDLE_MS = 15_000;
 const MAX_CONNECTIONS = 16;
 const MAX_IDLE = 4;
 const MAX_IN_PROGRESS = 256;
 
-/** The request headers that are forwarded. Cookies, Authorization and headers that identify the client are dropped; Host is set here. */
+/**
+ * The request headers that are forwarded. Cookies, Authorization and headers that identify the client are dropped; the proxy sets its
+ * own Host header.
+ */
 const FORWARDED = [
   'accept',
   'accept-language',
@@ -47,25 +50,25 @@ const FORWARDED = [
   'x-xsrf-protected',
 ];
 
-/** Sends requests to TensorBoard over connections that its target creates, with a short keep-alive. */
+/** Sends requests to TensorBoard over connections that the target opens. */
 export class ReverseProxy {
   readonly #target: TensorBoardTarget;
   readonly #agent: ConnectingAgent;
   /** Opens a new connection for each request. */
-  readonly #agentAfresh: ConnectingAgent;
+  readonly #newConnections: ConnectingAgent;
   #inProgress = 0;
 
   constructor(target: TensorBoardTarget) {
     this.#target = target;
     this.#agent = new ConnectingAgent(target, { keepAlive: true });
-    this.#agentAfresh = new ConnectingAgent(target, { keepAlive: false });
+    this.#newConnections = new ConnectingAgent(target, { keepAlive: false });
   }
 
   /**
-   * Returns the response with its body unread; the caller reads or destroys it.
+   * Sends a request and returns the response. The caller must read or destroy the response's body.
    * @throws UpstreamError, or the reason of `signal`
    */
-  async ask(asked: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  async send(request: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     if (this.#target.connect === null) {
       throw new UpstreamError('absent', 'TensorBoard is not available');
     }
@@ -74,15 +77,16 @@ export class ReverseProxy {
     }
     this.#inProgress++;
     try {
-      const answered = await this.#try(asked, signal, this.#agent).catch((error: unknown) => {
-        // TensorBoard may have closed the idle connection just before it was reused; a new one shows whether TensorBoard is reachable.
+      const response = await this.#try(request, signal, this.#agent).catch((error: unknown) => {
+        // TensorBoard may have closed the idle connection just before this request, so the proxy retries once on a new
+        // connection.
         if (error instanceof StaleConnection) {
-          return this.#try(asked, signal, this.#agentAfresh);
+          return this.#try(request, signal, this.#newConnections);
         }
         throw error;
       });
-      answered.once('close', () => this.#inProgress--);
-      return answered;
+      response.once('close', () => this.#inProgress--);
+      return response;
     } catch (error) {
       this.#inProgress--;
       throw error;
@@ -91,31 +95,31 @@ export class ReverseProxy {
 
   close(): void {
     this.#agent.destroy();
-    this.#agentAfresh.destroy();
+    this.#newConnections.destroy();
   }
 
   #try({ method, path, headers, body }: UpstreamRequest, signal: AbortSignal, agent: Agent): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
-      const passed = Object.fromEntries(FORWARDED.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])));
+      const forwarded = Object.fromEntries(FORWARDED.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])));
       const outgoing = httpRequest({
         agent,
         method,
         path,
         signal,
         headers: {
-          ...passed,
+          ...forwarded,
           Host: 'tensorboard',
-          // The proxy decompresses pages to rewrite them, so it offers only an encoding that it can read.
+          // The proxy must be able to decompress the pages that it rewrites.
           'Accept-Encoding': 'gzip',
           ...(body !== null && { 'Content-Length': body.length }),
         },
       });
-      const timer = setTimeout(() => outgoing.destroy(new UpstreamError('late', `no answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS);
-      outgoing.once('response', (answered) => {
+      const timer = setTimeout(() => outgoing.destroy(new UpstreamError('late', `no response within ${ANSWER_MS / 1000} s`)), ANSWER_MS);
+      outgoing.once('response', (response) => {
         clearTimeout(timer);
-        resolve(answered);
+        resolve(response);
       });
-      // Stays registered for the whole exchange; errors after the headers also occur on the response.
+      // Remains registered after the response headers: a later error is emitted on the response as well.
       outgoing.on('error', (error) => {
         clearTimeout(timer);
         if (signal.aborted || error instanceof UpstreamError) {
@@ -150,7 +154,8 @@ class ConnectingAgent extends Agent {
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
-      // If it were thrown here, the error would reach the request that freed this slot.
+      // The agent may call this method while it completes another request, and an exception would then fail that request. A
+      // connection that fails asynchronously reports the error to the right request.
       const failed = new Duplex({ read() {}, write() {} });
       process.nextTick(() => failed.destroy(error as Error));
       return failed;
@@ -162,7 +167,7 @@ class ConnectingAgent extends Agent {
     if (!(connection instanceof Socket)) {
       return false;
     }
-    // Node documents a boolean result, but the types declare void.
+    // Node.js documents a boolean result, but the type declaration says void.
     return (super.keepSocketAlive(connection) as unknown as boolean | undefined) !== false;
   }
 }

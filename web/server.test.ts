@@ -59,10 +59,10 @@ test('the server keeps connections with a request in progress, and closes connec
   const begun = new Promise<void>((resolve) => {
     finish = resolve;
   });
-  let asked = 0;
+  let count = 0;
   const port = await open(4, {
     handle: async (request, response) => {
-      asked++;
+      count++;
       if (request.url === '/slow') {
         await begun;
       }
@@ -72,7 +72,7 @@ test('the server keeps connections with a request in progress, and closes connec
   const agent = new Agent({ keepAlive: true });
   onTestFinished(() => agent.destroy());
   const slow = once(get({ port, host: '127.0.0.1', path: '/slow', agent }), 'response') as Promise<[IncomingMessage]>;
-  await expect.poll(() => asked).toBe(1);
+  await expect.poll(() => count).toBe(1);
   const first = await silent(port, 20);
   await expect.poll(() => remaining(first)).toBe(3);
   finish();

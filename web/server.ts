@@ -10,9 +10,9 @@ import { answerText } from './answer.ts';
 
 /** The pages that a server serves. */
 export interface JobPages {
-  /** Sends the complete response; the server answers a rejection with 500. */
+  /** Sends the complete response. If the promise rejects, the server responds with 500. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
-  /** Whether viewers connect from this address. Without this method any address is expected. */
+  /** Returns whether viewers may connect from this address. Without this method, the server expects all addresses. */
   expects?(address: string): boolean;
 }
 
@@ -24,18 +24,18 @@ export interface ServerTls {
   readonly clientAuthority: string;
 }
 
-/** A ResourceManager forwards up to 64 KiB of request line and headers; other gateways may add their own. */
+/** A ResourceManager forwards up to 64 KiB of request line and headers, and other gateways may add headers (bytes). */
 const MAX_HEADER_BYTES = 128 << 10;
-/** The deadlines for the headers and for the complete request, and the longest time without a byte in either direction. */
+/** The deadlines for the request headers and for the complete request, and the idle timeout of a connection (ms). */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
-/** Beyond this limit the oldest connection without a request is closed in favour of a new one. */
+/** At this limit, a new connection replaces the oldest connection without a request. */
 const MAX_CONNECTIONS = 512;
-/** The limit for connections from unexpected addresses, whose requests are refused. */
+/** The connection limit for unexpected addresses, whose requests are rejected. */
 const MAX_UNEXPECTED = 16;
 
-/** An HTTP server for one site that limits the time and memory that clients can use. */
+/** An HTTP server for one site. Limits the time and memory that clients can consume. */
 export class WebServer {
   readonly #server: Server;
 
@@ -43,7 +43,7 @@ export class WebServer {
     this.#server = server;
   }
 
-  /** @param options.port default 0: the system chooses the port. `mostConnections` defaults to 512. */
+  /** @param options.port default 0: the system chooses the port */
   static async open(options: {
     address: string;
     port?: number;
@@ -70,14 +70,14 @@ export class WebServer {
       const limit = limitOf.get(socket);
       limit?.proven(socket);
       response.once('close', () => limit?.answered(socket));
-      // A disconnected client is not an error.
+      // A client that disconnects is not an error.
       response.on('error', () => {});
       site.handle(request, response).catch((error: unknown) => {
         log.error({ error: messageOf(error), path: request.url?.split('?', 1)[0] }, 'a request for the pages failed');
         if (response.headersSent) {
           response.destroy();
         } else {
-          answerText(request, response, 500, 'The server failed to create this page: its log states the reason.');
+          answerText(request, response, 500, 'The server could not create this page. Its log states the reason.');
         }
       });
     };

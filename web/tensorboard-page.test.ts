@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { relativeLocation } from './proxied-answer.ts';
-import { wayToRoot, withInHead, withRelativeUrls, withScripts } from './tensorboard-page.ts';
+import { pathToRoot, withInHead, withRelativeUrls, withScripts } from './tensorboard-page.ts';
 
 test('the script is the first element of the head, wherever the head begins', () => {
   const script = '<script></script>';
@@ -16,7 +16,7 @@ test('links from the root become relative, other links stay unchanged', () => {
   );
   expect(withRelativeUrls('url(/a)', '../../')).toBe('url(../../a)');
   expect(withRelativeUrls('url(//elsewhere/a) url(data:x) url(a)', '')).toBe('url(//elsewhere/a) url(data:x) url(a)');
-  expect(['/', '/a', '/a/', '/a/b/c?d=/e/f'].map(wayToRoot)).toEqual(['', '', '../', '../../']);
+  expect(['/', '/a', '/a/', '/a/b/c?d=/e/f'].map(pathToRoot)).toEqual(['', '', '../', '../../']);
 });
 
 test('the policy permits our scripts, and only this site may frame the page', () => {
@@ -45,5 +45,5 @@ test.each([
   ['http://tensorboard//evil.example/', '/a', null],
   ['javascript:alert(1)', '/a', null],
 ])('a redirect to %s from %s becomes %s', (location, path, expected) => {
-  expect(relativeLocation(location, path, wayToRoot(path))).toBe(expected);
+  expect(relativeLocation(location, path, pathToRoot(path))).toBe(expected);
 });

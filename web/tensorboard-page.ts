@@ -1,26 +1,26 @@
 import { createHash } from 'node:crypto';
 
-// Changes TensorBoard's own pages so that they work behind any path and behind gateways that refuse POST.
+// Rewrites TensorBoard's pages to work under any path prefix and behind gateways that reject POST.
 
 /**
- * A gateway may serve `/proxy/application_1` without its trailing slash, which breaks every relative link. Uses the URL class, because a
- * path that begins with two slashes must not become another host.
+ * Adds a missing trailing slash to the page's URL: a gateway may serve `/proxy/application_1`, where relative links fail. The script
+ * uses the URL class, because it must not interpret a path with two leading slashes as another host.
  */
 export const SLASH_SCRIPT =
   "if(!location.pathname.endsWith('/')){const to=new URL(location.href);to.pathname+='/';location.replace(to.href)}";
 export const SLASH_SOURCE = sourceOf(SLASH_SCRIPT);
 
-/** The hash source by which a policy allows an inline script or style. */
+/** Returns the hash source that allows an inline script or style in a content security policy. */
 export function sourceOf(inline: string): string {
   return `'sha256-${createHash('sha256').update(inline).digest('base64')}'`;
 }
 
-/** The relative path from a page to the site's root: '' for `/`, `../` for each folder below. */
-export function wayToRoot(path: string): string {
+/** Returns the relative path from a page to the site's root: '' for `/`, and one `../` for each folder level. */
+export function pathToRoot(path: string): string {
   return '../'.repeat((path.split('?', 1)[0]?.split('/').length ?? 2) - 2);
 }
 
-/** Inserts `inserted` at the beginning of the page's head and makes links from the root relative. */
+/** Inserts `inserted` at the beginning of the page's head, and makes root-relative URLs relative to the page. */
 export function withInHead(html: string, inserted: string, root: string): string {
   const relative = withRelativeUrls(html, root);
   const head = /<head(?:\s[^>]*)?>/i.exec(relative) ?? /<html(?:\s[^>]*)?>/i.exec(relative) ?? /<!doctype[^>]*>/i.exec(relative);
@@ -28,14 +28,14 @@ export function withInHead(html: string, inserted: string, root: string): string
   return relative.slice(0, at) + inserted + relative.slice(at);
 }
 
-/** Makes URLs relative: `url(/font-roboto/x.woff2)` would lead out of the site. */
+/** Replaces root-relative URLs such as `url(/font-roboto/x.woff2)`, which would ignore the path prefix of the site. */
 export function withRelativeUrls(css: string, root: string): string {
   return css.replace(/url\((\s*["']?)\/(?!\/)/gi, (_, before: string) => `url(${before}${root === '' ? './' : root}`);
 }
 
 /**
- * The page's own policies, amended to allow `scripts` and framing by this site alone. TensorBoard allows framing by every site, which would
- * override the gateway's policy.
+ * Extends the page's content security policies: allows `scripts`, and allows only this site to frame the page. TensorBoard allows all
+ * sites to frame it, which would override the gateway's policy.
  */
 export function withScripts(policies: string | undefined, scripts: readonly string[]): string {
   const own = (policies ?? '').split(',').filter((policy) => policy.trim() !== '');
@@ -49,7 +49,7 @@ function amended(policy: string, scripts: readonly string[]): string {
   const directives = new Map<string, string[]>();
   for (const each of policy.split(';')) {
     const [name, ...sources] = each.trim().split(/\s+/);
-    // The first directive of a name applies.
+    // If a directive occurs more than once, browsers use the first one.
     if (name && !directives.has(name.toLowerCase())) {
       directives.set(name.toLowerCase(), sources);
     }

@@ -1,12 +1,12 @@
 import type { Duplex } from 'node:stream';
 import type { TensorBoardStatus } from '../conf/status.ts';
 
-/** The TensorBoard at the root of a job's pages. */
+/** The connection to a job's TensorBoard. */
 export interface TensorBoardTarget {
   status(): TensorBoardStatus;
   /**
-   * Opens a connection to TensorBoard's HTTP server; it may still be connecting when returned. Null, or throws, while TensorBoard is
-   * unavailable.
+   * Opens a connection to TensorBoard's HTTP server; the returned stream may still be connecting. While TensorBoard is unavailable,
+   * `connect` is null or throws.
    */
   readonly connect: (() => Duplex) | null;
 }

@@ -3,7 +3,7 @@ import { type Answer, ask, serve, upstream } from './job-site.fixture.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 
-interface Heard {
+interface Received {
   readonly method: string;
   readonly url: string;
   readonly type: string;
@@ -11,8 +11,8 @@ interface Heard {
 }
 
 /** A TensorBoard that records the requests it receives, and the token of its page. */
-async function site(): Promise<{ readonly port: number; readonly token: string; readonly heard: Heard[] }> {
-  const heard: Heard[] = [];
+async function site(): Promise<{ readonly port: number; readonly token: string; readonly received: Received[] }> {
+  const received: Received[] = [];
   const tensorboard = await upstream((request, response) => {
     if (request.url === '/') {
       response.setHeader('Content-Type', 'text/html');
@@ -23,14 +23,14 @@ async function site(): Promise<{ readonly port: number; readonly token: string; 
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const { method = '', url = '', headers } = request;
-      heard.push({ method, url, type: headers['content-type'] ?? '', body: Buffer.concat(chunks).toString('hex') });
+      received.push({ method, url, type: headers['content-type'] ?? '', body: Buffer.concat(chunks).toString('hex') });
       response.writeHead(url === '/bad' ? 400 : 200, { 'Content-Type': 'application/json', 'Cache-Control': 'max-age=9' });
       response.end('{"ok":1}');
     });
   });
   const port = await serve({ tensorboard });
   const [, token = ''] = /data-token="([^"]+)"/.exec((await ask(port, '/')).body) ?? [];
-  return { port, token, heard };
+  return { port, token, received };
 }
 
 function envelope(token: string, change: Record<string, unknown> = {}, body: Uint8Array = Buffer.from('hi €\n x')): string {
@@ -43,7 +43,7 @@ function put(port: number, body: string): Promise<Answer> {
 }
 
 test('PUT, one GET, and several GETs in parts deliver the same request', async () => {
-  const { port, token, heard } = await site();
+  const { port, token, received } = await site();
   const u = '/data/plugin?x=%7B%22a%22%3A1%7D';
   const whole = envelope(token, { u });
   const answers = [await put(port, whole), await ask(port, `/tony/tunnel?e=${whole}`)];
@@ -64,19 +64,19 @@ test('PUT, one GET, and several GETs in parts deliver the same request', async (
     expect([answer.status, answer.body, answer.headers['cache-control']]).toEqual([200, '{"ok":1}', 'no-store']);
   }
   const expected = { method: 'POST', url: u, type: 'text/x; boundary=1', body: '686920e282ac0a2078' };
-  expect(heard).toEqual([expected, expected, expected]);
+  expect(received).toEqual([expected, expected, expected]);
   // The parts are discarded after the request.
   expect((await ask(port, last)).status).toBe(409);
 });
 
 test('the tunnel forwards a GET request and returns TensorBoard’s status', async () => {
-  const { port, token, heard } = await site();
+  const { port, token, received } = await site();
   expect((await put(port, envelope(token, { m: 'GET', u: '/bad', h: [] }))).status).toBe(400);
-  expect(heard).toEqual([{ method: 'GET', url: '/bad', type: '', body: '' }]);
+  expect(received).toEqual([{ method: 'GET', url: '/bad', type: '', body: '' }]);
 });
 
 test('the tunnel rejects every request without the page’s token', async () => {
-  const { port, token, heard } = await site();
+  const { port, token, received } = await site();
   const wrong = `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`;
   for (const given of [wrong, '', `${token}A`]) {
     expect((await put(port, envelope(given))).status).toBe(403);
@@ -85,7 +85,7 @@ test('the tunnel rejects every request without the page’s token', async () => 
     expect((await ask(port, `/tony/tunnel?t=${given}&id=abcdefgh&n=1`)).status).toBe(403);
     expect((await ask(port, `/tony/tunnel/probe?e=${given}.word`)).status).toBe(403);
   }
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
 });
 
 test('a probe returns the nonce that was sent', async () => {
@@ -104,16 +104,16 @@ test.each([
   ['no path', { u: 5 }, 400],
   ['another method', { m: 'DELETE' }, 405],
 ])('the tunnel rejects %s', async (_, change, status) => {
-  const { port, token, heard } = await site();
+  const { port, token, received } = await site();
   expect((await put(port, envelope(token, change))).status).toBe(status);
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
 });
 
 test('the tunnel drops unsafe headers, and distinguishes damaged data from wrong tokens', async () => {
-  const { port, token, heard } = await site();
+  const { port, token, received } = await site();
   const h = [['Content-Type', 'a\r\nX-Evil: 1'], ['Cookie', 'a=b'], ['Host', 'evil.example'], 'x', [1, 2]];
   expect((await put(port, envelope(token, { h, u: '/a' }))).status).toBe(200);
-  expect(heard).toMatchObject([{ type: '', url: '/a' }]);
+  expect(received).toMatchObject([{ type: '', url: '/a' }]);
   expect((await put(port, `${token}.!!!`)).status).toBe(400);
   expect((await put(port, `${token}.${Buffer.from('null').toString('base64url')}.`)).status).toBe(405);
 });

@@ -1,40 +1,25 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { sameText } from './access.ts';
+import { HttpError } from './answer.ts';
+import type { UpstreamRequest } from './reverse-proxy.ts';
 
-// YARN's proxy refuses POST, drops most headers and some queries, and corrupts bodies that are not plain text. A script in TensorBoard's
-// page (page/browser/tunnel.ts) therefore encodes such a request in characters that all gateways pass on, and sends it as
+// YARN's proxy rejects POST, drops most headers and some queries, and corrupts bodies that are not plain text. A script in TensorBoard's
+// page (page/browser/tunnel.ts) therefore encodes such a request in characters that all gateways forward, and sends
 //
-//   PUT tony/tunnel                       with the envelope as a text/plain body; or, if a gateway refuses PUT,
+//   PUT tony/tunnel                       with the envelope as a text/plain body. If a gateway rejects PUT, the script sends
 //   GET tony/tunnel?e=ENVELOPE            or, if that URL would be too long,
-//   GET tony/tunnel/part?t=TOKEN&id=ID&i=INDEX&d=CHUNK  for each part of the envelope, in any order, and finally
+//   GET tony/tunnel/part?t=TOKEN&id=ID&i=INDEX&d=CHUNK  for each part of the envelope, in any order, and then
 //   GET tony/tunnel?t=TOKEN&id=ID&n=PARTS
 //
 //   envelope = TOKEN "." base64url(JSON {m: method, u: path and query below the site's root, h: [[header, value], ...]}) "." base64url(body)
 //
-// The response is TensorBoard's. PUT and GET of tony/tunnel/probe (body, or ?e=: TOKEN "." NONCE) return the nonce, by which the script
-// finds out which method passes. Only the page contains TOKEN, which prevents request forgery by other sites: a GET of the tunnel has side
-// effects.
+// The server responds with TensorBoard's response. To find out whether a gateway forwards PUT, the script sends PUT and GET requests to
+// tony/tunnel/probe with TOKEN "." NONCE (as the body, or as ?e=), and the server returns the nonce. TOKEN prevents other sites from
+// forging requests, because only the page contains it.
 
-/** A request as the page sent it. */
-export interface TunnelledRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-}
-
-export class TunnelError extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
-
-/** The maximum size of one envelope. TensorBoard refuses forms of more than 1000 parts: about 200 KiB. */
+/** The maximum size of one envelope. TensorBoard rejects forms of more than 1000 parts, about 200 KiB. */
 const MAX_ENVELOPE = 16 << 20;
-/** The maximum size of all bodies being read, and of all parts of incomplete envelopes. */
+/** The maximum total size of the bodies that are being read, and of the parts of incomplete envelopes. */
 const MAX_READING = 64 << 20;
 const MAX_WAITING = 32 << 20;
 const MAX_PARTS = 4096;
@@ -53,34 +38,37 @@ export class Tunnel {
     this.#token = token;
   }
 
-  /** @throws TunnelError */
-  async received(request: IncomingMessage, query: URLSearchParams): Promise<TunnelledRequest> {
+  /** @throws HttpError */
+  async received(request: IncomingMessage, query: URLSearchParams): Promise<UpstreamRequest> {
     return this.#opened(await this.#envelope(request, query));
   }
 
-  /** Returns the nonce, which the script compares with the one it sent. @throws TunnelError */
+  /**
+   * Returns the nonce of a probe; the script compares it with the nonce that it sent.
+   * @throws HttpError
+   */
   async probed(request: IncomingMessage, query: URLSearchParams): Promise<string> {
     const [token = '', nonce = ''] = (await this.#envelope(request, query)).split('.');
     this.#check(token);
     if (!/^\w{1,64}$/.test(nonce)) {
-      throw new TunnelError(400, 'A probe must consist of a token and a nonce.');
+      throw new HttpError(400, 'A probe must consist of a token and a nonce.');
     }
     return nonce;
   }
 
-  /** @throws TunnelError */
+  /** @throws HttpError */
   keepPart(query: URLSearchParams): void {
     this.#check(query.get('t') ?? '');
     const id = query.get('id') ?? '';
     const index = whole(query.get('i'));
     const chunk = query.get('d') ?? '';
     if (!/^[\w-]{8,64}$/.test(id) || index === null || index >= MAX_PARTS || !/^[\w.-]+$/.test(chunk)) {
-      throw new TunnelError(400, 'This is not a valid part of a request.');
+      throw new HttpError(400, 'This is not a valid part of a request.');
     }
     const known = this.#parts.get(id);
     const before = known?.chunks.get(index)?.length ?? 0;
     if (this.#waiting + chunk.length - before > MAX_WAITING || (known?.length ?? 0) + chunk.length - before > MAX_ENVELOPE) {
-      throw new TunnelError(413, 'The parts of incomplete requests take too much memory: try again.');
+      throw new HttpError(413, 'The parts of incomplete requests take too much memory: try again.');
     }
     const parts = known ?? { chunks: new Map<number, string>(), length: 0, timer: setTimeout(() => this.#forget(id), PART_LIFE_MS) };
     parts.timer.unref();
@@ -100,8 +88,7 @@ export class Tunnel {
     if (request.method === 'PUT') {
       return this.#body(request);
     }
-    const whole = query.get('e');
-    return whole ?? this.#joined(query);
+    return query.get('e') ?? this.#joined(query);
   }
 
   #joined(query: URLSearchParams): string {
@@ -110,7 +97,7 @@ export class Tunnel {
     const count = whole(query.get('n'));
     const parts = this.#parts.get(id);
     if (parts === undefined || count === null || parts.chunks.size !== count) {
-      throw new TunnelError(409, 'Parts of this request are missing or have expired.');
+      throw new HttpError(409, 'Parts of this request are missing or have expired.');
     }
     this.#forget(id);
     return Array.from({ length: count }, (_, index) => parts.chunks.get(index) ?? '').join('');
@@ -134,10 +121,10 @@ export class Tunnel {
         length += chunk.length;
         this.#reading += chunk.length;
         if (length > MAX_ENVELOPE) {
-          throw new TunnelError(413, `A request must not exceed ${MAX_ENVELOPE >> 20} MiB.`);
+          throw new HttpError(413, `A request must not exceed ${MAX_ENVELOPE >> 20} MiB.`);
         }
         if (this.#reading > MAX_READING) {
-          throw new TunnelError(503, 'Too many requests are in progress: try again.');
+          throw new HttpError(503, 'Too many requests are in progress: try again.');
         }
         chunks.push(chunk);
       }
@@ -147,35 +134,35 @@ export class Tunnel {
     return Buffer.concat(chunks, length).toString('latin1');
   }
 
-  #opened(envelope: string): TunnelledRequest {
+  #opened(envelope: string): UpstreamRequest {
     const [token = '', head = '', body = ''] = envelope.split('.', 3);
     this.#check(token);
-    let asked: { m?: unknown; u?: unknown; h?: unknown };
+    let decoded: { m?: unknown; u?: unknown; h?: unknown };
     try {
-      asked = JSON.parse(Buffer.from(head, 'base64url').toString()) as typeof asked;
+      decoded = JSON.parse(Buffer.from(head, 'base64url').toString()) as typeof decoded;
     } catch {
-      throw new TunnelError(400, 'The request is damaged.');
+      throw new HttpError(400, 'The request is damaged.');
     }
-    const { m: method, u: path, h: pairs } = asked ?? {};
+    const { m: method, u: path, h: pairs } = decoded ?? {};
     if (typeof method !== 'string' || !METHODS.includes(method)) {
-      throw new TunnelError(405, `TensorBoard supports only ${METHODS.join(' and ')}.`);
+      throw new HttpError(405, `TensorBoard supports only ${METHODS.join(' and ')}.`);
     }
-    // A path that Node's HTTP client accepts, except those that lead to another host or to this site's own pages.
+    // Accepts the paths that Node's HTTP client can send, except paths to another host and to this site's own pages.
     if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path)) {
-      throw new TunnelError(400, 'The path is not a valid path of TensorBoard.');
+      throw new HttpError(400, 'The path is not a valid TensorBoard path.');
     }
-    return { method, path, headers: headersOf(pairs), body: Buffer.from(body, 'base64url') };
+    return { method, path, headers: headersOf(pairs), body: method === 'GET' ? null : Buffer.from(body, 'base64url') };
   }
 
   #check(token: string): void {
-    // The script compares this text: see page/browser/tunnel.ts.
+    // page/browser/tunnel/site.ts compares this text.
     if (!sameText(token, this.#token)) {
-      throw new TunnelError(403, 'This page is of an earlier server: reload it.');
+      throw new HttpError(403, 'This page is outdated because the server has restarted: reload the page.');
     }
   }
 }
 
-/** Converts the pairs to headers; drops those that HTTP clients cannot send. */
+/** Converts the pairs to headers. Drops headers that HTTP clients cannot send. */
 function headersOf(pairs: unknown): IncomingHttpHeaders {
   const headers: IncomingHttpHeaders = {};
   for (const pair of Array.isArray(pairs) ? (pairs as unknown[]).slice(0, 100) : []) {

@@ -1,9 +1,9 @@
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 
 /**
- * Who may view a job's pages on a cluster: its owner, the users in its view ACL, and YARN's administrators; every user if the cluster does
- * not check ACLs, as for YARN's own pages. Only YARN's daemons know the members of groups, so groups in the ACLs do not
- * apply to these pages.
+ * Returns a function that decides which users may view a job's pages on a cluster: the job's owner, the users in its view ACL, and
+ * YARN's administrators. If the cluster does not check ACLs, all users may view the pages, as with YARN's own pages. Groups in the ACLs
+ * have no effect here, because only YARN's daemons can resolve their members.
  */
 export function jobViewers(
   configuration: HadoopConfiguration,
@@ -12,7 +12,7 @@ export function jobViewers(
   if (!configuration.flag('yarn.acl.enable')) {
     return () => true;
   }
-  // YARN's ACL format: users, a space, groups. The administrators default to every user.
+  // YARN's ACL format: users, a space, groups. By default, all users are administrators.
   const administrators = (configuration.get('yarn.admin.acl') ?? '*').split(' ')[0]?.split(',') ?? [];
   const allowed = new Set([job.user, ...job.view, ...administrators.filter((user) => user !== '')]);
   return (user) => allowed.has('*') || (user !== null && allowed.has(user));

@@ -6,7 +6,9 @@ body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto 0;paddi
 h1{font-size:1.25rem}
 a{display:inline-block;padding:.5rem 1rem;border:1px solid;border-radius:.5rem}`;
 
-/** Polls this page and reloads when the response no longer contains the marker: then TensorBoard, or the job's own page, is available. */
+/**
+ * Polls this page, and reloads when the response no longer contains the marker element: TensorBoard or the job's page is then available.
+ */
 const SCRIPT = `const shown=document.getElementById('tensorboard-waits');
 const ask=async()=>{
 try{
@@ -19,7 +21,6 @@ if(shown.textContent!==next.textContent)shown.textContent=next.textContent;
 setTimeout(ask,2000)};
 setTimeout(ask,2000);`;
 
-/** The content security policy of the page. */
 export const WAITING_POLICY = `default-src 'none'; script-src ${SLASH_SOURCE} ${sourceOf(SCRIPT)}; style-src ${sourceOf(STYLE)}; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`;
 
 const SENTENCES: Readonly<Record<TensorBoardStatus['state'], string>> = {
@@ -30,7 +31,7 @@ const SENTENCES: Readonly<Record<TensorBoardStatus['state'], string>> = {
   unavailable: 'TensorBoard is not available.',
 };
 
-/** The HTML of the page at `/` until TensorBoard is ready. */
+/** Returns the HTML of the page at `/` until TensorBoard is ready. */
 export function waitingPage({ state, message }: TensorBoardStatus): string {
   const sentence = message === '' ? SENTENCES[state] : `${SENTENCES[state]} ${message}`;
   return `<!doctype html>

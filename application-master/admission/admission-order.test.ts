@@ -5,8 +5,8 @@ import { parseSite } from '../../conf/site.ts';
 import type { ApplicationFilter } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
-import { frozen, workers } from '../job/simulator/job-scenario.ts';
-import { judge } from './admission.ts';
+import { frozen, workers } from '../job/simulator/example-job.ts';
+import { checkLimits } from './admission.ts';
 
 /** Jobs are submitted, checked, started and ended at arbitrary times. No total is exceeded, and every job is eventually admitted. */
 
@@ -19,7 +19,7 @@ interface Plan {
   readonly user: string;
   readonly gpus: number;
   readonly submittedAt: number;
-  /** Time until its ApplicationMaster first queries YARN, between queries, and from a query to the decision. */
+  /** Three times: until the ApplicationMaster first queries YARN, between two queries, and from a query to the decision. */
   readonly startsIn: number;
   readonly queriesEvery: number;
   readonly decidesAfter: number;
@@ -118,7 +118,7 @@ class Job {
       earlier,
       groupsOf: () => [],
     };
-    if (judge(this.frozen, view).type === 'admitted') {
+    if (checkLimits(this.frozen, view).type === 'admitted') {
       this.admittedAt = now;
     }
   }

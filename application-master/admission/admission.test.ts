@@ -4,9 +4,8 @@ import { roleTags } from '../../conf/role-tags.ts';
 import { parseSite } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { asGeneration } from '../job/counters.ts';
-import { frozen, workers } from '../job/simulator/job-scenario.ts';
-import { role } from '../job/simulator/world.ts';
-import { admissionPolicy, type ClusterView, type Judgement, judge, limitsFor, refusalOfRunning } from './admission.ts';
+import { frozen, role, workers } from '../job/simulator/example-job.ts';
+import { type AdmissionDecision, admissionPolicy, type ClusterView, checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
 const JOB = frozen({ roles: [workers({ instances: 3, maxInstances: 3, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } })] });
 
@@ -42,7 +41,7 @@ const OWN = application('application_100_0005', { user: 'alice' });
 
 const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
 
-/** Applications with a lower ID were submitted earlier, unless the view says otherwise. */
+/** By default, applications with a lower ID were submitted earlier. */
 function view(site: string, { applications = [OWN], ...more }: Partial<ClusterView> = {}): ClusterView {
   return {
     applicationId: OWN.id,
@@ -62,57 +61,59 @@ function quotas(text: string): string {
   return `quotas:\n${text.replace(/^/gm, '  ')}`;
 }
 
-/** Judges the job among `others`; adds the job's own application unless they contain it. */
-function judged(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): Judgement {
+/** Judges the job among `others`. Adds the job's own application if `others` does not contain it. */
+function decisionFor(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): AdmissionDecision {
   const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
-  return judge(FROZEN, view(quotas(limits), { applications, ...more }));
+  return checkLimits(FROZEN, view(quotas(limits), { applications, ...more }));
 }
 
 test('admits a job that stays within all limits', () => {
-  expect(judged('roles: {worker: {instances: 3, total: {gpus: 3}}}')).toEqual({ type: 'admitted' });
+  expect(decisionFor('roles: {worker: {instances: 3, total: {gpus: 3}}}')).toEqual({ type: 'admitted' });
 });
 
-test('refuses a job beyond a limit, even if its client let it pass', () => {
-  expect(judged('roles: {worker: {instances: 2}}')).toEqual({
+test('refuses a job beyond a limit, even if the client did not check it', () => {
+  expect(decisionFor('roles: {worker: {instances: 2}}')).toEqual({
     type: 'refused',
     reason:
-      'The job exceeds the limits in hdfs://nn/apps/tony-ts/site.yaml. quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2 (what fits: instances: 2 in total).',
+      'The job exceeds the limits in hdfs://nn/apps/tony-ts/site.yaml. quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2 (allowed: instances: 2 in total).',
   });
 });
 
 test('admits the earlier of two competing submissions first', () => {
   const limits = 'queues: {default: {roles: {worker: {total: {gpus: 4}}}}}';
-  expect(judged(limits, [application('application_100_0004')])).toEqual({
+  expect(decisionFor(limits, [application('application_100_0004')])).toEqual({
     type: 'waits',
     reason:
       'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 holds 3 gpus, and this job requests 3 gpus.',
   });
-  expect(judged(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
-  expect(judged(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });
-  expect(judged(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
+  expect(decisionFor(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
+  expect(decisionFor(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });
+  expect(decisionFor(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
 });
 
 test('a job that holds containers takes precedence over earlier submissions; a job does not compete with itself', () => {
   const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const later = 'application_100_0006';
-  expect(judged(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
-  expect(judged(limits, [application(later, { runningContainers: 2 })]).type).toBe('waits');
-  expect(judged(limits, [application(later, { runningContainers: 1, used: { 'yarn.io/gpu': 0, vcores: 0 } })]).type).toBe('admitted');
-  expect(judged(limits, [application(OWN.id, { user: 'alice', runningContainers: 3, used: { 'yarn.io/gpu': 2 } })]).type).toBe('admitted');
+  expect(decisionFor(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
+  expect(decisionFor(limits, [application(later, { runningContainers: 2 })]).type).toBe('waits');
+  expect(decisionFor(limits, [application(later, { runningContainers: 1, used: { 'yarn.io/gpu': 0, vcores: 0 } })]).type).toBe('admitted');
+  expect(decisionFor(limits, [application(OWN.id, { user: 'alice', runningContainers: 3, used: { 'yarn.io/gpu': 2 } })]).type).toBe(
+    'admitted',
+  );
 });
 
 test('a job in another queue does not count towards the total of a queue', () => {
   const limits = 'queues: {default: {total: {gpus: 4}}}';
-  expect(judged(limits, [application('application_100_0001', { queue: 'root.research' })])).toEqual({ type: 'admitted' });
+  expect(decisionFor(limits, [application('application_100_0001', { queue: 'root.research' })])).toEqual({ type: 'admitted' });
 });
 
 test('counts a job with missing or incomplete tags by its usage in YARN', () => {
   const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const used = { 'memory-mb': 4096, vcores: 4, 'yarn.io/gpu': 2 };
-  expect(judged(limits, [application('application_100_0001', { tags: ['tony-ts'], used })]).type).toBe('waits');
+  expect(decisionFor(limits, [application('application_100_0001', { tags: ['tony-ts'], used })]).type).toBe('waits');
   const evaluator = roleTags({ ...JOB.job, roles: [role({ name: 'evaluator', instances: 1, maxInstances: 1 })] });
-  expect(judged(limits, [application('application_100_0001', { tags: evaluator, used })]).type).toBe('waits');
-  expect(judged(limits, [application('application_100_0001', { tags: evaluator, used: { 'yarn.io/gpu': 1 } })])).toEqual({
+  expect(decisionFor(limits, [application('application_100_0001', { tags: evaluator, used })]).type).toBe('waits');
+  expect(decisionFor(limits, [application('application_100_0001', { tags: evaluator, used: { 'yarn.io/gpu': 1 } })])).toEqual({
     type: 'admitted',
   });
 });
@@ -120,8 +121,8 @@ test('counts a job with missing or incomplete tags by its usage in YARN', () => 
 test('members of a group share its total', () => {
   const limits = 'groups: {research: {total: {gpus: 4}}}';
   const groupsOf = (user: string) => (user === 'carol' ? [] : ['research']);
-  expect(judged(limits, [application('application_100_0001')], { groupsOf }).type).toBe('waits');
-  expect(judged(limits, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
+  expect(decisionFor(limits, [application('application_100_0001')], { groupsOf }).type).toBe('waits');
+  expect(decisionFor(limits, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
 });
 
 test('a running job gets the time limits of the site file, and must not grow when it exceeds a lowered limit', () => {
@@ -135,7 +136,7 @@ test('a running job gets the time limits of the site file, and must not grow whe
 
 test('refuses a job whose tags differ from its request, because other jobs count by the tags', () => {
   const limits = 'roles: {worker: {total: {gpus: 8}}}';
-  const own = (tags: readonly string[]) => judged(limits, [application('application_100_0005', { tags, user: 'alice' })]).type;
+  const own = (tags: readonly string[]) => decisionFor(limits, [application('application_100_0005', { tags, user: 'alice' })]).type;
   expect(own(['tony-ts', ...roleTags(JOB.job), 'mine'])).toBe('admitted');
   expect(own(['tony-ts'])).toBe('refused');
   expect(own([...roleTags(JOB.job), 'tony-roles:worker:0'])).toBe('refused');
@@ -143,18 +144,18 @@ test('refuses a job whose tags differ from its request, because other jobs count
 });
 
 test('refuses a job that YARN does not list among the applications of type TONY', () => {
-  expect(judge(FROZEN, view(quotas('roles: {worker: {total: {gpus: 8}}}'), { applications: [] }))).toMatchObject({
+  expect(checkLimits(FROZEN, view(quotas('roles: {worker: {total: {gpus: 8}}}'), { applications: [] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('does not list the job among the applications of type TONY'),
   });
 });
 
 test('refuses a job.json that names another user or another application', () => {
-  expect(judge({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
+  expect(checkLimits({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
     type: 'refused',
     reason: 'job.json belongs to user bob, but YARN runs the application for alice. Submit it with tony-ts.',
   });
-  expect(judge({ ...FROZEN, applicationId: 'application_99_0001' }, view(''))).toEqual({
+  expect(checkLimits({ ...FROZEN, applicationId: 'application_99_0001' }, view(''))).toEqual({
     type: 'refused',
     reason: 'job.json belongs to application_99_0001, but YARN runs it as application_100_0005. Submit it with tony-ts.',
   });
@@ -162,25 +163,26 @@ test('refuses a job.json that names another user or another application', () => 
 
 test('counts untagged containers, except the ApplicationMaster, as tasks of every role', () => {
   const limits = 'roles: {worker: {total: {instances: 4}}}';
-  const silent = (runningContainers: number) => judged(limits, [application('application_100_0001', { tags: [], runningContainers })]).type;
+  const silent = (runningContainers: number) =>
+    decisionFor(limits, [application('application_100_0001', { tags: [], runningContainers })]).type;
   expect(silent(2)).toBe('admitted');
   expect(silent(3)).toBe('waits');
   const hidden = ['1', '2'].map((number) => application(`application_100_000${number}`, { tags: [], used: { 'memory-mb': 512 } }));
-  expect(judged(limits, hidden.slice(1)).type).toBe('admitted');
-  expect(judged(limits, hidden).type).toBe('waits');
-  expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
+  expect(decisionFor(limits, hidden.slice(1)).type).toBe('admitted');
+  expect(decisionFor(limits, hidden).type).toBe('waits');
+  expect(decisionFor(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
 });
 
-test('refuses a job that lacks final values, lists all of them, and compares the queue that YARN reports', () => {
+test('refuses a job without the final values, lists all of them, and compares the queue that YARN reports', () => {
   const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
-  expect(judge(FROZEN, view(site))).toEqual({
+  expect(checkLimits(FROZEN, view(site))).toEqual({
     type: 'refused',
     reason:
       'The job does not have the final values that hdfs://nn/apps/tony-ts/site.yaml sets: queue is default, but must be research; heartbeat.interval is 1s, but must be 3s; roles.worker.nodeLabel is not set, but must be a100. Submit it with tony-ts.',
   });
   const { job } = withFinalValues(FROZEN.job, parseSite(site, 'x').final);
-  expect(judge({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });
-  expect(judge({ ...FROZEN, job }, view(site)).type).toBe('refused');
+  expect(checkLimits({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });
+  expect(checkLimits({ ...FROZEN, job }, view(site)).type).toBe('refused');
   // Final values that the site file sets later do not affect a running job, which may still grow.
   expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
 });
@@ -233,7 +235,7 @@ test('checks a job that moved to another queue against the new queue, in the adm
 test("counts the ApplicationMaster's resources in YARN when they exceed job.json by more than rounding", () => {
   const limits = "users: {'*': {task: {memory: 1g}}}";
   const has = (memory: number, more: Partial<ClusterView> = {}) =>
-    judged(limits, [application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': memory, vcores: 1 } })], more);
+    decisionFor(limits, [application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': memory, vcores: 1 } })], more);
   expect(has(1024)).toEqual({ type: 'admitted' });
   expect(has(4096)).toMatchObject({
     type: 'refused',
@@ -249,11 +251,11 @@ test('accepts an ApplicationMaster that YARN rounded up by more than the smalles
   const rounded = application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': 2048, vcores: 2 } });
   const total = (gpus: number) => quotas(`users: {alice: {total: {gpus: ${gpus}, memory: 5g}}}`);
   const admits = view(total(3), { applications: [rounded] });
-  expect(judge(FROZEN, admits)).toEqual({ type: 'admitted' });
+  expect(checkLimits(FROZEN, admits)).toEqual({ type: 'admitted' });
   expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
   expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
-  // The resources that YARN granted count in any case.
-  expect(judge(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
+  // The memory that YARN granted counts in full.
+  expect(checkLimits(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('requests 5 GiB of memory'),
   });
@@ -261,15 +263,15 @@ test('accepts an ApplicationMaster that YARN rounded up by more than the smalles
 
 test('roles without a node label get the node label of the submission', () => {
   const limits = 'queues: {default: {nodeLabels: [t4]}}';
-  const labelled = (nodeLabel: string | null) => judged(limits, [application(OWN.id, { user: 'alice', nodeLabel })]);
+  const labelled = (nodeLabel: string | null) => decisionFor(limits, [application(OWN.id, { user: 'alice', nodeLabel })]);
   expect(labelled(null)).toEqual({ type: 'admitted' });
   expect(labelled('t4')).toEqual({ type: 'admitted' });
   expect(labelled('a100')).toMatchObject({ type: 'refused', reason: expect.stringContaining('node label a100 is not allowed') });
 });
 
-test('checks a second attempt unless containers of the job are running; an earlier start alone does not exempt it', () => {
-  expect(admissionPolicy(null, 0)).toBe(judge);
-  expect(admissionPolicy({ generation: asGeneration(0) }, 0)).toBe(judge);
+test('checks the limits in a second attempt unless containers of the job are running', () => {
+  expect(admissionPolicy(null, 0)).toBe(checkLimits);
+  expect(admissionPolicy({ generation: asGeneration(0) }, 0)).toBe(checkLimits);
   expect(admissionPolicy({ generation: asGeneration(1) }, 1)).toBeNull();
   expect(admissionPolicy(null, 2)).toBeNull();
   const again = admissionPolicy({ generation: asGeneration(1) }, 0);

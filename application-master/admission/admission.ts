@@ -4,28 +4,28 @@ import { type Violation, violationsOf } from '../../conf/quota-violations.ts';
 import {
   demandOf,
   describeShortage,
-  idleLimitOf,
   isSameDemand,
   type Owner,
   queueName,
   setsTotals,
   shortagesOf,
-  timeoutOf,
+  timeLimitOf,
 } from '../../conf/quotas.ts';
 import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
 import type { SiteConfig } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';
-import type { JobLimits, Snapshot } from '../job/events.ts';
+import type { JobLimits } from '../job/events.ts';
+import type { Snapshot } from '../job/snapshot-format.ts';
 
 /** Whether a job may start. */
-export type Judgement =
+export type AdmissionDecision =
   | { readonly type: 'admitted' }
-  /** Other jobs hold the resources that this job requests; it may start when those jobs have ended. */
+  /** Other jobs hold the resources that this job requests. The job may start when they have ended. */
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** The cluster's own view of the job, independent of job.json. */
+/** Facts about the job that the cluster itself reports, unlike job.json, which the user can edit. */
 export interface ClusterView {
   readonly applicationId: string;
   /** The user for whom YARN runs the application. */
@@ -33,7 +33,7 @@ export interface ClusterView {
   readonly site: SiteConfig;
   /** The job's queue according to the ResourceManager. */
   readonly queue: string;
-  /** The job's application as reported by the ResourceManager; null if it is not reported and the site sets no totals. */
+  /** The job's application as reported by the ResourceManager; null if it is not reported. */
   readonly own: Application | null;
   /** YARN grants memory in multiples of this (MiB). */
   readonly minimumMemoryMb: number;
@@ -41,7 +41,7 @@ export interface ClusterView {
   readonly applications: readonly Application[];
   /** IDs of the applications that were submitted before this one. */
   readonly earlier: ReadonlySet<string>;
-  /** The groups of any user above. */
+  /** Returns the groups of this user or of an application's user. */
   readonly groupsOf: (user: string) => readonly string[];
 }
 
@@ -49,22 +49,22 @@ function ownerOf({ user, ...view }: ClusterView): Owner {
   return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
 }
 
-/** The limits for a running job. A lowered limit takes no containers away, but stops the job from growing. */
+/** Returns the limits of a running job. When the admin lowers a limit, the job keeps its containers but may not grow. */
 export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
   const owner = ownerOf(view);
   return {
-    timeout: timeoutOf(quotas, owner),
-    idle: idleLimitOf(quotas, owner),
-    mayGrow: judgeByQuotas(frozen.job, view).type === 'admitted',
+    timeout: timeLimitOf(quotas, owner, 'timeout'),
+    idle: timeLimitOf(quotas, owner, 'idle'),
+    mayGrow: checkQuotas(frozen.job, view).type === 'admitted',
   };
 }
 
 /**
- * Judges a job by the cluster's site file and its running applications. Of two waiting jobs, the one submitted first is admitted first.
- * Jobs that hold containers precede all waiting jobs, however they started, because their resources are in use.
+ * Decides whether a job may start, from the cluster's site file and its running applications. Waiting jobs are admitted in the order of
+ * submission. Jobs that already hold containers come before all waiting jobs, because their resources are in use.
  */
-export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
+export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   const mismatch = identityMismatch(frozen, view);
   if (mismatch !== null) {
     return { type: 'refused', reason: `${mismatch} Submit it with tony-ts.` };
@@ -75,75 +75,72 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   if (changed.length > 0) {
     return { type: 'refused', reason: describeChanged(changed, from) };
   }
-  return judgeByQuotas(frozen.job, view);
+  return checkQuotas(frozen.job, view);
 }
 
 /**
- * Completes the job with submission data outside job.json: the size of the ApplicationMaster, and the application's node label for roles
- * that set none. Amounts that YARN rounded up to a multiple of its smallest container count as requested.
+ * Adds submission data that job.json does not contain: the resources of the ApplicationMaster, and the application's node label for roles
+ * that set none. If YARN only rounded the memory up to a multiple of its smallest container, the requested amount counts.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
   const { master } = job;
   const roles = job.roles.map((role) => ({ ...role, nodeLabel: role.nodeLabel ?? own?.nodeLabel ?? null }));
-  const rounded = roundedUp(master.memoryMb, minimumMemoryMb);
+  const step = Math.max(1, minimumMemoryMb);
+  const rounded = Math.ceil(master.memoryMb / step) * step;
   const memoryMb = memory > rounded ? memory : master.memoryMb;
   return { ...job, roles, master: { ...master, memoryMb, vcores: Math.max(master.vcores, vcores) } };
 }
 
-function roundedUp(amount: number, step: number): number {
-  return step > 0 ? Math.ceil(amount / step) * step : amount;
-}
-
 /**
- * Why a running job must end; null if it may continue. If the user moves an admitted job to another queue, it is judged again as if it had
- * been submitted there.
+ * Returns why a running job must end; null if it may continue. If the user moves an admitted job to another queue, the limits of that queue
+ * apply.
  *
- * @param queue the queue in which the job was admitted; null if this attempt found containers of the previous attempt. These containers
- * prove that the job was admitted with the demand in its application tags, which never change, and in the queue to which it was submitted.
- * The job is judged again only if its demand or its queue differs from these.
+ * @param queue the queue in which this attempt admitted the job; null if this attempt took over running containers of the previous attempt.
+ * Such containers prove that the job was admitted, in the queue of its submission and with the resources in its application tags. (Tags
+ * never change.) The limits are checked again only if the queue or the requested resources differ from these.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
   const now = queueName(view.queue);
   const before = queue ?? queueName(job.queue);
-  const asTold = queue !== null || (view.own !== null && tagsMatch(view.own, job));
-  if (asTold && now === before) {
+  const isProven = queue !== null || (view.own !== null && tagsMatch(view.own, job));
+  if (isProven && now === before) {
     return null;
   }
-  const judgement = judge(frozen, view);
-  if (judgement.type === 'admitted') {
+  const decision = checkLimits(frozen, view);
+  if (decision.type === 'admitted') {
     return null;
   }
-  const why = asTold
+  const why = isProven
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
     : "job.json requests resources that differ from the application's tags";
-  return `${why}, so its limits were checked again. ${judgement.reason}`;
+  return `${why}, so its limits were checked again. ${decision.reason}`;
 }
 
 /**
- * How to judge a job when an attempt starts; null if it needs no judgement. Running containers prove that the job was admitted. The saved
- * state alone proves nothing, because its user can write it: without containers the job is judged like any other. If it was really admitted
- * before, a refusal becomes a wait, because limits set since then must not end a job.
+ * Returns the check that a job must pass when an attempt starts; null if running containers prove that the job was admitted. The saved
+ * state is no proof, because the user can write it. But if it says that the job has run before, a refusal becomes a wait, because limits
+ * that were set later must not end the job.
  */
-export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof judge | null {
+export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
     return null;
   }
-  return snapshot === null || snapshot.generation === 0 ? judge : judgeAgain;
+  return snapshot === null || snapshot.generation === 0 ? checkLimits : checkLimitsAgain;
 }
 
-function judgeAgain(frozen: FrozenJob, view: ClusterView): Judgement {
-  // After a ResourceManager restart, containers are listed late.
+function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
+  // After a restart, the ResourceManager reports containers to the ApplicationMaster late. The application report already counts them.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
   }
-  const judgement = judge(frozen, view);
-  return judgement.type === 'refused' ? { type: 'waits', reason: judgement.reason } : judgement;
+  const decision = checkLimits(frozen, view);
+  return decision.type === 'refused' ? { type: 'waits', reason: decision.reason } : decision;
 }
 
-function judgeByQuotas(job: Job, view: ClusterView): Judgement {
+function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
   const { quotas, from } = view.site;
   const owner = ownerOf(view);
   const granted = asGranted(job, view);
@@ -159,10 +156,10 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
     const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts.` };
   }
-  // The tags state the requested amounts. Schedulers round up in ways that are not visible in a node's configuration.
+  // The tags must state the requested amounts. Granted amounts cannot replace them, because each scheduler rounds up in its own way.
   if (!tagsMatch(own, job)) {
     const expected = roleTags(job).join(' ') || 'the role names are too long for tags';
-    const reason = `The application's tags do not state what the job requests for each role (${expected}).`;
+    const reason = `The application's tags do not state the resources that the job requests for each role (${expected}).`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts, and shorten role names that do not fit into a tag.` };
   }
   const first = view.applications.filter((other) => other !== own && (view.earlier.has(other.id) || holdsTasks(other)));
@@ -181,7 +178,7 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
     : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 
-/** How job.json contradicts YARN about the job's user or application ID; null if they agree. */
+/** Describes how job.json and YARN differ in the job's user or application ID; null if they agree. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
   if (frozen.user !== user) {
     return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;
@@ -191,16 +188,16 @@ function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterVie
     : `job.json belongs to ${frozen.applicationId}, but YARN runs it as ${applicationId}.`;
 }
 
-/** The final queue is compared with the ResourceManager's queue for the job, not with the one in job.json. */
+/** Compares the site's final queue with the queue that the ResourceManager reports, because job.json may name another one. */
 function otherQueue({ queue, site }: ClusterView): FinalValue[] {
   const is = site.final.queue;
   return is === undefined || queueName(is) === queueName(queue) ? [] : [{ path: ['queue'], was: queue, is }];
 }
 
-/** The sums of other jobs are computed from their tags, so the tags must state the same demand as job.json. */
+/** True if the tags state the same resources as job.json. The totals count every job by its tags. */
 function tagsMatch({ tags }: Application, job: Job): boolean {
-  const told = demandOfTags(tags);
-  return told !== null && isSameDemand(told, demandOf(job));
+  const declared = demandOfTags(tags);
+  return declared !== null && isSameDemand(declared, demandOf(job));
 }
 
 function describeChanged(changed: readonly FinalValue[], from: string | null): string {
@@ -209,6 +206,6 @@ function describeChanged(changed: readonly FinalValue[], from: string | null): s
 }
 
 function describeViolations(violations: readonly Violation[], from: string | null): string {
-  const each = violations.map(({ path, message, fits }) => `${path}: ${message} (what fits: ${fits})`);
+  const each = violations.map(({ path, message, fits }) => `${path}: ${message} (allowed: ${fits})`);
   return `The job exceeds the limits in ${from ?? 'the site file'}. ${each.join('; ')}.`;
 }

@@ -17,12 +17,12 @@ import { siteOfCluster } from '../../storage/cluster-site.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { JobLimits } from '../job/events.ts';
-import { type ClusterView, type Judgement, type judge, limitsFor, refusalOfRunning } from './admission.ts';
+import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
-/** Values that the NodeManager sets in the container's environment, overriding the user's. They are trusted, unlike job.json. */
+/** Values that the NodeManager sets in the container's environment. The user cannot override them, so they are trusted, unlike job.json. */
 export interface OwnNode {
   readonly applicationId: string;
-  /** Empty on the user's own machine, which has no NodeManager. */
+  /** Empty in a local job, which has no NodeManager. */
   readonly user: string;
   /** Port of the NodeManager's web server; 0 without a NodeManager. */
   readonly httpPort: number;
@@ -43,7 +43,7 @@ export interface GatekeeperOptions {
   /** The job's own configuration, used to find the cluster if the node does not report one. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
-  /** The token that the ResourceManager made for this attempt. */
+  /** The token that the ResourceManager issued to this attempt. */
   readonly token: Token | undefined;
   readonly node: OwnNode;
   readonly log: Logger;
@@ -62,14 +62,14 @@ export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   /** The sources, opened once the node has reported its configuration; null before that. */
   #sources: Sources | null = null;
-  /** Groups from the NameNode that the job's own configuration names; used only until the node has reported its configuration. */
+  /** Group memberships from the NameNode in the job's own configuration. Used only until the node has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
   /** The queue in which this attempt has admitted the job. */
   #admittedIn: string | null = null;
   /**
-   * An observation that the next call of `#take` returns instead of making a new one. The first observation starts while the
-   * ApplicationMaster registers, so that a job without limits does not wait.
+   * An observation that the next call of `#take` reuses. The first observation starts while the ApplicationMaster registers, so a job
+   * without limits starts without delay.
    */
   #seen: Promise<Observation> | null;
 
@@ -83,37 +83,37 @@ export class Gatekeeper {
   /**
    * Observes the cluster repeatedly until the job is admitted or refused. The job also waits while the cluster does not answer.
    *
-   * @param judgeJob see `admissionPolicy`.
+   * @param checkJob see `admissionPolicy`.
    * @param queue the job's queue according to the ResourceManager.
    * @param onWaiting called whenever the reason changes.
    * @returns null if the gatekeeper is closed before a decision.
    */
   async decide(
-    judgeJob: typeof judge,
+    checkJob: typeof checkLimits,
     queue: string,
     onWaiting: (reason: string) => void,
-  ): Promise<Exclude<Judgement, { type: 'waits' }> | null> {
+  ): Promise<Exclude<AdmissionDecision, { type: 'waits' }> | null> {
     const { frozen, log } = this.#options;
-    let told = '';
+    let reported = '';
     while (!this.#closing.signal.aborted) {
       const observing = this.#take();
-      const judgement = await observing.then(
-        (seen) => judgeJob(frozen, viewOf(seen, queue)),
-        (error: unknown): Judgement => ({
+      const decision = await observing.then(
+        (seen) => checkJob(frozen, viewOf(seen, queue)),
+        (error: unknown): AdmissionDecision => ({
           type: 'waits',
           reason: `Waits because the limits in the cluster's site file cannot be checked: ${messageOf(error)}`,
         }),
       );
-      if (judgement.type !== 'waits') {
+      if (decision.type !== 'waits') {
         // The observation that admitted the job also provides its first limits.
         this.#seen = observing;
         this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
-        return judgement;
+        return decision;
       }
-      if (judgement.reason !== told) {
-        told = judgement.reason;
-        log.info(told);
-        onWaiting(told);
+      if (decision.reason !== reported) {
+        reported = decision.reason;
+        log.info(reported);
+        onWaiting(reported);
       }
       await pause(CHECK_EVERY_MS, this.#closing.signal);
     }
@@ -121,8 +121,7 @@ export class Gatekeeper {
   }
 
   /**
-   * Reports periodically the limits that the site file sets for the running job. While the cluster does not answer, the last report stays
-   * valid.
+   * Periodically reports the site file's limits for the running job. While the cluster does not answer, the last report stays valid.
    *
    * @param admitted whether this attempt has admitted the job: see `refusalOfRunning`.
    * @param onRefused called once with the reason why the job must end; nothing is reported after that.
@@ -182,7 +181,10 @@ export class Gatekeeper {
     }
   }
 
-  /** The job's application; null if the ResourceManager does not answer. Without totals, the job can run even then. */
+  /**
+   * Returns the job's application; null if the ResourceManager does not answer. The job can then still run, because the site sets no
+   * totals.
+   */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {
@@ -191,11 +193,14 @@ export class Gatekeeper {
     });
   }
 
-  /** The user may have edited the job's own configuration to point to another site file, so the node's configuration takes precedence. */
+  /**
+   * Opens the sources. The node's configuration takes precedence, because the user may have edited the job's configuration to point to
+   * another site file.
+   */
   async #open(): Promise<Sources> {
     const { frozen, configuration: own, host, token, node, log } = this.#options;
     const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};
-    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS, () => {
+    const nodeConfiguration = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS, () => {
       if (token === undefined) {
         throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
       }
@@ -207,15 +212,15 @@ export class Gatekeeper {
         timeoutMs: NODE_MS,
       });
     });
-    const configuration = said ?? own;
+    const configuration = nodeConfiguration ?? own;
     const { defaultFs } = configuration;
     const sources = {
       configuration,
       resourceManager: ResourceManager.of(configuration, node.user),
       storage: createStorage({ hadoop: configuration, user: node.user }),
-      groups: said === null ? this.#groupsByOwn : groupMemory(said, node.user),
+      groups: nodeConfiguration === null ? this.#groupsByOwn : groupMemory(nodeConfiguration, node.user),
     };
-    if (said === null) {
+    if (nodeConfiguration === null) {
       log.warn(
         { node: `${host}:${node.httpPort}`, defaultFs },
         "the node did not report its configuration; using the job's configuration to find the site file",

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Container } from '../job/events.ts';
-import { frozen, workers } from '../job/simulator/job-scenario.ts';
+import { frozen, workers } from '../job/simulator/example-job.ts';
 import { LocalNegotiator } from './local-negotiator.ts';
 
 test('closing removes the files that containers copied to this machine', async () => {

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import path from 'node:path';
@@ -12,6 +11,7 @@ import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Container } from '../job/events.ts';
@@ -31,7 +31,7 @@ const ABORTED = -100;
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** File stored beside a container's folders while its process is running, so that a later attempt can find the process. */
+/** File in a container's folder while its process is running. A later attempt reads it to find the process. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -50,8 +50,8 @@ interface Running {
 }
 
 /**
- * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers outlive an attempt
- * that dies, and the next attempt finds them.
+ * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers keep running when an
+ * attempt fails, and the next attempt finds them.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
@@ -104,7 +104,7 @@ export class LocalNegotiator implements Negotiator {
       this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
     }
     return {
-      // No limits: a laptop without GPUs runs a job that requests GPUs.
+      // Without a maximum, a job that requests GPUs can also run on a laptop without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',
@@ -127,7 +127,8 @@ export class LocalNegotiator implements Negotiator {
     for (const { role, count } of this.#wanted.values()) {
       for (let at = 0; at < count; at++) {
         this.#sequence++;
-        const id = `container_${this.#applicationPart()}_${padded(this.#attempt, 2)}_${padded(this.#sequence, 6)}`;
+        const application = this.#frozen.applicationId.replace(/^[a-z]+_/, '');
+        const id = `container_${application}_${padded(this.#attempt, 2)}_${padded(this.#sequence, 6)}`;
         containers.push({ id, role: role.name, node: NODE, nodeHttp: '', memoryMb: role.resources.memoryMb });
       }
     }
@@ -138,11 +139,6 @@ export class LocalNegotiator implements Negotiator {
     if (containers.length > 0) {
       this.#listener.allocated(containers);
     }
-  }
-
-  /** `<timestamp>_<number>` from the application ID. */
-  #applicationPart(): string {
-    return this.#frozen.applicationId.replace(/^[a-z]+_/, '');
   }
 
   release(containerId: string): void {
@@ -316,11 +312,11 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // This process exits next, and leftover files would stay; a copy of the job's data may be large.
+    // Wait for the cleanups, because this process exits next. A copy of the job's data may be large.
     await Promise.all(this.#clearing);
   }
 
-  /** Records of all containers whose process is running or whose end no attempt has handled. */
+  /** Reads the records of all containers that are running or whose end has not been handled. */
   async #records(): Promise<ContainerRecord[]> {
     const names = await readdir(this.#directory).catch(() => []);
     const texts = await Promise.all(names.map((name) => readFile(path.join(this.#directory, name, RECORD), 'utf8').catch(() => null)));
@@ -352,14 +348,8 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Field 22 of /proc/PID/stat, see proc(5); null if the process does not exist or is a zombie (state Z or X). */
+/** The start time identifies the process together with its pid; null if the process does not exist or is a zombie (state Z or X). */
 function startTimeOf(pid: number): string | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The second field is the program's name in parentheses and may contain any characters.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
-  } catch {
-    return null;
-  }
+  const stat = readStat(pid);
+  return stat === null || stat.state === 'Z' || stat.state === 'X' ? null : String(stat.startTime);
 }

@@ -13,7 +13,7 @@ export interface Negotiator {
   /** Sets the number of containers still wanted for a role. It replaces the previous number. */
   ask(role: Role, count: number, excludedNodes: readonly string[]): void;
   release(containerId: string): void;
-  /** Starts the executor in an allocated container. */
+  /** Starts the executor in the allocated container. */
   launch(containerId: string, specification: LaunchSpecification): void;
   stop(containerId: string): void;
   /** Reports the end of the job to the cluster and returns all containers. Resolves once the cluster has confirmed it. */
@@ -43,7 +43,10 @@ export interface NegotiatorListener {
   askRefused(role: string, message: string): void;
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
-  /** The cluster will take these containers for another application, unless it finds other room. Reported once for each. */
+  /**
+   * The cluster is about to preempt these containers for another application. It may still find resources elsewhere. Reported once per
+   * container.
+   */
   preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;
   /** The ResourceManager no longer recognises this attempt, or orders it to exit: exit immediately without unregistering. */

@@ -1,5 +1,6 @@
 import type { FrozenJob, Resource, Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
+import { dockerEnvironment } from '../../conf/values/docker.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
 import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
@@ -14,7 +15,10 @@ import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next one returns the containers. */
+/**
+ * Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next heartbeat returns the
+ * containers.
+ */
 const BEAT_WHILE_ASKING_MS = 150;
 /** Heartbeat interval while no containers are wanted (ms). */
 const BEAT_MS = 1000;
@@ -25,7 +29,7 @@ const BEAT_MS = 1000;
 export class YarnNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
   readonly #credentials: Credentials;
-  /** Includes job.json. It is a promise so that registration proceeds while the file is looked up. */
+  /** Includes job.json. A promise, because registration does not wait for the look-up of that file. */
   readonly #resources: Promise<readonly Resource[]>;
   readonly #listener: NegotiatorListener;
   readonly #log: Logger;
@@ -115,9 +119,10 @@ export class YarnNegotiator implements Negotiator {
       throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
     }
     const { acls } = this.#frozen.job;
+    const role = this.#frozen.job.roles[container.priority - 1];
     await this.#nodes.start(container, {
-      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[this.#roleOf(container.priority) ?? ''] ?? [])],
-      environment: specification.environment,
+      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[role?.name ?? ''] ?? [])],
+      environment: { ...specification.environment, ...dockerEnvironment(role?.docker ?? null) },
       command: `exec ${specification.command} 1><LOG_DIR>/tony.log 2>&1`,
       credentials: credentialsForTasks(
         this.#credentials,
@@ -153,11 +158,10 @@ export class YarnNegotiator implements Negotiator {
   }
 
   async close(): Promise<void> {
-    this.#stopping = true;
-    this.#beatNow();
+    const beaten = this.#endBeating();
     this.#scheduler.close();
     this.#nodes.close();
-    await this.#beating;
+    await beaten;
   }
 
   async #endBeating(): Promise<void> {
@@ -222,7 +226,7 @@ export class YarnNegotiator implements Negotiator {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
     if (role === undefined) {
-      this.#log.warn({ container: container.id, priority: container.priority }, 'returning a container that no role requested');
+      this.#log.warn({ container: container.id, priority: container.priority }, 'releasing a container that no role requested');
       this.#scheduler.release(container.id);
       return [];
     }
@@ -241,8 +245,9 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * YARN excludes whole hosts, for the whole application. Hosts are excluded only if the job has seen another host: if several NodeManagers
-   * share one host, excluding it would leave none. The job machine releases containers that still arrive on an excluded node.
+   * Returns the hosts to exclude. YARN excludes whole hosts, for the whole application. If this would exclude every known host, no host is
+   * excluded: several NodeManagers may share the only host. The job machine releases containers that are still allocated on an excluded
+   * node.
    */
   #avoidedHosts(): ReadonlySet<string> {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));

@@ -5,7 +5,7 @@ import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, 
 import { isTensorBoardRole, othersRun } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
-/** Tasks of the role that wait for a container and may be given one now. */
+/** Returns the tasks of the role for which the job should request containers now. */
 export function wantedTasks(state: JobState, role: Role): Task[] {
   const { gang, now, cluster, decision, admission } = state;
   const job = jobOf(state);
@@ -38,7 +38,10 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
   }
 }
 
-/** Extra tasks of an elastic role are requested last, so that they do not take room from required tasks. */
+/**
+ * True if all required tasks have containers. Only then are extra tasks of an elastic role requested, because they must not take room from
+ * required tasks.
+ */
 function othersHaveContainers(state: JobState): boolean {
   return (
     state.tasks.every(
@@ -60,7 +63,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
     transition.askAgain.add(container.role);
     const role = transition.state.frozen.job.roles.find((each) => each.name === container.role);
     const task = role === undefined ? undefined : wantedTasks(transition.state, role)[0];
-    // The container may have been allocated before its node was excluded.
+    // The job does not need the container, or its node was excluded after the request.
     if (task === undefined || excludedNodes(transition.state, task.role).includes(container.node)) {
       transition.act({ type: 'release', containerId: container.id });
       continue;
@@ -72,7 +75,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       attempts: task.attempts + 1,
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
-      // Clears the metrics of the previous TensorBoard: the new one reports whether it answers.
+      // Clears the metrics of the previous TensorBoard. The new one reports when it is ready.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
@@ -115,7 +118,7 @@ export function ask(transition: Transition): void {
   }
 }
 
-/** Nodes on which the role's tasks failed too often, the worst first. At least one node of the cluster stays allowed. */
+/** Returns the nodes on which the role's tasks failed too often, the worst first. At least one node of the cluster stays allowed. */
 export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {
@@ -136,7 +139,7 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
     .map(([node]) => node);
 }
 
-/** Clears the excluded nodes of a role that waits too long: a node with earlier failures is better than none. */
+/** Clears the excluded nodes of a role that waits too long for a container, because a node with earlier failures is better than none. */
 export function forgiveNodes(transition: Transition): void {
   const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {

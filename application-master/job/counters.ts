@@ -6,7 +6,7 @@ export type Generation = number & { readonly [counted]: 'generations' };
 /** The number of a snapshot; 0 before the first. */
 export type Revision = number & { readonly [counted]: 'snapshots' };
 
-/** For numbers that arrive from outside the job machine. */
+/** Converts a number from outside the job machine. */
 export function asGeneration(value: number): Generation {
   return value as Generation;
 }

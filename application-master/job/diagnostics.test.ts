@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { asGeneration } from './counters.ts';
 import { describeMb, lastBytes, lastLines, oneLine, printable, programEnd } from './diagnostics.ts';
 
-it('keeps the end of a text, in whole characters and, where possible, in whole lines', () => {
+it('keeps the end of a text in whole characters and, if possible, in whole lines', () => {
   expect(lastBytes('short', 100)).toBe('short');
   expect(lastBytes(`${'noise '.repeat(100)}\nError: the cause\n    at f (x.ts:1)`, 40)).toBe('...\nError: the cause\n    at f (x.ts:1)');
   fc.assert(

@@ -34,7 +34,7 @@ export function programEnd({ code, signal }: ProgramExit): ProgramEnd {
   return code === -1 || signal !== '' ? { code: null, signal: signal === '' ? null : signal } : { code, signal: null };
 }
 
-/** The last lines of a program's stderr. */
+/** Returns the last lines of a program's stderr, without control characters. */
 export function lastLines(stderrTail: string): string[] {
   const tail = lastBytes(printable(stderrTail).trimEnd(), LIMITS.stderrBytes);
   return tail === '' ? [] : tail.split('\n');
@@ -59,7 +59,7 @@ export function printable(text: string): string {
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '');
 }
 
-/** Returns the last `limit` bytes of a text, in whole lines if possible: the last lines contain the cause. */
+/** Returns the last `limit` bytes of a text, in whole lines if possible. The last lines usually contain the cause. */
 export function lastBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= limit) {

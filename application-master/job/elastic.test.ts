@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Role } from '../../conf/job.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
   return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });
@@ -17,7 +17,7 @@ function startedWith(count: number, frozenJob = job()): JobScenario {
   return scene;
 }
 
-/** Allocates this many containers and registers their executors. */
+/** Allocates `count` containers and registers their executors. */
 function addWorkers(scene: JobScenario, count: number): void {
   for (let n = 0; n < count; n++) {
     scene.hello(scene.allocate('worker', `h${n + 1}:1`));
@@ -63,13 +63,13 @@ test('an elastic job starts with its minimum number of workers after a short wai
   scene.register();
   expect(scene.wanted('worker')).toBe(2);
   addWorkers(scene, 2);
-  // Extra containers are requested only once the required tasks have containers, so that they do not take room from others.
+  // Extra containers are requested only once the required tasks have containers.
   expect(scene.wanted('worker')).toBe(2);
   scene.wait(2_000);
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
-  expect(scene.told('start')).toHaveLength(2);
-  // The request for missing extra containers ends: otherwise containers allocated much later would sit idle.
+  expect(scene.ordered('start')).toHaveLength(2);
+  // The job withdraws the request for extra containers, because containers allocated much later would be idle.
   expect(scene.wanted('worker')).toBe(0);
   expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
@@ -79,7 +79,7 @@ test('an elastic job starts with its maximum number of workers when all are read
   const scene = new JobScenario(job());
   scene.register();
   addWorkers(scene, 4);
-  expect(scene.told('start')).toHaveLength(4);
+  expect(scene.ordered('start')).toHaveLength(4);
 });
 
 test('an elastic job waits only a limited time for a worker that already has a container', () => {
@@ -90,7 +90,7 @@ test('an elastic job waits only a limited time for a worker that already has a c
   scene.wait(19_000);
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
-  expect(scene.told('start')).toHaveLength(2);
+  expect(scene.ordered('start')).toHaveLength(2);
 });
 
 test('an elastic job does not start below its minimum', () => {
@@ -110,7 +110,7 @@ test('an elastic job does not grow at its last checkpoint', () => {
   scene.wait(20_000);
   checkpoint(scene, 200, true);
   scene.wait(60_000);
-  expect(scene.told('prepare')).toEqual([]);
+  expect(scene.ordered('prepare')).toEqual([]);
   expect(scene.state.generation).toBe(1);
   for (const name of ['worker:0', 'worker:1']) {
     scene.exit(scene.container(name), 0);
@@ -121,7 +121,7 @@ test('an elastic job does not grow at its last checkpoint', () => {
 test('an elastic job grows at a checkpoint, with all workers that have become ready', () => {
   const scene = startedWith(2);
   scene.wait(10_000);
-  // It is still unknown whether the job writes checkpoints.
+  // The job has not written a checkpoint yet, so it does not grow.
   expect(scene.wanted('worker')).toBe(0);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -130,7 +130,7 @@ test('an elastic job grows at a checkpoint, with all workers that have become re
   scene.wait(20_000);
   expect(scene.state.generation).toBe(1);
   checkpoint(scene, 200);
-  expect(scene.told('prepare')).toHaveLength(2);
+  expect(scene.ordered('prepare')).toHaveLength(2);
   startAll(scene);
   expect(running(scene)).toEqual(['worker:0', 'worker:1', 'worker:2', 'worker:3']);
   expect(
@@ -166,7 +166,7 @@ test('an elastic job grows again only after increasing intervals', () => {
   expect(scene.state.gang?.phase).toBe('forming');
 });
 
-test('an elastic job requests more workers periodically, and withdraws requests that stay unanswered', () => {
+test('an elastic job requests more workers periodically, and withdraws unanswered requests', () => {
   const scene = startedWith(2);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -194,7 +194,7 @@ test('an elastic job continues with the remaining workers when a lost one gets n
   scene.end(scene.container('worker:1'), 'preempted');
   startAll(scene);
   expect(running(scene)).toEqual(['worker:0', 'worker:2', 'worker:3']);
-  // Ranks have no gaps.
+  // The remaining workers get consecutive ranks.
   expect(
     scene
       .of('start')
@@ -208,14 +208,14 @@ test('an elastic job continues with the remaining workers when a lost one gets n
   expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:1 was lost');
 });
 
-test('an elastic job shrinks when a worker has used up its restarts, and fails below its minimum', () => {
+test('an elastic job shrinks when a worker has used up its restarts, and fails when too few workers remain', () => {
   const scene = startedWith(3, job({ restart: { policy: 'on-failure', maxRestarts: 0 } }));
   scene.exit(scene.container('worker:2'), 1);
   startAll(scene);
   expect(scene.result).toBeNull();
   expect(scene.task('worker:2').state).toBe('failed');
   expect(running(scene)).toEqual(['worker:0', 'worker:1']);
-  // After the loss of another worker, only tasks that never had a container remain.
+  // After the loss of another worker, the job can only use tasks that never had a container.
   scene.exit(scene.container('worker:1'), 1);
   scene.serve();
   startAll(scene);
@@ -260,7 +260,7 @@ test('an elastic job succeeds when all workers of its last generation have succe
   expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
 });
 
-test('an elastic job gives up a worker for a task that the job requires', () => {
+test('an elastic job gives up an optional worker for a required task', () => {
   const scene = new JobScenario(job({}, [role({ name: 'evaluator' })]));
   scene.register();
   scene.hello(scene.allocate('evaluator'));
@@ -282,7 +282,7 @@ test('a second attempt keeps the current number of workers', () => {
   for (const { id } of survivors) {
     second.hello(id, { generation: 1, phase: 'running' });
   }
-  expect(second.told('prepare')).toEqual([]);
+  expect(second.ordered('prepare')).toEqual([]);
   expect(second.status()).toMatchObject({ state: 'RUNNING', elastic: { running: 3 } });
 });
 

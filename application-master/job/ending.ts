@@ -5,24 +5,25 @@ import { outlivesMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
 /**
- * Detaches a task's container. From then on the container is not part of the job, and receives stop orders until it has ended.
- * - `leave`: its program has ended; the executor is ordered to exit.
- * - `stop`: the cluster stops the container in any case.
- * - `drain`: the job is over.
+ * Why a container is detached from its task:
+ * - `leave`: the program has ended. Only the executor is ordered to exit.
+ * - `stop`: the task failed or must return its container. The cluster stops the container, even if its executor can exit by itself.
+ * - `drain`: the job has ended. It waits briefly for the program to end.
  * - `release`: the container was never launched.
- * - `ended`: its NodeManager has ended it.
- * - `unreachable`: the cluster considers its node lost, although its processes may still be running there.
- * - `preempted`: its NodeManager is about to kill it.
+ * - `ended`: the NodeManager has reported its end.
+ * - `unreachable`: the cluster has declared its node lost. Its processes may still be running.
+ * - `preempted`: the NodeManager is about to kill it.
  */
 export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unreachable' | 'preempted';
 
+/** Detaches a task's container. From then on the container is not part of the job, and receives stop orders until it has ended. */
 export function detach(transition: Transition, slot: number, how: Detachment, reason: string, refundable = false): void {
   const { container, executor, role, index } = transition.task(slot);
   if (container === null) {
     return;
   }
   const attached = executor?.attached === true;
-  // A later attempt does not know the state of an executor that has not reattached.
+  // If the executor has not reattached to this attempt, its program may be running.
   const mayRun = executor?.mayRun ?? container.reattachBy !== null;
   transition.unassign(container.id);
   transition.update(slot, { container: null, executor: null });
@@ -79,8 +80,8 @@ export function letLeave(transition: Transition): void {
 }
 
 /**
- * Handles the ResourceManager's report that a container with a stop order has ended. The ResourceManager only presumes the end of
- * containers on a lost node, and of containers that it released because their NodeManager did not answer.
+ * Handles the ResourceManager's report that a container with a stop order has ended. For a container on a lost node, and for a container
+ * that was released because its NodeManager did not answer, the ResourceManager only presumes the end.
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
@@ -117,7 +118,7 @@ export function noteLostNode(transition: Transition, containerId: string): void 
   });
 }
 
-/** Stops a container that no task owns: one of an earlier attempt, or one that already has a stop order. `index` is -1 if unknown. */
+/** Stops a container without a task: a container of an earlier attempt, or one that already has a stop order. `index` is -1 if unknown. */
 export function stopUnassigned(
   transition: Transition,
   container: { containerId: string; role: string; index: number; node: string },
@@ -139,7 +140,7 @@ export function stopUnassigned(
   });
 }
 
-/** Handles the hello of a container that no task owns. */
+/** Handles the Hello of a container without a task. */
 export function greetUnassigned(
   transition: Transition,
   { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>,
@@ -155,8 +156,11 @@ export function greetUnassigned(
   }
 }
 
-/** Handles any other message of a container that no task owns: its program may be running, and the stop order can be delivered. */
-export function heardUnassigned(transition: Transition, containerId: string): void {
+/**
+ * Handles any other message of a container without a task. The executor is connected and can receive a stop order, but its program may
+ * still be running.
+ */
+export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
     stopAtOnce(transition, containerId);
@@ -173,7 +177,7 @@ function stopAtOnce(transition: Transition, containerId: string): void {
   transition.act({ type: 'stop-program', containerId, reason: 'this container is no longer part of the job', atOnce: true });
 }
 
-/** Handles an executor's report that no process of its program is left: the task's next program may start. */
+/** Handles an executor's report that all processes of its program have ended. The task's next program may start. */
 export function noteLeft(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
@@ -188,8 +192,8 @@ export function noteLeft(transition: Transition, containerId: string): void {
 }
 
 /**
- * Handles the loss of an executor's stream. Without a stream, the executor is certain to have ended only once its lease has expired. A
- * preempted container has ended when its stream closes, because its NodeManager kills the executor and the program together.
+ * Handles the loss of an executor's stream. The executor may keep running until its lease expires. A preempted container, however, has
+ * ended when its stream closes, because its NodeManager kills the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -204,7 +208,8 @@ export function noteStreamLost(transition: Transition, containerId: string): voi
 }
 
 /**
- * Earlier containers of this task, or of an unknown task of its role, whose program may still be running. A new program must wait for them.
+ * Returns earlier containers of this task, or of an unknown task of its role, whose program may still be running. A new program must wait
+ * until they have ended.
  */
 export function predecessorsOf(state: JobState, task: Task): Ending[] {
   return [...state.ending.values()].filter(
@@ -212,11 +217,7 @@ export function predecessorsOf(state: JobState, task: Task): Ending[] {
   );
 }
 
-export function hasPredecessor({ state }: Transition, task: Task): boolean {
-  return predecessorsOf(state, task).length > 0;
-}
-
-/** True for ends that the cluster or the ApplicationMaster caused; they are not charged to the task. */
+/** True if the cluster or the ApplicationMaster caused the end. Such an end is not charged to the task. */
 export function isFree(end: ContainerEnd): boolean {
   switch (end) {
     case 'exited':
@@ -233,11 +234,11 @@ export function isFree(end: ContainerEnd): boolean {
   }
 }
 
-/** Repeats stop orders that had no effect, and drops containers whose end will not be reported. */
+/** Repeats stop orders that had no effect, and drops containers whose end the cluster will not report. */
 export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;
-    // The cluster does not report this container again.
+    // The cluster has already reported this container and will not report it again.
     if (reported !== 'nothing' && until <= transition.now && !attached) {
       transition.deleteEnding(containerId);
     } else if (transition.now > Math.max(since, until) + LIMITS.forgetMs) {

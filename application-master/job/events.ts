@@ -1,9 +1,10 @@
 import type { Role } from '../../conf/job.ts';
-import type { HistoryEntry, JobResult, TaskState, Usage } from '../../conf/status.ts';
-import type { ContainerEnd, FirstFailure, ProgramEnd } from '../../conf/task-failure.ts';
+import type { HistoryEntry, JobResult, Usage } from '../../conf/status.ts';
+import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
 import type { Generation, Revision } from './counters.ts';
+import type { Snapshot } from './snapshot-format.ts';
 
 /** A container as allocated by the negotiator. `id` is YARN's text form and is never reused. */
 export interface Container {
@@ -95,15 +96,13 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'stream-lost'; readonly containerId: string }
   /** The executor's last message: no process of its program is left. */
   | { readonly type: 'left'; readonly containerId: string }
-  /** The cluster has announced that it will take these containers for another application. */
+  /** The cluster has announced that it will preempt these containers for another application. */
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** The snapshot of this revision is durable and supersedes all earlier ones. Actions that waited for the revision may start. */
-  | { readonly type: 'persisted'; readonly generation: Generation; readonly revision: Revision }
+  | { readonly type: 'persisted'; readonly revision: Revision }
   /** Cluster size and headroom, used to explain why a gang is waiting. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
-  /**
-   * The job must not request containers yet because other jobs leave too little of the quota. The reason is empty until it is determined.
-   */
+  /** The job must not request containers yet, for example because other jobs use the quota. The reason is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
   /** The admin's current limits for a running job. */
@@ -120,7 +119,7 @@ export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit
 /** A report of an executor. */
 export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
-/** An output of the job machine. Actions are carried out in order; none is awaited. */
+/** An output of the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =
   /** Sets the number of containers still wanted for the role, on any node except the excluded ones. It replaces the previous request. */
   | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
@@ -139,52 +138,3 @@ export type Action =
   | { readonly type: 'record'; readonly entry: HistoryEntry }
   /** Emitted once. */
   | { readonly type: 'finish'; readonly result: JobResult };
-
-/** The state that a later ApplicationMaster attempt needs to continue; JSON. */
-export interface Snapshot {
-  readonly version: 1;
-  /** Increases with every snapshot of an attempt; the highest revision is valid. */
-  readonly revision: Revision;
-  /** The highest generation that may have been started once this snapshot is durable. */
-  readonly generation: Generation;
-  readonly startedAt: number;
-  readonly tasks: readonly SnapshotTask[];
-  /** Containers that were ordered to stop and whose end is not confirmed yet. */
-  readonly ending: readonly SnapshotEnding[];
-  readonly firstFailure: FirstFailure | null;
-  /** Generations in a row that failed before they made progress. */
-  readonly fruitless: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly earlyEnd: string | null;
-  readonly result: JobResult | null;
-}
-
-export interface SnapshotTask {
-  readonly role: string;
-  readonly index: number;
-  readonly state: TaskState;
-  /** The task's rank in the snapshot's `generation`; null for tasks without one. */
-  readonly rank: number | null;
-  /** Generation of the task's newest program. */
-  readonly generation: Generation;
-  readonly containerId: string | null;
-  readonly node: string | null;
-  readonly attempts: number;
-  /** Failures charged to the restart budget. */
-  readonly failures: number;
-  readonly failedNodes: readonly string[];
-  readonly exit: ProgramEnd | null;
-}
-
-export interface SnapshotEnding {
-  readonly containerId: string;
-  readonly role: string;
-  readonly index: number;
-  readonly node: string;
-  /** The executor's lease ends at this time in any case. */
-  readonly until: number;
-  /** As in `Ending`. The ResourceManager does not repeat the report to a later attempt. */
-  readonly reported: 'nothing' | 'presumed' | 'preempted';
-  /** The failure that ended the container was charged; the cluster may still report that it caused the failure. */
-  readonly refundable: boolean;
-}

@@ -1,11 +1,11 @@
 import type { Usage } from '../../conf/status.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
-import { greetUnassigned, heardUnassigned, noteLeft, noteStreamLost } from './ending.ts';
+import { greetUnassigned, noteLeft, noteStreamLost, recordUnassigned } from './ending.ts';
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
-import { currentGeneration, type Executor, jobOf, LIMITS, type Task, type TaskNotice } from './job-state.ts';
+import { currentGeneration, type Executor, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
 import { failTask } from './recovery.ts';
 import { graceMs } from './timeouts.ts';
@@ -14,7 +14,7 @@ import type { Transition } from './transition.ts';
 // Handlers for messages from executors. Each handler first finds the task that the container is assigned to. A container without a task is
 // ordered to stop.
 
-/** Share of a core or GPU. A program that only waits stays below this share. */
+/** Share of a core or GPU. A program that is only waiting uses less. */
 const BUSY_SHARE = 0.05;
 
 type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
@@ -40,7 +40,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
       streamLost(transition, event);
       break;
     case 'left':
-      // Affects only containers without a task. For a container that still has its task, the cluster's report of its end follows.
+      // Affects only containers without a task. A container with a task is handled when the cluster reports its end.
       noteLeft(transition, event.containerId);
       break;
     default:
@@ -92,10 +92,8 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
   if (!inGang(task)) {
     helloUnranked(transition, slot, event);
-  } else if (transition.gang?.phase === 'forming') {
-    helloForming(transition, slot, event, before);
-  } else if (!isMember(task)) {
-    helloWaiting(transition, slot, event, before);
+  } else if (transition.gang?.phase === 'forming' || !isMember(task)) {
+    prepareForNext(transition, slot, event, before);
   } else if (transition.gang?.phase === 'started') {
     helloStarted(transition, slot, event, before);
   } else {
@@ -103,16 +101,9 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
 }
 
-function helloForming(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
-  makeReady(transition, slot, event, before, currentGeneration(transition.state));
-}
-
-/** The task is not a member of the running generation; it prepares for the next one. */
-function helloWaiting(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
-  makeReady(transition, slot, event, before, next(transition.state.generation));
-}
-
-function makeReady(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null, generation: Generation): void {
+/** The task is not a member of a running generation. It prepares for the next generation. */
+function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+  const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
   if (event.phase === 'idle' && event.port > 0 && (unused || event.generation === generation)) {
     transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
@@ -144,7 +135,7 @@ function helloStarted(transition: Transition, slot: number, event: Said<'hello'>
     event.phase === 'idle' &&
     program === null
   ) {
-    // This executor is for a replacement, which starts once its predecessor has ended.
+    // The task is a replacement worker. Its program starts once the previous program of the task has ended.
     if (event.generation !== 0 && event.generation !== generation) {
       failTask(transition, slot, { kind: 'inconsistent' });
     }
@@ -189,11 +180,11 @@ function helloUnranked(transition: Transition, slot: number, event: Said<'hello'
 }
 
 function ended(transition: Transition, slot: number, event: Said<'hello'>): void {
-  judgeExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
+  handleExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
 }
 
 function ready(transition: Transition, event: Said<'ready'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot === null) {
     return;
   }
@@ -208,14 +199,14 @@ function ready(transition: Transition, event: Said<'ready'>): void {
 }
 
 function started(transition: Transition, event: Said<'started'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot !== null && transition.task(slot).executor?.program?.generation === event.generation) {
     nowRunning(transition, slot, event.generation);
   }
 }
 
 function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot === null) {
     return;
   }
@@ -231,10 +222,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
       transition.updateExecutor(slot, { stoppedSince });
     }
   }
-  if (executor === null || executor.program?.generation !== event.generation) {
-    return;
-  }
-  if (progress === null) {
+  if (executor === null || executor.program?.generation !== event.generation || progress === null) {
     return;
   }
   const task = transition.task(slot);
@@ -250,7 +238,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     transition.checkpointed = true;
   }
   for (const { text, about } of progress.notices.slice(0, LIMITS.notices)) {
-    const notice = { task: transition.describe(slot), text: oneLine(text), about };
+    const notice = { task: nameOf(task), text: oneLine(text), about };
     const outdated = (each: TaskNotice) => about !== '' && each.about === about && each.task === notice.task;
     transition.patchTraining({
       notices: [...transition.state.training.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices),
@@ -281,15 +269,15 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
   transition.recordTask('early-end', task, { detail: earlyEnd });
 }
 
-/** True if the program uses more CPU or GPU than one that only waits and reports occasionally. */
+/** True if the program uses more CPU or GPU than a program that is only waiting. */
 function isBusy({ cpuCores, gpus }: Usage): boolean {
   return cpuCores >= BUSY_SHARE || gpus.some(({ utilization }) => utilization >= BUSY_SHARE);
 }
 
 function exited(transition: Transition, event: Said<'exited'>): void {
-  const slot = heard(transition, event.containerId);
+  const slot = recordMessage(transition, event.containerId);
   if (slot !== null) {
-    judgeExit(transition, slot, event.exit);
+    handleExit(transition, slot, event.exit);
   }
 }
 
@@ -303,10 +291,10 @@ function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   }
 }
 
-function judgeExit(transition: Transition, slot: number, exit: ProgramExit): void {
+function handleExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
-  // The exit belongs to an older generation, or was reported before.
+  // The exit is from an older generation, or was reported before.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
     return;
   }
@@ -331,10 +319,10 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   }
 }
 
-/** Returns the time until which the evaluation of a failed exit is deferred, because another report may explain it. */
+/** Returns until when to wait for another report that may explain a failed exit. */
 function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
-  // The generation has not fully reattached: the lost peer may be among the missing members.
+  // Some members have not reattached to this attempt. The lost peer may be one of them.
   if (lostRank !== null && transition.gang?.phase === 'reattaching') {
     return Number.MAX_SAFE_INTEGER;
   }
@@ -345,8 +333,8 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
 }
 
 /**
- * The executor keeps running until the success is saved. Otherwise a later attempt would find neither the executor nor a record of its
- * success and would treat the task as lost.
+ * Marks the task as succeeded. Its executor keeps running until the success is saved. Without the executor and the saved success, a later
+ * attempt would treat the task as lost.
  */
 function succeed(transition: Transition, slot: number): void {
   transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null } });
@@ -368,10 +356,10 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
  * Records that the container's executor has sent a message, and returns the slot of its task; null if the container has no task or its
  * executor has not registered.
  */
-function heard(transition: Transition, containerId: string): number | null {
+function recordMessage(transition: Transition, containerId: string): number | null {
   const slot = transition.state.byContainer.get(containerId);
   if (slot === undefined) {
-    heardUnassigned(transition, containerId);
+    recordUnassigned(transition, containerId);
   }
   if (slot === undefined || transition.task(slot).executor === null) {
     return null;

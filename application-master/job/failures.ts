@@ -22,7 +22,7 @@ export interface Failure {
   readonly fruitless: number;
 }
 
-/** Why a task counts as lost at this time; null if it does not. */
+/** Returns why the task must be treated as lost now; null if it is not lost. */
 export function lossOf(state: JobState, { container, executor }: Task): Cause | null {
   if (container === null) {
     return null;
@@ -33,7 +33,8 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
-  // The event that ended the program may also have ended the executor. The exit, or the cluster's later report, explains more than silence.
+  // The exit is evaluated at `until`, even if the executor is silent: the event that ended the program may have ended the executor too. The
+  // exit, or a later report of the cluster, explains the failure better than silence.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }
@@ -53,9 +54,8 @@ export function lossOf(state: JobState, { container, executor }: Task): Cause | 
 }
 
 /**
- * Finds the member to blame when members report a lost peer, but no failure was detected within the time that it takes to detect a silent
- * peer. Returns the member that most reports name; if several are named equally often, prefers one that does not itself report a lost
- * peer. Returns null if there is no such member.
+ * Returns the member to charge if members have reported a lost peer, but no failure has explained the reports within `graceMs`; otherwise
+ * null. This is the member that most reports name. Ties go to a member that does not itself report a lost peer.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -74,7 +74,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   const named = tasks
     .filter((task) => task.container !== null && votes(task) > 0)
     .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
-  // If the named member has already ended, the reporter counts as failed, because it cannot continue.
+  // If no named member has a container, a reporting member is charged, because it cannot continue.
   const { slot, executor } = named[0] ?? due;
   const pendingExit = executor?.pendingExit ?? null;
   if (pendingExit !== null) {
@@ -86,9 +86,9 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 /**
  * Charges a failure to the task and, if it ends a generation, to the gang.
  *
- * `maxRestarts` applies to each task separately: in a role with a hundred tasks, each may fail once. It also limits how many generations in
- * a row may fail without progress: a bug that hits a different task each time counts as one bug. A spent restart is refunded only if the
- * cluster reports that it caused the failure.
+ * `maxRestarts` applies to each task separately: each of a hundred tasks may fail that often. It also limits how many generations in a row
+ * may fail without progress, because one bug may hit a different task each time. A charge is refunded only if the cluster reports that it
+ * caused the failure.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;
@@ -134,8 +134,8 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
 }
 
 /**
- * True if the task's next charged failure may end the job. The machine then briefly waits for the cluster's report before it charges a
- * death by a signal.
+ * True if the task's next charged failure may end the job. Before it charges a death by a signal, the job then waits briefly for the
+ * cluster's report.
  */
 export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
@@ -147,8 +147,8 @@ export function isLastStraw(state: JobState, task: Task): boolean {
 }
 
 /**
- * Applies the cluster's late report on a container whose task was charged because of silence or a signal: the cluster ended the container,
- * or the container exceeded its memory limit.
+ * Corrects a failure that was charged because of silence or a signal, when the cluster later reports the real cause: the cluster ended the
+ * container, or the container exceeded its memory limit.
  */
 export function correctFailure(transition: Transition, containerId: string, cause: Extract<Cause, { kind: 'container' }>): void {
   const ending = transition.state.ending.get(containerId);
@@ -159,7 +159,7 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) {
     return;
   }
-  // By now, `stopped-by-master` and `released` result from this ApplicationMaster's own stop orders.
+  // These ends only confirm the ApplicationMaster's own stop order.
   if (cause.end === 'stopped-by-master' || cause.end === 'released') {
     return;
   }
@@ -215,7 +215,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   }
 }
 
-/** A preemption or a lost node may have caused a silence or a death by a signal; the cluster reports that cause later. */
+/** True if the cluster may later report a different cause: a preemption or a lost node can cause silence or a death by a signal. */
 function mayBeCorrected(cause: Cause): boolean {
   return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
 }
@@ -243,8 +243,8 @@ function wasStarted(task: Task): boolean {
 }
 
 /**
- * Why the task is not restarted, as the middle of a sentence; null if it is restarted.
- * - `task`: this task has used up its restarts; the others may continue without it.
+ * Returns why the task is not restarted, as the predicate of a sentence; null if it is restarted.
+ * - `task`: this task has used up its restarts. The other tasks may continue without it.
  * - `job`: the gang as a whole has used up its restarts.
  */
 export function whyNotRestarted(
@@ -284,7 +284,7 @@ export function whyNotRestarted(
   return null;
 }
 
-/** The delay before the next request of a failed task, in ms. It grows while containers fail before a program starts in them. */
+/** The delay before a failed task requests its next container (ms). It grows with each container that fails before its program starts. */
 export function restartPause(transition: Transition, slot: number): number {
   const { role, failures } = transition.task(slot);
   if (isTensorBoardRole(jobOf(transition.state), role)) {
@@ -300,7 +300,9 @@ export function failureDiagnostics(state: JobState, { task, facts }: Failure, en
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${earlierFailure(state, task, facts)}`;
 }
 
-/** The job's first failure; empty if it is this one. Omits the lines of stderr if both failures differ only in them. */
+/**
+ * Describes the job's first failure; empty if it equals this failure. If the two differ only in stderr, the lines of stderr are omitted.
+ */
 function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {
     return '';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Member } from '../../training/process/task-context.ts';
 import { asGeneration, type Generation, next } from './counters.ts';
 import { seconds } from './diagnostics.ts';
-import { giveBack, hasPredecessor } from './ending.ts';
+import { giveBack, predecessorsOf } from './ending.ts';
 import { decide } from './finish.ts';
 import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import {
@@ -39,7 +39,7 @@ export function freshGang(now: number): Gang {
   };
 }
 
-/** Withdraws the choice of members for the generation being formed. */
+/** Discards the choice of members for the generation that is being formed. */
 export function unclaim(transition: Transition): void {
   transition.patchGang({ claimRevision: null, enoughSince: null });
   for (const task of gangTasks(transition.state)) {
@@ -48,7 +48,7 @@ export function unclaim(transition: Transition): void {
   transition.dirty = true;
 }
 
-/** Orders an executor to end its program and to bind a port for the generation being formed. */
+/** Orders an executor to end its program and to bind a port for the next generation. */
 export function prepare(transition: Transition, slot: number): void {
   const { executor, container } = transition.task(slot);
   if (executor === null || container === null) {
@@ -91,8 +91,8 @@ export function claimGeneration(transition: Transition): void {
 }
 
 /**
- * Returns the members of the next generation, or null if it must wait. Without an elastic role: all tasks, as soon as each has a container.
- * With one: the ready tasks, once there are enough of them and no more are expected soon.
+ * Returns the members of the next generation, or null if it must wait. Without an elastic role: all tasks, once each has a container. With
+ * an elastic role: the ready tasks, once there are enough and no further tasks are expected soon.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;
@@ -152,7 +152,7 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
 }
 
 /**
- * Starts replaced workers in the running generation of a parameter-server job. Two programs of the same rank must not push gradients, so a
+ * Starts replacement workers in the running generation of a parameter-server job. Only one program per rank may push gradients, so a
  * replacement waits until its predecessor has ended.
  */
 export function startReplacements(transition: Transition): void {
@@ -161,16 +161,12 @@ export function startReplacements(transition: Transition): void {
     return;
   }
   for (const task of memberTasks(transition.state)) {
-    const { container, executor } = task;
-    if (
-      container === null ||
-      task.state !== 'registered' ||
-      !isIndependentlyReplaceable(jobOf(transition.state), task.role) ||
-      executor === null
-    ) {
+    const { container } = task;
+    if (container === null || task.state !== 'registered' || !isIndependentlyReplaceable(jobOf(transition.state), task.role)) {
       continue;
     }
-    if (!isReady(task, generation) || transition.state.revisions.durable < container.savedRevision || hasPredecessor(transition, task)) {
+    const isSaved = transition.state.revisions.durable >= container.savedRevision;
+    if (!isReady(task, generation) || !isSaved || predecessorsOf(transition.state, task).length > 0) {
       continue;
     }
     transition.patchGang({ members: membersOf(transition.state) });
@@ -178,9 +174,7 @@ export function startReplacements(transition: Transition): void {
   }
 }
 
-/**
- * Starts tasks outside the gang as soon as their executors register: they do not depend on the ring, and an early failure shows up early.
- */
+/** Starts tasks outside the gang as soon as their executors have registered, because they do not depend on the gang. */
 export function startUnranked(transition: Transition): void {
   for (const task of transition.state.tasks) {
     const { container, executor } = task;
@@ -191,7 +185,7 @@ export function startUnranked(transition: Transition): void {
       !executor.attached ||
       executor.program !== null ||
       transition.state.revisions.durable < container.savedRevision ||
-      hasPredecessor(transition, task)
+      predecessorsOf(transition.state, task).length > 0
     ) {
       continue;
     }
@@ -225,7 +219,7 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
   });
 }
 
-/** The tasks whose executors have registered: ranked tasks in rank order, then the others. */
+/** Returns the member list for start orders: ranked tasks in rank order, then all other tasks whose executors have registered. */
 export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;
@@ -236,7 +230,7 @@ export function membersOf(state: JobState): Member[] {
     if (executor !== null) {
       return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
     }
-    // A worker that is being replaced still counts in the world size; no program connects to it.
+    // A worker that is being replaced counts in the world size. It needs no address, because no program connects to it.
     return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
   });
   const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
@@ -244,8 +238,8 @@ export function membersOf(state: JobState): Member[] {
 }
 
 /**
- * Ends a round of forming that timed out. The gang returns its containers so that two incomplete gangs do not block each other forever, and
- * requests them again after a pause that differs between jobs.
+ * Ends a forming round that timed out. The gang returns its containers, because two incomplete gangs could otherwise block each other
+ * forever. It requests containers again after a pause that differs between jobs.
  */
 export function endRound(transition: Transition): void {
   const { gang, cluster, decision } = transition.state;
@@ -258,7 +252,7 @@ export function endRound(transition: Transition): void {
   }
   const generation = next(transition.state.generation);
   const missing = missingTasks(transition.state);
-  // All members are ready. The gang only waits for storage, and no task is penalised for that.
+  // All members are ready, and the gang only waits for storage. Such a round does not count.
   if (missing.length === 0) {
     transition.patchGang({ since: transition.now });
     return;

@@ -7,7 +7,7 @@ import { isTensorBoardRole } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
 // Growth of elastic jobs. When the cluster has room, extra containers are allocated and wait idle until a checkpoint makes a new generation
-// cheap. Each growth restarts all members, so growths must be spaced out.
+// cheap. Each growth restarts all members, so the job grows only at intervals.
 
 /** At a checkpoint, forms a new generation that includes the tasks that became ready since the current one started. */
 export function grow(transition: Transition): void {
@@ -33,7 +33,9 @@ export function grow(transition: Transition): void {
   newGeneration(transition, { incidentUntil: null, why: `the cluster has room for ${newcomers.map(nameOf).join(', ')}` });
 }
 
-/** Tasks that wait idle for growth while another task has waited for a container for longer than `LIMITS.yieldMs`. */
+/**
+ * Returns the tasks that hold a container and wait for growth, if another task has waited for a container for longer than `LIMITS.yieldMs`.
+ */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {
@@ -49,8 +51,8 @@ export function sparesInTheWay(state: JobState): Task[] {
 }
 
 /**
- * Frees resources for a required task that has waited long for a container: removes one member that the elastic role can do without.
- * Returns false if the role has no such member.
+ * Frees resources for a required task that has waited long for a container: removes one optional member of the elastic role. Returns false
+ * if there is no optional member.
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {
   const role = elasticRole(jobOf(transition.state));

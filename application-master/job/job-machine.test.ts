@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Action } from './events.ts';
 import { assignmentOf } from './job-machine.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });
@@ -22,9 +22,9 @@ describe('a job without failures', () => {
     ]);
     expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([0, 0]);
     scene.hello('c2');
-    expect(scene.told('start')).toEqual([]);
+    expect(scene.ordered('start')).toEqual([]);
     scene.hello('c1');
-    expect(scene.told('start')).toEqual(['c1', 'c2']);
+    expect(scene.ordered('start')).toEqual(['c1', 'c2']);
     expect(scene.of('start')[0]).toMatchObject({
       generation: 1,
       members: [
@@ -40,7 +40,7 @@ describe('a job without failures', () => {
     expect(scene.result).toBeNull();
     scene.exit('c2', 0);
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
-    expect(scene.told('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.ordered('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
     expect(scene.actions.at(-1)?.type).toBe('finish');
   });
 
@@ -62,7 +62,7 @@ describe('a job without failures', () => {
     scene.register();
     const id = scene.allocate('evaluator');
     scene.hello(id);
-    expect(scene.told('start')).toEqual([id]);
+    expect(scene.ordered('start')).toEqual([id]);
   });
 
   it('starts a task only after the snapshot that names it is stored', () => {
@@ -70,18 +70,18 @@ describe('a job without failures', () => {
     scene.storageAway = true;
     scene.register();
     scene.serve();
-    expect(scene.told('launch')).toHaveLength(3);
-    expect(scene.told('start')).toEqual([]);
+    expect(scene.ordered('launch')).toHaveLength(3);
+    expect(scene.ordered('start')).toEqual([]);
     const [first] = scene.of('persist');
     if (first !== undefined) {
       scene.save(first.snapshot);
     }
-    expect(scene.told('start')).toEqual([]);
+    expect(scene.ordered('start')).toEqual([]);
     const last = scene.of('persist').at(-1);
     if (last !== undefined) {
       scene.save(last.snapshot);
     }
-    expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.ordered('start').sort()).toEqual(['c1', 'c2', 'c3']);
   });
 
   it('gives rank 0 to the chief, and ranks the other tasks in the order of the roles', () => {
@@ -95,17 +95,17 @@ describe('a job without failures', () => {
     ]);
   });
 
-  it('releases containers that it did not request, also after the end', () => {
+  it('releases containers that it did not request, even after its end', () => {
     const scene = JobScenario.running(twoWorkers);
-    expect(scene.told('release')).toEqual([]);
+    expect(scene.ordered('release')).toEqual([]);
     const surplus = scene.allocate('worker');
-    expect(scene.told('release')).toEqual([surplus]);
+    expect(scene.ordered('release')).toEqual([surplus]);
     scene.say({ type: 'kill', reason: 'enough' });
     const late = scene.allocate('worker');
-    expect(scene.told('release')).toEqual([surplus, late]);
+    expect(scene.ordered('release')).toEqual([surplus, late]);
   });
 
-  it('stops untracked tasks and sidecars at the end, and waits only a limited time for them', () => {
+  it('stops untracked tasks and sidecars at its end, and waits a limited time for them', () => {
     const scene = JobScenario.running(
       frozen({
         roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
@@ -114,13 +114,13 @@ describe('a job without failures', () => {
     const ps = scene.container('ps:0');
     scene.exit(scene.container('worker:0'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
-    expect(scene.told('stop-program')).toHaveLength(3);
+    expect(scene.ordered('stop-program')).toHaveLength(3);
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
-    // The cluster kills an executor that does not exit by itself.
+    // The cluster stops the container of an executor that does not exit by itself.
     scene.wait(5_500);
-    expect(scene.told('stop-container')).toHaveLength(1);
+    expect(scene.ordered('stop-container')).toHaveLength(1);
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
@@ -193,10 +193,10 @@ describe('a silent executor', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(9_500);
-    expect(scene.told('stop-container')).toEqual([]);
+    expect(scene.ordered('stop-container')).toEqual([]);
     scene.wait(1_000);
-    expect(scene.told('stop-container')).toEqual(['c2']);
-    expect(scene.told('prepare')).toEqual(['c1']);
+    expect(scene.ordered('stop-container')).toEqual(['c2']);
+    expect(scene.ordered('prepare')).toEqual(['c1']);
     expect(scene.wanted('worker')).toBe(1);
     expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 sent no heartbeat for 10 s' });
     scene.serve();
@@ -211,7 +211,7 @@ describe('a silent executor', () => {
     expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
   });
 
-  it('is not lost when only its stream broke and it reconnects in time', () => {
+  it('is not lost when its stream breaks and it reconnects in time', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
@@ -220,7 +220,7 @@ describe('a silent executor', () => {
     scene.hello('c2', { generation: 1, phase: 'running' });
     scene.wait(30_000);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
-    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.ordered('prepare')).toEqual([]);
   });
 
   it('is lost when it does not reconnect', () => {
@@ -228,10 +228,10 @@ describe('a silent executor', () => {
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
     scene.wait(10_500);
-    expect(scene.told('stop-container')).toEqual(['c2']);
+    expect(scene.ordered('stop-container')).toEqual(['c2']);
   });
 
-  it('is not charged when the ApplicationMaster itself was suspended', () => {
+  it('is not lost after the ApplicationMaster itself was suspended', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.now += 60_000;
     scene.say({ type: 'tick' });
@@ -248,7 +248,7 @@ describe('a silent executor', () => {
     scene.hello('c2');
     scene.say({ type: 'stream-lost', containerId: 'c1' });
     scene.hello('c1');
-    expect(scene.told('start')).toEqual(['c1', 'c2', 'c1']);
+    expect(scene.ordered('start')).toEqual(['c1', 'c2', 'c1']);
     expect(scene.of('start')[2]?.members).toEqual(scene.of('start')[0]?.members);
   });
 
@@ -260,27 +260,27 @@ describe('a silent executor', () => {
     expect(scene.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c1 2', 'c1 2']);
   });
 
-  it('is lost when it sends heartbeats but does not carry out an order', () => {
+  it('is lost when it sends heartbeats but does not answer an order', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.wait(31_000);
-    expect(scene.told('stop-container')).toContain('c1');
+    expect(scene.ordered('stop-container')).toContain('c1');
     expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
   });
 
-  it('blocks an unranked successor until its lease has ended, so that two evaluators never write the same files', () => {
+  it('blocks an unranked successor until its lease has ended, because two evaluators must not write the same files', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
     scene.wait(10_500);
     scene.serve();
     const second = scene.container('evaluator:0');
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     // The cluster's report of a lost node does not prove that its processes have ended.
     scene.end(first, 'node-lost');
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.wait(155_000);
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
     expect(scene.status()).toMatchObject({ generations: 1 });
   });
 });
@@ -300,11 +300,11 @@ describe('a container that the cluster gives up while its executor is still conn
   it.each(['node-lost', 'preempted'] as const)('is ordered to stop immediately; its replacement starts when it has left (%s)', (end) => {
     const { scene, first, second } = lost(end);
     expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.exit(first, -1, { signal: 'SIGKILL' });
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.say({ type: 'left', containerId: first });
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
     expect(scene.task('evaluator:0').failures).toBe(0);
   });
 
@@ -327,22 +327,22 @@ describe('a container that the cluster gives up while its executor is still conn
       scene.wait(60_000);
       beat(scene, first);
     }
-    expect(scene.told('start')).not.toContain(second);
-    expect(scene.told('stop-program').filter((id) => id === first).length).toBeGreaterThan(5);
+    expect(scene.ordered('start')).not.toContain(second);
+    expect(scene.ordered('stop-program').filter((id) => id === first).length).toBeGreaterThan(5);
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(110_000);
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.wait(55_000);
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
   });
 
-  it('counts as ended when it was preempted and its stream has closed, or after a short wait', () => {
+  it('counts as ended when it was preempted and its stream closes, or after a short wait', () => {
     const ended = lost('preempted');
     ended.scene.say({ type: 'stream-lost', containerId: ended.first });
-    expect(ended.scene.told('start')).toContain(ended.second);
+    expect(ended.scene.ordered('start')).toContain(ended.second);
     const silent = lost('preempted');
     silent.scene.wait(10_500);
-    expect(silent.scene.told('start')).toContain(silent.second);
+    expect(silent.scene.ordered('start')).toContain(silent.second);
   });
 
   it('does not delay a ranked task, because the new generation rejects the old program', () => {
@@ -359,10 +359,10 @@ describe('a container that the cluster gives up while its executor is still conn
     const id = scene.allocate('worker');
     scene.hello(id);
     scene.end(id, 'node-lost');
-    expect(scene.told('stop-program')).toEqual([id]);
+    expect(scene.ordered('stop-program')).toEqual([id]);
   });
 
-  it('counts as running when only the ResourceManager reports that it was released', () => {
+  it('may still be running when the ResourceManager reports that it was released', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -370,10 +370,10 @@ describe('a container that the cluster gives up while its executor is still conn
     scene.serve();
     const second = scene.container('evaluator:0');
     scene.end(first, 'released');
-    expect(scene.told('start')).not.toContain(second);
+    expect(scene.ordered('start')).not.toContain(second);
     scene.hello(first, { role: 'evaluator', generation: 1, phase: 'running' });
     scene.say({ type: 'left', containerId: first });
-    expect(scene.told('start')).toContain(second);
+    expect(scene.ordered('start')).toContain(second);
   });
 
   it('appears in the status with its remaining lease until its executor has left or the lease has ended', () => {
@@ -389,11 +389,11 @@ describe('a container that the cluster gives up while its executor is still conn
     const other = lost('node-lost');
     other.scene.say({ type: 'left', containerId: other.first });
     expect(other.scene.status().orphanedContainers).toEqual([]);
-    // The NodeManager of a preempted container is alive and kills it.
+    // The NodeManager kills a preempted container soon.
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 
-  it('is known to the next attempt, although the ResourceManager does not report it again', () => {
+  it('is saved for the next attempt, because the ResourceManager does not report it again', () => {
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     const next = new JobScenario(withEvaluator, 2, scene.snapshot);
@@ -404,9 +404,9 @@ describe('a container that the cluster gives up while its executor is still conn
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(400_000);
-    const orders = scene.told('stop-program').length;
+    const orders = scene.ordered('stop-program').length;
     beat(scene, first);
-    expect(scene.told('stop-program').slice(orders)).toEqual([first]);
+    expect(scene.ordered('stop-program').slice(orders)).toEqual([first]);
   });
 });
 
@@ -480,7 +480,7 @@ describe('a failing program', () => {
     );
   });
 
-  it('may fail once on every machine if new checkpoints are written in between', () => {
+  it('may fail once in each worker if new checkpoints are written in between', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
       const progress = {
@@ -515,11 +515,11 @@ describe('a failing program', () => {
     scene.end('c3', 'stopped-by-master');
     scene.serve();
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
-    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.ordered('prepare')).toEqual([]);
     expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
   });
 
-  it('is charged once when its peers fail as a consequence, before or after the report', () => {
+  it('is charged once when its peers fail as a consequence, before or after its own report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
     // The peers send these reports before the order to prepare reaches them.
@@ -532,7 +532,7 @@ describe('a failing program', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('is charged again when another worker fails in the next generation, however soon', () => {
+  it('does not excuse the failure of another worker in the next generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 3);
     scene.serve();
@@ -540,7 +540,7 @@ describe('a failing program', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not prevent a charge for the failure of a container outside its generation', () => {
+  it('does not excuse the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -548,7 +548,7 @@ describe('a failing program', () => {
     expect(scene.failure('worker:1')).toBe('its container on h1:1 ended with exit status 127');
   });
 
-  it('is not charged for an exit of an older generation', () => {
+  it('is not charged for an exit from an older generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.serve();
@@ -576,10 +576,10 @@ describe('a failing program', () => {
     scene.exit('c1', 0);
     scene.silent.add('c1');
     scene.wait(5_000);
-    expect(scene.told('stop-program')).toEqual([]);
+    expect(scene.ordered('stop-program')).toEqual([]);
     // Silence after success does not undo the success.
     scene.wait(6_000);
-    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.ordered('prepare')).toEqual([]);
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
   });
 
@@ -589,7 +589,7 @@ describe('a failing program', () => {
     );
     for (let n = 0; n < 2; n++) {
       scene.exit(scene.container('tensorboard:0'), 1);
-      for (const id of scene.told('stop-container')) {
+      for (const id of scene.ordered('stop-container')) {
         scene.end(id, 'stopped-by-master');
       }
       scene.serve();
@@ -607,11 +607,11 @@ describe('a failing program', () => {
     expect(scene.status().state).toBe('FAILED');
   });
 
-  it('counts as failed when a signal suspends it longer than an executor may be silent', () => {
+  it('counts as failed when it stays stopped by a signal', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.freeze('c1');
     scene.wait(12_000);
-    expect(scene.told('stop-container')).toEqual(['c1']);
+    expect(scene.ordered('stop-container')).toEqual(['c1']);
     expect(scene.failure('worker:0')).toContain('was stopped by a signal for');
   });
 });
@@ -638,10 +638,10 @@ describe('a program that loses a peer', () => {
     scene.wait(11_500);
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0]);
     expect(scene.failure('worker:1')).toBe('its program on h2:1 no longer answers its peers (reported by worker:0)');
-    expect(scene.told('prepare').sort()).toEqual(['c1', 'c3']);
+    expect(scene.ordered('prepare').sort()).toEqual(['c1', 'c3']);
   });
 
-  it('is charged itself when its peer has succeeded', () => {
+  it('is charged itself if its peer has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 0);
     scene.lostPeer('c1', 1);
@@ -659,7 +659,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('withdraws the charge for a signal when the cluster then reports the cause', () => {
+  it('refunds the charge for a signal when the cluster reports the cause', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', -1, { signal: 'SIGTERM' });
     expect(scene.task('worker:0').failures).toBe(1);
@@ -668,7 +668,7 @@ describe('the loss of a container through the cluster', () => {
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
   });
 
-  it('explains a fatal signal if it is reported shortly after, before the signal fails the job', () => {
+  it('explains a death by a signal if the cluster reports it shortly afterwards, before the job fails', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });
@@ -682,7 +682,7 @@ describe('the loss of a container through the cluster', () => {
     overdrawn.end('c1', 'memory-exceeded', -104);
     expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
 
-    // The cluster ended the executor too, and the executor's silence may be detected before the cluster's report arrives.
+    // The cluster ended the executor too. The job may detect the executor's silence before the cluster's report arrives.
     const hasty = JobScenario.running(frozen({ ...job.job, heartbeat: { intervalMs: 300, missed: 6 } }));
     hasty.silent.add('c1');
     hasty.exit('c1', -1, { signal: 'SIGKILL' });
@@ -704,7 +704,7 @@ describe('the loss of a container through the cluster', () => {
 });
 
 describe('an incomplete gang', () => {
-  it('names the missing tasks and the reason, releases its containers, requests again after a pause, and finally fails the job', () => {
+  it('reports the missing tasks and the reason, releases its containers, retries after a pause, and finally fails the job', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     scene.hello(scene.allocate('worker'));
@@ -718,7 +718,7 @@ describe('an incomplete gang', () => {
       'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
         'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default has too little room left: 512 MiB of memory, 0 vcores).',
     );
-    expect(scene.told('stop-container').sort()).toEqual(['c1', 'c2']);
+    expect(scene.ordered('stop-container').sort()).toEqual(['c1', 'c2']);
     expect(scene.wanted('worker')).toBe(0);
     scene.wait(10_000);
     expect(scene.wanted('worker')).toBe(3);
@@ -727,7 +727,7 @@ describe('an incomplete gang', () => {
     expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
   });
 
-  it('counts timed-out rounds from zero again after the gang has run', () => {
+  it('resets the number of timed-out rounds after the gang has run', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.wait(150_000);
@@ -738,7 +738,7 @@ describe('an incomplete gang', () => {
     expect(scene.status().state).toBe('RECOVERING');
   });
 
-  it('gives each unranked task a deadline of its own', () => {
+  it('has a separate deadline for each unranked task', () => {
     const scene = new JobScenario(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
     scene.register();
     const first = scene.allocate('worker');
@@ -748,7 +748,7 @@ describe('an incomplete gang', () => {
     scene.wait(30_000);
     expect(scene.status().state).toBe('WAITING');
     scene.wait(155_000);
-    expect(scene.told('release')).toEqual([]);
+    expect(scene.ordered('release')).toEqual([]);
     expect(scene.status()).toMatchObject({ state: 'FAILED' });
     expect(scene.status().message).toMatch(/^worker:1 was not ready within 60 s, 3 times in a row. worker:1 got no container/);
   });
@@ -775,7 +775,7 @@ describe('an incomplete gang', () => {
     expect(ask({ gpus: 4 })).toBeUndefined();
   });
 
-  it('fails immediately for an unknown node label at the start, but not later while nodes are away', () => {
+  it('fails immediately for an unknown node label at the start, but not later while nodes are unavailable', () => {
     const job = frozen({ roles: [workers({ nodeLabel: 'gpus' })] });
     const message = 'InvalidLabelResourceRequestException: cluster does not contain label gpus';
     const scene = new JobScenario(job);
@@ -795,7 +795,7 @@ describe('an incomplete gang', () => {
 });
 
 describe('a node on which a role fails', () => {
-  it('is excluded after two failures, and used again when no other node is available', () => {
+  it('is excluded after two failures, and allowed again when no other node is available', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.hello(scene.allocate('worker', 'h1:1'));
@@ -803,12 +803,12 @@ describe('a node on which a role fails', () => {
       expect(scene.of('ask').at(-1)?.excludedNodes).toEqual([]);
       scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', 'h2:1'), message: 'disk full' });
     }
-    expect(scene.told('release')).toHaveLength(2);
+    expect(scene.ordered('release')).toHaveLength(2);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
-    // The container was allocated before its node was excluded: it is released and requested again.
+    // A container that was allocated before its node was excluded is released and requested again.
     const asks = scene.of('ask').length;
     const unlucky = scene.allocate('worker', 'h2:1');
-    expect(scene.told('release')).toContain(unlucky);
+    expect(scene.ordered('release')).toContain(unlucky);
     expect(scene.of('ask').slice(asks)).toMatchObject([{ count: 1, excludedNodes: ['h2:1'] }]);
     scene.wait(31_000);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
@@ -876,7 +876,7 @@ describe('training that ends early', () => {
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
   });
 
-  it('is remembered by a second attempt when the chief has already left', () => {
+  it('is also reported by a second attempt, even if the chief has already exited', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c1', 0);
@@ -913,7 +913,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('learns from the executors which programs have ended', () => {
+  it('processes the exits that the executors report in their Hellos', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
     next.register(survivors);
@@ -936,13 +936,13 @@ describe('a second attempt of the ApplicationMaster', () => {
     next.register(survivors);
     next.hello('c1', { generation: 1, phase: 'running' });
     next.wait(59_000);
-    expect(next.told('prepare')).toEqual([]);
+    expect(next.ordered('prepare')).toEqual([]);
     next.wait(1_500);
-    expect(next.told('prepare')).toEqual(['c1']);
-    expect(next.told('stop-container')).toEqual(['c2']);
+    expect(next.ordered('prepare')).toEqual(['c1']);
+    expect(next.ordered('stop-container')).toEqual(['c2']);
   });
 
-  it('completes a start that the first attempt left unfinished', () => {
+  it('sends the start orders that the first attempt did not send', () => {
     const first = new JobScenario(twoWorkers);
     first.register();
     first.allocate('worker');
@@ -957,7 +957,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status()).toMatchObject({ generations: 1 });
   });
 
-  it('forms a new gang when a member of the unfinished start has already succeeded', () => {
+  it('forms a new gang when a member of a partly started generation has already succeeded', () => {
     const job = frozen({ roles: [workers({ instances: 3 })] });
     const first = JobScenario.running(job);
     first.exit('c1', 0);
@@ -996,32 +996,32 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.of('start').map(({ generation }) => generation)).toEqual([2, 2]);
   });
 
-  it('stops unknown containers, and lets unranked tasks wait until these have ended', () => {
+  it('stops unknown containers, and starts unranked tasks only after these have ended', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
     next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
-    expect(next.told('stop-container')).toEqual(['x9']);
+    expect(next.ordered('stop-container')).toEqual(['x9']);
     next.hello('x9', { role: 'evaluator', index: 0, generation: 1, phase: 'running' });
-    expect(next.told('stop-program')).toEqual(['x9']);
+    expect(next.ordered('stop-program')).toEqual(['x9']);
     next.end('c3', 'exited', 1);
     const id = next.allocate('evaluator');
     next.hello(id, { role: 'evaluator' });
-    expect(next.told('start')).toEqual([]);
+    expect(next.ordered('start')).toEqual([]);
     next.end('x9', 'stopped-by-master');
-    expect(next.told('start')).toEqual([id]);
+    expect(next.ordered('start')).toEqual([id]);
   });
 
-  it('starts an unranked task as soon as its predecessor from the first attempt has left', () => {
+  it('starts an unranked task as soon as its predecessor from the first attempt has exited', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors.filter(({ role }) => role !== 'evaluator'));
     next.wait(10_500);
     const id = next.allocate('evaluator');
     next.hello(id);
-    expect(next.told('start')).toEqual([]);
+    expect(next.ordered('start')).toEqual([]);
     next.hello('c3', { role: 'evaluator', generation: 1, phase: 'running' });
     expect(next.of('stop-program')).toMatchObject([{ containerId: 'c3', atOnce: true }]);
     next.say({ type: 'left', containerId: 'c3' });
-    expect(next.told('start')).toEqual([id]);
+    expect(next.ordered('start')).toEqual([id]);
   });
 
   it('continues with the remaining restarts', () => {
@@ -1037,13 +1037,13 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status().state).toBe('FAILED');
   });
 
-  it('carries out the decision that the first attempt stored, and nothing else', () => {
+  it('only carries out the decision that the first attempt stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
     next.register([{ id: 'c1', role: 'worker', node: 'h1:1', nodeHttp: '', memoryMb: 1024 }]);
     expect(next.result).toEqual({ state: 'KILLED', diagnostics: 'killed by alice' });
-    expect(next.told('stop-container')).toEqual(['c1']);
+    expect(next.ordered('stop-container')).toEqual(['c1']);
     expect(next.of('ask')).toEqual([]);
   });
 });
@@ -1063,19 +1063,19 @@ describe('the end of a job', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
-    expect(scene.told('stop-program')).toEqual([]);
+    expect(scene.ordered('stop-program')).toEqual([]);
     const last = scene.of('persist').at(-1);
     if (last !== undefined) {
       scene.save(last.snapshot);
     }
-    expect(scene.told('stop-program')).toEqual(['c1', 'c2']);
+    expect(scene.ordered('stop-program')).toEqual(['c1', 'c2']);
     expect(scene.result).toBeNull();
     scene.end('c1', 'exited', 143);
     scene.end('c2', 'exited', 143);
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is delayed only for a limited time by unreachable storage', () => {
+  it('is delayed by unreachable storage for a limited time', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1092,7 +1092,7 @@ describe('the end of a job', () => {
     });
   });
 
-  it('may be decided before the ResourceManager has registered this attempt', () => {
+  it('can be decided before the ResourceManager has registered this attempt', () => {
     const scene = new JobScenario(twoWorkers);
     scene.say({ type: 'kill', reason: 'changed my mind' });
     expect(scene.result).toBeNull();
@@ -1111,8 +1111,8 @@ describe('an executor', () => {
     expect(assignmentOf(scene.state, 'c2')).toBeNull();
     scene.hello('c2', { generation: 1, phase: 'running' });
     scene.hello('x1', { generation: 1, phase: 'running' });
-    expect(scene.told('stop-program')).toEqual(['c2', 'c2', 'x1']);
-    expect(scene.told('stop-container')).toContain('x1');
+    expect(scene.ordered('stop-program')).toEqual(['c2', 'c2', 'x1']);
+    expect(scene.ordered('stop-container')).toContain('x1');
     scene.exit('x1', 1, { generation: 1 });
     expect(scene.task('worker:0').failures).toBe(0);
   });
@@ -1123,14 +1123,14 @@ describe('an executor', () => {
     scene.wait(10_500);
     scene.serve();
     scene.wait(31_000);
-    expect(scene.told('stop-container').filter((id) => id === 'c2').length).toBeGreaterThan(1);
+    expect(scene.ordered('stop-container').filter((id) => id === 'c2').length).toBeGreaterThan(1);
     scene.end('c2', 'stopped-by-master');
-    const orders = scene.told('stop-container').length;
+    const orders = scene.ordered('stop-container').length;
     scene.wait(31_000);
-    expect(scene.told('stop-container').length - orders).toBe(0);
+    expect(scene.ordered('stop-container').length - orders).toBe(0);
   });
 
-  it('cannot make the saved state grow without bound', () => {
+  it('that never stops does not grow the saved state without bound', () => {
     const scene = JobScenario.running(twoWorkers);
     for (let n = 0; n < 1_000; n++) {
       scene.say({
@@ -1184,7 +1184,7 @@ describe('the TensorBoard of a job', () => {
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
     frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
 
-  it('is requested when all other tasks run, and is not listed among the members', () => {
+  it('is requested when all other tasks run, and is not listed among the members of a generation', () => {
     const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
     scene.register();
     expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
@@ -1207,7 +1207,7 @@ describe('the TensorBoard of a job', () => {
     expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
   });
 
-  it('never delays the job, and adds no message while it waits for a container', () => {
+  it('never delays the job, and adds no message to its status while TensorBoard waits for a container', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
@@ -1262,7 +1262,7 @@ describe('the TensorBoard of a job', () => {
       }
       pauses.push(scene.now - fell);
       // A program ends with its container.
-      for (const ended of scene.told('stop-container')) {
+      for (const ended of scene.ordered('stop-container')) {
         scene.end(ended, 'stopped-by-master', -105);
       }
       scene.serve();
@@ -1282,14 +1282,14 @@ describe('the TensorBoard of a job', () => {
     expect(scene.wanted('tensorboard')).toBe(1);
   });
 
-  it('releases its container to a gang that has waited long, and gets another one when the gang runs', () => {
+  it('returns its container when a gang has waited long, and gets another container when the gang runs', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.end(scene.container('worker:1'), 'preempted');
     scene.wait(10_000);
     expect(scene.task('tensorboard:0').state).toBe('running');
     scene.wait(10_000);
-    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.ordered('stop-container')).toContain(id);
     expect(scene.task('tensorboard:0').state).toBe('requested');
     expect(scene.wanted('tensorboard')).toBe(0);
     scene.end(id, 'stopped-by-master', -105);
@@ -1318,7 +1318,7 @@ describe('the TensorBoard of a job', () => {
     expect(scene.status()).toMatchObject({ tensorboard: { state: 'ready' }, metrics: {} });
   });
 
-  it('keeps running while a gang reforms within seconds', () => {
+  it('keeps running when a gang forms again within seconds', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.exit(scene.container('worker:1'), 1);
@@ -1327,13 +1327,13 @@ describe('the TensorBoard of a job', () => {
     expect(scene.container('tensorboard:0')).toBe(id);
   });
 
-  it('is stopped at the end, without delaying it', () => {
+  it('is stopped at the end of the job without delaying it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) {
       scene.exit(worker, 0);
     }
-    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.ordered('stop-container')).toContain(id);
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
@@ -1347,12 +1347,12 @@ describe('the TensorBoard of a job', () => {
     }
     expect(again.status().state).toBe('RUNNING');
     expect(again.task('tensorboard:0').state).toBe('running');
-    expect(again.told('stop-container')).toEqual([]);
+    expect(again.ordered('stop-container')).toEqual([]);
   });
 });
 
 describe('a job that waits for admission', () => {
-  it('requests nothing until it is admitted, and does not count the wait as waiting for containers', () => {
+  it('requests no containers until it is admitted, and does not count the time as waiting for containers', () => {
     const scene = new JobScenario(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     scene.say({ type: 'held', reason: '' });
     scene.register();
@@ -1369,10 +1369,10 @@ describe('a job that waits for admission', () => {
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) {
       scene.hello(id);
     }
-    expect(scene.told('start')).toEqual(['c1', 'c2']);
+    expect(scene.ordered('start')).toEqual(['c1', 'c2']);
   });
 
-  it('keeps its start time when a later attempt waits, and never starts later than that attempt', () => {
+  it('keeps its start time when a later attempt waits for admission, but not a start time in the future', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
     if (snapshot === null) {
@@ -1401,7 +1401,7 @@ describe('a job that waits for admission', () => {
     refused.register();
     refused.say({ type: 'refused', reason: 'The job exceeds the limits in the site file.' });
     expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job exceeds the limits in the site file.' });
-    expect(refused.told('launch')).toEqual([]);
+    expect(refused.ordered('launch')).toEqual([]);
 
     const killed = new JobScenario(frozen({ roles: [workers()] }));
     killed.say({ type: 'held', reason: 'Waits.' });

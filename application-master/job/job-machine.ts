@@ -3,7 +3,7 @@ import { assignContainers, wantedTasks } from './container-requests.ts';
 import { asGeneration, asRevision, type Revision } from './counters.ts';
 import { oneLine } from './diagnostics.ts';
 import { forget, noteLostNode } from './ending.ts';
-import type { Action, Event, Snapshot } from './events.ts';
+import type { Action, Event } from './events.ts';
 import { heardFromExecutor } from './executors.ts';
 import { correctFailure } from './failures.ts';
 import { decide, decideSuccess, finish } from './finish.ts';
@@ -17,13 +17,14 @@ import { type Place, places } from './ranks.ts';
 import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
 import { snapshotOf } from './snapshot.ts';
+import type { Snapshot } from './snapshot-format.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
 import { Transition } from './transition.ts';
 import { isStall, watch } from './watch.ts';
 
 // The job state machine: every decision of the ApplicationMaster, as a pure function from a state and an event to the next state and a list
 // of actions. It uses no clock, sockets, promises or randomness. `step` first applies the event and then runs the rules in `follow`, which
-// derive all consequences. These rules read only the state, so their result does not depend on the order of events.
+// derive all consequences. The rules read only the state and not the event.
 
 export type { JobState } from './job-state.ts';
 export { statusOf } from './job-status.ts';
@@ -33,13 +34,20 @@ export interface Step {
   readonly actions: readonly Action[];
 }
 
-/** Creates the state of a job from the frozen configuration that the client submitted. */
-export function createJob(frozen: FrozenJob, options: { readonly attempt: number; readonly now: number }): JobState {
-  const { now } = options;
+/**
+ * Creates the state of a job from the frozen configuration that the client submitted.
+ *
+ * @param snapshot the state that an earlier attempt saved; null for a new job
+ */
+export function createJob(
+  frozen: FrozenJob,
+  snapshot: Snapshot | null,
+  { attempt, now }: { readonly attempt: number; readonly now: number },
+): JobState {
   const tasks = places(frozen.job).map((place, slot) => freshTask(place, slot, now));
-  return {
+  const fresh: JobState = {
     frozen,
-    attempt: options.attempt,
+    attempt,
     startedAt: now,
     now,
     heardFloor: now,
@@ -58,11 +66,7 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     training: { metrics: {}, checkpointStep: 0, notices: [], earlyEnd: null },
     decision: null,
   };
-}
-
-/** Creates the state of a later ApplicationMaster attempt from the snapshot that the previous attempt stored. */
-export function restoreJob(frozen: FrozenJob, snapshot: Snapshot, options: { readonly attempt: number; readonly now: number }): JobState {
-  return withSnapshot(createJob(frozen, options), snapshot);
+  return snapshot === null ? fresh : withSnapshot(fresh, snapshot);
 }
 
 /** Returns the task that a container is assigned to; null if the container does not belong to the job. */
@@ -77,8 +81,7 @@ export function step(state: JobState, event: Event): Step {
     transition.patch({ heardFloor: transition.now });
   }
   apply(transition, event);
-  // Unless it reports a checkpoint, a heartbeat changes only its own task. Skipping `follow` keeps heartbeats of a thousand executors
-  // cheap.
+  // A heartbeat without a new checkpoint changes only its own task. Skipping `follow` keeps the heartbeats of a thousand executors cheap.
   if (event.type !== 'heartbeat' || transition.checkpointed) {
     follow(transition);
   }
@@ -174,7 +177,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
   });
   matchSurvivors(transition, event);
-  // A previous attempt of this job has run on this cluster, so the largest node may only be unavailable temporarily.
+  // An earlier attempt has run on this cluster. The largest node may be unavailable only temporarily.
   if (transition.state.restored) {
     return;
   }
@@ -189,8 +192,8 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
 }
 
 /**
- * Time for which a job is held does not count as waiting for containers or as run time. A job that was already running before
- * this attempt keeps its start time.
+ * Lets a held job request containers. Its run time and its wait for containers begin now. A job that was already running before this
+ * attempt keeps its start time.
  */
 function admitted(transition: Transition): void {
   const { admission, generation, startedAt, now } = transition.state;
@@ -206,7 +209,7 @@ function admitted(transition: Transition): void {
   }
 }
 
-/** Gives up on TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
+/** Continues without TensorBoard, because no node of the cluster can satisfy its request. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {
@@ -219,8 +222,8 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
 }
 
 /**
- * Before any container has run, a refusal means that the request is invalid, and the job fails. Later, a node may be unavailable
- * temporarily, and the gang's timeout decides.
+ * Before any container has run, a refusal shows that the request is invalid, and the job fails. Later, a refusal may be temporary, for
+ * example because a node is unavailable; the gang's timeout then ends the job.
  */
 function askRefused(transition: Transition, name: string, message: string): void {
   const { requests } = transition.state;
@@ -277,7 +280,7 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
   }
 }
 
-/** Skips unknown containers: an earlier attempt has already recorded their ends. */
+/** Records the end of a container. Skips unknown containers, because an earlier attempt has recorded their ends. */
 function recordEnd(transition: Transition, { containerId, end, exitStatus }: Extract<Event, { type: 'container-ended' }>): void {
   const slot = transition.state.byContainer.get(containerId);
   const ending = transition.state.ending.get(containerId);

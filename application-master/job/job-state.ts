@@ -14,7 +14,7 @@ export interface JobState {
   readonly restored: boolean;
   readonly startedAt: number;
   readonly now: number;
-  /** Silence of executors is counted from this time at the earliest: the ApplicationMaster itself was stalled until then. */
+  /** The earliest time from which an executor's silence counts, because the ApplicationMaster itself was stalled until then. */
   readonly heardFloor: number;
   /** When a program last used CPU or GPU, or reported progress. */
   readonly busyAt: number;
@@ -31,7 +31,7 @@ export interface JobState {
   readonly byContainer: ReadonlyMap<string, number>;
   /** Containers that were ordered to stop and whose end is not confirmed yet. */
   readonly ending: ReadonlyMap<string, Ending>;
-  /** Revisions of the newest snapshot that was emitted, and of the newest that is durable. */
+  /** Revision of the newest snapshot, and of the newest snapshot that is durable. */
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
   readonly training: TrainingReports;
@@ -41,7 +41,7 @@ export interface JobState {
 
 /** What the admin's quotas and limits permit. */
 export interface Admission {
-  /** Why the job must not request containers yet, empty until the reason is known; null if it may request them. */
+  /** Why the job must not request containers yet; empty until the reason is known; null if the job may request containers. */
   readonly held: string | null;
   readonly limits: JobLimits;
 }
@@ -70,7 +70,7 @@ export interface TrainingReports {
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly TaskNotice[];
-  /** Why training in this generation ends before its last epoch, for the job's final diagnostics; null if it does not. */
+  /** Why training in this generation ends before its last epoch, for the job's final diagnostics; null without an early end. */
   readonly earlyEnd: string | null;
 }
 
@@ -100,7 +100,7 @@ export interface Registration {
 export interface Ask {
   readonly count: number;
   readonly excludedNodes: readonly string[];
-  /** When this request was first made. No container has arrived since. */
+  /** When this request was first sent. No container has been allocated since. */
   readonly since: number;
 }
 
@@ -108,7 +108,7 @@ export interface Gang {
   /**
    * - `forming`: generation + 1 is waiting for its members.
    * - `started`: `generation` is running.
-   * - `reattaching`: a later attempt is waiting to hear from the executors of an earlier attempt whether `generation` is running.
+   * - `reattaching`: a later attempt waits until the executors have reattached and reported whether `generation` is running.
    */
   readonly phase: 'forming' | 'started' | 'reattaching';
   /** When the current phase or round of forming began. */
@@ -125,7 +125,7 @@ export interface Gang {
   readonly startedFrom: number;
   /** The member list sent to the members of `generation`. A repeated start order sends the same list. */
   readonly members: readonly Member[];
-  /** The failure that ended a generation. Until `until`, further failures of tasks from that generation are counted as its victims. */
+  /** The failure that ended a generation. Until `until`, further failures of that generation's tasks count as consequences. */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
   /** Why the generation is formed, for the history; empty for the first generation. */
   readonly why: string;
@@ -141,7 +141,7 @@ export interface Task {
   readonly slot: number;
   readonly role: Role;
   readonly index: number;
-  /** The rank in the newest claimed or started generation; null for tasks without a rank in it. */
+  /** The rank in the newest claimed or started generation; null without a rank. */
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
@@ -163,7 +163,7 @@ export interface Task {
 export interface TaskContainer extends Container {
   /** Revision of the first snapshot that contains the container. */
   readonly savedRevision: Revision;
-  /** A succeeded task keeps its container until the snapshot of this revision is durable; null for other tasks. */
+  /** A succeeded task keeps its container until the snapshot of this revision is durable. Null for other tasks. */
   readonly leaveRevision: Revision | null;
   /** Deadline for this container's executor to reattach to a later attempt; null if the attempt is not waiting for it. */
   readonly reattachBy: number | null;
@@ -181,14 +181,14 @@ export interface TaskFailures {
   readonly newest: TaskFailure | null;
   /** Message of the newest failed launch. */
   readonly launch: string | null;
-  /** The node of each failure that the node may have caused. */
+  /** The nodes of failures that a faulty node may have caused, one entry per failure. */
   readonly nodes: readonly string[];
 }
 
 /** A task's wait for a container and its executor. */
 export interface Wait {
   readonly since: number;
-  /** Rounds of waiting that timed out. They apply only to tasks that restart without the gang. */
+  /** Number of waits that timed out. Counted only for tasks that restart without the gang. */
   readonly rounds: number;
   /** The earliest time of the next request. */
   readonly notBefore: number;
@@ -232,26 +232,26 @@ export interface Ending {
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** When the executor's lease ends. A program may keep running until then. 0 if no program can be running. */
+  /** The program may keep running until this time, when the executor's lease has ended. 0 if no program can be running. */
   readonly until: number;
   /** True while the executor's stream is open. */
   readonly attached: boolean;
   /**
-   * What the ResourceManager has reported about the container's end. The NodeManager may not have acted on it yet, so the container's
-   * processes may still be running.
+   * The ResourceManager's report about the container's end. The container's processes may still be running after such a report: the
+   * ResourceManager only presumes the end, or the NodeManager has not yet killed a preempted container.
    */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
   /** When to send the next stop order to the cluster. */
   readonly stopAt: number;
   /** True if the container was stopped at the end of the job. The job waits briefly for such containers to end. */
   readonly drains: boolean;
-  /** The failure was charged based on the executor's report; the cluster may still report a different cause. */
+  /** True if the failure was charged, but the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
 }
 
 /** Limits of a job that are not configurable. */
 export const LIMITS = {
-  /** Rounds of gang forming, or of waiting for a single task, before the job fails. */
+  /** How many times forming the gang, or waiting for a single task, may time out before the job fails. */
   rounds: 3,
   /**
    * A task is not restarted after `unstarted` consecutive failures in which no program was started, or after `freeFailures` uncharged
@@ -278,9 +278,9 @@ export const LIMITS = {
    */
   growAskMs: 8_000,
   growAskEveryMs: 30_000,
-  /** After this time without a container, a request no longer excludes nodes. */
+  /** Time without a container after which a request no longer excludes nodes. */
   choosyMs: 30_000,
-  /** How long other tasks wait for a container before TensorBoard or a spare elastic task gives up its own. */
+  /** How long another task waits for a container before TensorBoard or an idle elastic task returns its container. */
   yieldMs: 15_000,
   /** Run time after which TensorBoard counts as stable. */
   tensorBoardSteadyMs: 2 * 60_000,
@@ -301,7 +301,7 @@ export const LIMITS = {
    * reports the end of its containers, within 10 minutes.
    */
   forgetMs: 15 * 60_000,
-  /** If a program's death by a signal would end the job: how long the job waits for the cluster to report the cause. */
+  /** How long the job waits for the cluster to report the cause of a death by a signal, if that death would end the job. */
   truthMs: 3_000,
   /** How long a later attempt waits for a report on a container that the cluster no longer lists. */
   unlistedMs: 10_000,
@@ -315,7 +315,7 @@ export function jobOf(state: JobState): Job {
   return state.frozen.job;
 }
 
-/** The generation that messages of gang tasks must carry now. */
+/** The generation that messages from gang tasks must have now. */
 export function currentGeneration(state: JobState): Generation {
   return state.gang?.phase === 'forming' ? next(state.generation) : state.generation;
 }

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { JobState } from './job-state.ts';
 import { statusOf } from './job-status.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 import { type TaskChanges, Transition } from './transition.ts';
 
 const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });
@@ -58,7 +58,7 @@ test('TensorBoard is off when the job requests none', () => {
   expect(scene.status().tensorboard).toEqual({ state: 'off', message: '' });
 });
 
-test('the status gives the first failure in structured form, and ignores failures of sidecars', () => {
+test('the status contains the first failure as data, and ignores failures of sidecars', () => {
   const job = JobScenario.running(frozen({ roles: [workers(), role({ name: 'logger', tracking: 'sidecar' })] }));
   const [first, second, third] = job.state.tasks.map(({ container }) => container?.id ?? '');
   job.exit(third ?? '', 4, { stderr: 'sidecar' });

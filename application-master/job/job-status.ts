@@ -74,8 +74,8 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * The status of the job's own TensorBoard: its metrics report whether it answers, and its notices explain why it does not. Does
- * not apply to a user-defined role of the same name.
+ * Returns the status of the job's own TensorBoard. Its metrics report when it is ready, and its notices explain why it is not. A
+ * user-defined role of the same name is not TensorBoard.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
@@ -122,7 +122,7 @@ function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
   );
 }
 
-/** False for an optional task of an elastic role that never had a container. */
+/** True if the status lists the task. An optional task of an elastic role is listed once it has had a container. */
 function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }

@@ -3,8 +3,8 @@ import { backoffMs } from '../../platform/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
-// Membership in a generation: the tasks that train and the tasks that hold the weights. An elastic role takes part with all tasks that are
-// available, but never with fewer than its minimum.
+// Membership in a generation: the tasks that train and the tasks that hold the weights. An elastic role takes part with all available
+// tasks, but at least with its minimum.
 
 /** True for roles that run in generations. */
 export function inGang({ role }: { readonly role: Role }): boolean {
@@ -29,7 +29,7 @@ export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
   return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
 }
 
-/** True if a failure of the task leaves the running generation intact. */
+/** True if the running generation continues when the task fails. */
 export function restartsAlone(state: JobState, task: Task): boolean {
   if (!inGang(task)) {
     return true;
@@ -55,8 +55,8 @@ export function elasticRole(job: Job): Role | null {
 }
 
 /**
- * The tasks of the elastic role that the next generation needs and that have no container yet: the chief if it has none, and enough others
- * to reach the minimum.
+ * Returns the tasks of the elastic role that need a container for the next generation: the chief, and enough other tasks to reach the
+ * minimum.
  */
 export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
   const role = elasticRole(jobOf(state));
@@ -74,7 +74,7 @@ export function lackingTasks(state: JobState, eligible: (task: Task) => boolean 
   return lacking;
 }
 
-/** The tasks that the job is currently waiting for or running with. */
+/** Returns the tasks that the job is waiting for or running with. */
 export function awaitedTasks(state: JobState): Task[] {
   const forming = state.gang?.phase === 'forming';
   const lacking = new Set(forming ? lackingTasks(state) : []);
@@ -96,8 +96,8 @@ export function isExpendable(state: JobState, task: Task): boolean {
 }
 
 /**
- * True if the job continues when this task's restarts are used up: the chief decides how the job ends, or enough other tasks remain. The
- * job cannot give up on a parameter server, because workers need the weights that it holds.
+ * True if the job continues when this task has used up its restarts: the chief alone decides the result, or enough other tasks remain. The
+ * job always needs its parameter servers, because they hold the weights.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
   const { success } = jobOf(state);
@@ -110,7 +110,7 @@ export function isGivenUp(task: Task): boolean {
   return task.state === 'failed' || task.state === 'lost';
 }
 
-/** Tasks that the generation being formed needs and that are not ready. */
+/** Returns the tasks that the generation being formed needs and that are not ready. */
 export function missingTasks(state: JobState): Task[] {
   const generation = currentGeneration(state);
   const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));
@@ -132,13 +132,13 @@ export function missingTasks(state: JobState): Task[] {
   return missing;
 }
 
-/** True if the job should request extra containers now: it can use them soon, and the request window is open. */
+/** True if the job should request extra containers now, because it may grow soon and the request window is open. */
 export function mayGrowSoon(state: JobState): boolean {
   const { gang, training, now, admission } = state;
   if (!admission.limits.mayGrow) {
     return false;
   }
-  // A job without checkpoints never reaches a point where it may grow.
+  // A job grows only at a checkpoint.
   if (gang?.phase !== 'started' || training.checkpointStep === 0 || elasticRole(jobOf(state)) === null) {
     return false;
   }

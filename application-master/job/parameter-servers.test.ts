@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 const servers = () => role({ name: 'ps', instances: 2, tracking: 'untracked', servesParameters: true });
 
@@ -66,7 +66,7 @@ test('the failure of a parameter server restarts all tasks from the checkpoint',
   expect(scene.history).toContain('generation-started 2 ranked tasks, 2 parameter servers; ps:0 failed');
 });
 
-test('the loss of a parameter server is charged to the server, not to the workers that report it', () => {
+test('the loss of a parameter server is charged to the server and not to the workers that report it', () => {
   const scene = JobScenario.running(job());
   // Servers are numbered after the workers: 3 is ps:1.
   scene.lostPeer(scene.container('worker:0'), 3);
@@ -83,7 +83,7 @@ test('the job succeeds when its workers have succeeded, and stops the parameter 
   scene.exit(scene.container('worker:1'), 0);
   scene.wait(6_000);
   expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
-  expect(scene.told('stop-program')).toEqual(expect.arrayContaining(ends));
+  expect(scene.ordered('stop-program')).toEqual(expect.arrayContaining(ends));
   expect(scene.task('ps:0').state).toBe('stopped');
 });
 
@@ -98,14 +98,14 @@ test('a second attempt keeps all tasks running, and starts the worker that was b
   for (const { id } of survivors) {
     second.hello(id, { generation: 1, phase: 'running' });
   }
-  expect(second.told('prepare')).toEqual([]);
+  expect(second.ordered('prepare')).toEqual([]);
   second.serve();
   expect(second.state.generation).toBe(1);
   expect(second.of('start')).toEqual([expect.objectContaining({ containerId: second.container('worker:1'), generation: 1 })]);
   expect(second.of('start')[0]?.members.filter(({ rank }) => rank !== null)).toHaveLength(2);
 });
 
-test('a second attempt that waits for a parameter server does not charge the workers that have lost it', () => {
+test('a second attempt that waits for a parameter server does not charge workers that exited because of its loss', () => {
   const first = JobScenario.running(job());
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));

@@ -9,11 +9,12 @@ export const GPU = 'yarn.io/gpu';
 export function askedResources(role: Role): Record<string, number> {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
-  // `counted` comes first to fix the order, and again last so that no entry of `other` overrides an amount that quotas count.
+  // `counted` comes first to fix the order of the keys, and again last because entries of `other` must not override the amounts that quotas
+  // count.
   return { ...counted, ...other, ...counted };
 }
 
-/** Why this cluster can never satisfy the role's request, with a remedy; null if it can. */
+/** Explains why this cluster can never satisfy the role's request, with a remedy; null if it can. */
 export function impossibleAsk(state: JobState, role: Role): string | null {
   const registration = state.cluster.registration;
   if (registration === null) {
@@ -43,7 +44,7 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
   return null;
 }
 
-/** Which tasks are missing and why: one sentence per role and reason. */
+/** Describes which tasks are missing and why, in one sentence per reason. */
 export function describeMissing(state: JobState, missing: readonly Task[]): string {
   const reasons = new Map<string, Task[]>();
   for (const task of missing) {
@@ -114,7 +115,7 @@ function list(tasks: readonly Task[]): string {
   return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in total)`;
 }
 
-/** How long the job has waited for tasks, for its status. Executors that have just been launched are listed as starting. */
+/** Describes how long the job has waited and for which tasks. Tasks whose executors were just launched are listed as starting. */
 export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));
@@ -128,7 +129,7 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
   return sentences.join(' ');
 }
 
-/** Why ready tasks do not start: an earlier program of each may still be running. One sentence per node. */
+/** Explains why ready tasks do not start: their previous programs may still be running. Returns one sentence per node. */
 export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
   const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
   for (const task of tasks) {

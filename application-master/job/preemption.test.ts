@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { role } from './simulator/world.ts';
+import { frozen, role, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
 
 /** A running job of two workers and an evaluator. */
 function scene(): JobScenario {
@@ -11,7 +11,7 @@ function scene(): JobScenario {
   return job;
 }
 
-test('all ranked tasks store a checkpoint when the cluster announces that it will take the container of one', () => {
+test('all ranked tasks store a checkpoint when the cluster announces the preemption of one container', () => {
   const job = scene();
   job.say({ type: 'preempting', containerIds: [job.container('worker:1'), 'container_1_0009_01_000099'] });
   expect(job.of('order-checkpoint').map(({ containerId, generation }) => [containerId, generation])).toEqual([
@@ -19,7 +19,7 @@ test('all ranked tasks store a checkpoint when the cluster announces that it wil
     [job.container('worker:1'), 1],
   ]);
   expect(job.history.filter((line) => line.startsWith('preemption-announced'))).toHaveLength(1);
-  // The announcement is not a failure: the cluster may still change its mind.
+  // The announcement is not a failure, because the cluster may still withdraw it.
   expect(job.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
 });
 

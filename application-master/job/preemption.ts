@@ -3,8 +3,8 @@ import { inGang } from './membership.ts';
 import type { Transition } from './transition.ts';
 
 /**
- * The cluster will take containers of the job for another application, usually some seconds later. Tasks that train together store a
- * checkpoint now, so that the next generation loses only the steps between this checkpoint and the end of the containers.
+ * Handles the announcement that the cluster will preempt containers of the job, usually a few seconds later. All ranked tasks store a
+ * checkpoint now, so that the next generation loses only the steps after this checkpoint.
  */
 export function preemptionAnnounced(transition: Transition, containerIds: readonly string[]): void {
   const announced = containerIds.flatMap((id): Task[] => {

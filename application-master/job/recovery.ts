@@ -38,8 +38,8 @@ export function detectLostTasks(transition: Transition): void {
 }
 
 /**
- * 2. Counts the failure, stops the task's container, and restarts the task if its role's restart budget permits. Reports from executors and
- * from the cluster lead here too.
+ * 2. Counts the failure, stops the task's container, and restarts the task if its role's restart budget permits. Also called for failures
+ * that executors or the cluster report.
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
@@ -71,7 +71,7 @@ function restart(transition: Transition, { task, facts }: Failure): void {
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-  // The job can do without a sidecar, but not without a member of the gang: a missing rank would break the ring.
+  // The job continues without a sidecar, unless the sidecar is a member of the gang: a missing rank would break the ring.
   if (task.role.tracking === 'sidecar' && !inGang(task)) {
     return;
   }
@@ -82,7 +82,7 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   }
   const why = expendable ? 'enough other tasks remain' : 'the chief decides how the job ends';
   transition.recordTask('task-given-up', transition.task(task.slot), { detail: `it ${end.text}; ${why}` });
-  // If the task was a member, the job continues in a new generation without it.
+  // If the task was a member, a new generation continues without it.
   if (isMember(task) && (expendable || !restartsAlone(transition.state, task))) {
     endGeneration(transition, task, 'was given up');
   }
@@ -96,8 +96,8 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
 }
 
 /**
- * 3. Ends the running generation: its members stop their programs and bind new ports; members without an executor are requested again. Until
- * `incidentUntil`, further failures of members count as victims of the failure that ended the generation.
+ * 3. Ends the running generation: its members stop their programs and bind new ports; members without an executor are requested again.
+ * Until `incidentUntil`, further failures of members count as consequences of the failure that ended the generation.
  */
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;

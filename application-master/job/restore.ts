@@ -1,16 +1,17 @@
 import { isTaskOver } from '../../conf/status.ts';
 import { stopUnassigned } from './ending.ts';
-import type { Event, Snapshot, SnapshotTask } from './events.ts';
+import type { Event } from './events.ts';
 import { membersOf, startMember } from './gang.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './membership.ts';
 import { newGeneration } from './recovery.ts';
+import type { Snapshot, SnapshotTask } from './snapshot-format.ts';
 import { reattachMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-// A later attempt continues where the previous one stopped and leaves running programs alone: the executors report what is running. The
-// snapshot lists the job's containers and the generation that may have been started. That generation number is never reused for other
-// members.
+// A later attempt continues where the previous attempt stopped, without interrupting running programs: the executors report which programs
+// are running. The snapshot lists the job's containers and the generation that may have been started. This generation number is never
+// reused for other members.
 
 /** Merges a snapshot into the initial state of a new attempt. */
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
@@ -59,7 +60,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
     failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
     generation: saved.generation,
   };
-  // A gang task that ended in an earlier generation runs again unless the job has given up on it.
+  // A gang task that succeeded in an earlier generation runs again.
   if (
     isTaskOver(saved.state) &&
     (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')
@@ -81,7 +82,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
       memoryMb: task.role.resources.memoryMb,
       savedRevision: snapshot.revision,
       leaveRevision: null,
-      // `matchSurvivors` replaces this with a deadline relative to the registration: executors cannot find this attempt earlier.
+      // `matchSurvivors` replaces this with a deadline that begins at the registration, because executors cannot find this attempt earlier.
       reattachBy: Number.MAX_SAFE_INTEGER,
     },
   };
@@ -96,7 +97,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
       continue;
     }
     const survivor = alive.get(container.id);
-    // Either an unlisted container has ended and the cluster is about to report why, or the cluster lists it late.
+    // A container that is not listed either has ended, and the cluster will report why, or is listed later.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }
@@ -127,7 +128,8 @@ export function settle(transition: Transition): void {
   const startable = bound.every(
     ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),
   );
-  // The previous attempt died while it was sending start orders. The member list can only be rebuilt if all members are present.
+  // If the previous attempt failed while it was sending start orders, this attempt sends the rest. It can rebuild the member list only if
+  // all members are present.
   const nameable = tasks.every((task) => task.state !== 'succeeded' || loose(task));
   const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {

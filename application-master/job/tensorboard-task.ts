@@ -10,7 +10,7 @@ export function isTensorBoardRole(job: Job, role: Role): boolean {
   return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
 }
 
-/** The tasks that the job is currently waiting for or running with, except TensorBoard. */
+/** Returns the tasks that the job is waiting for or running with, except TensorBoard. */
 function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }
@@ -23,7 +23,7 @@ export function othersRun(state: JobState): boolean {
   return others(state).every((task) => task.state === 'running' || isOver(task));
 }
 
-/** TensorBoard tasks whose containers other tasks may be waiting for. */
+/** Returns the TensorBoard tasks that hold a container while another task has waited long for one. */
 export function tensorBoardTasksInTheWay(state: JobState): Task[] {
   if (state.cluster.registration === null || state.decision !== null) {
     return [];

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { frozen, workers } from './simulator/job-scenario.ts';
+import { frozen, workers } from './simulator/example-job.ts';
 import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
 
 it('executors send heartbeats at the configured interval, and less often in a job with thousands of executors', () => {
@@ -10,7 +10,7 @@ it('executors send heartbeats at the configured interval, and less often in a jo
   expect(silenceMs(of(4_000))).toBe(80_000);
 });
 
-it('leases outlast the search for a second attempt, and the grace period outlasts the detection of a silent peer', () => {
+it('a lease is longer than the time to reattach, and the grace period is longer than the time to detect a silent peer', () => {
   for (const missed of [2, 10, 60]) {
     const { job } = frozen({ roles: [workers()], heartbeat: { intervalMs: 1_000, missed } });
     expect(leaseMs(job)).toBeGreaterThanOrEqual(reattachMs(job));

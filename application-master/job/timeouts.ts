@@ -4,29 +4,26 @@ import { LINK_LOSS_MS } from '../../protos/pinned-channel.ts';
 
 /** Upper bound for heartbeats per second that one ApplicationMaster processes. */
 const BEATS_PER_SECOND = 500;
-/** Upper bound for the time from the end of an executor's lease until the executor has noticed it and killed its program. */
+/** Upper bound for the time from the end of an executor's lease until the executor has killed its program. */
 const END_MS = 10_000;
-
-export function taskCount(job: Job): number {
-  return job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
-}
 
 /**
  * The heartbeat interval sent to executors: the value from job.yaml, or longer if heartbeats of this many executors would exceed
  * `BEATS_PER_SECOND`.
  */
 export function heartbeatIntervalMs(job: Job): number {
-  return Math.max(job.heartbeat.intervalMs, Math.ceil((taskCount(job) * 1000) / BEATS_PER_SECOND));
+  const tasks = job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
+  return Math.max(job.heartbeat.intervalMs, Math.ceil((tasks * 1000) / BEATS_PER_SECOND));
 }
 
-/** An executor that is silent for this long is lost. */
+/** An executor that is silent for this long counts as lost. */
 export function silenceMs(job: Job): number {
   return heartbeatIntervalMs(job) * job.heartbeat.missed;
 }
 
 /**
- * The lease: an executor that has not heard from an ApplicationMaster for this long stops its program and exits. The lease is long enough
- * for a later attempt to start and for executors to find it.
+ * The lease: an executor without a connection to an ApplicationMaster for this long stops its program and exits. Within the lease, a later
+ * attempt can start and the executors can find it.
  */
 export function leaseMs(job: Job): number {
   return Math.max(LEAST_LEASE_MS, silenceMs(job) * 3);
@@ -41,8 +38,8 @@ export function outlivesMs(job: Job): number {
 }
 
 /**
- * How long after a failure other members of the generation may fail because of it. Also how long, after a member reports a lost peer, to
- * wait for that peer's own failure: a silent peer is detected after `silenceMs`.
+ * Within this time after a failure, failures of other members count as its consequences. After a member reports a lost peer, the job also
+ * waits this long for the failure of that peer, because a silent peer is detected only after `silenceMs`.
  */
 export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);

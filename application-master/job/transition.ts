@@ -1,23 +1,14 @@
 import type { HistoryEntry } from '../../conf/status.ts';
 import { next, type Revision } from './counters.ts';
 import type { Action } from './events.ts';
-import {
-  type Ending,
-  type Executor,
-  type Gang,
-  type JobState,
-  nameOf,
-  type Task,
-  type TaskContainer,
-  type TrainingReports,
-} from './job-state.ts';
+import type { Ending, Executor, Gang, JobState, Task, TaskContainer, TrainingReports } from './job-state.ts';
 
 type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
 
 /**
- * The working copy of one step. It copies only what changes: the old state stays intact, and a heartbeat in a job with thousands of tasks
- * costs one shallow array copy.
+ * The working copy of one step. It copies only changed parts of the state. The old state stays intact, and a heartbeat in a job with
+ * thousands of tasks costs one shallow array copy.
  */
 export class Transition {
   readonly actions: Action[] = [];
@@ -33,7 +24,7 @@ export class Transition {
   #ending: Map<string, Ending> | null = null;
 
   constructor(state: JobState, now: number) {
-    // State time is monotonic: if the clock went backwards, deadlines would be postponed.
+    // Time never goes backwards, because that would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 
@@ -134,10 +125,6 @@ export class Transition {
   recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'event' | 'role' | 'index'> = {}): void {
     const place = task.container === null ? {} : { attempt: task.attempts, containerId: task.container.id, node: task.container.node };
     this.record(event, { role: task.role.name, index: task.index, ...place, ...details });
-  }
-
-  describe(slot: number): string {
-    return nameOf(this.task(slot));
   }
 
   #containers(): Map<string, number> {

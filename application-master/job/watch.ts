@@ -36,7 +36,8 @@ export function watch(transition: Transition): void {
 }
 
 /**
- * True if the gap between events is so long that the ApplicationMaster itself must have been stalled. Executors are not penalised for it.
+ * True if the gap between events is so long that the ApplicationMaster itself must have been stalled. This time does not count as silence
+ * of executors.
  */
 export function isStall(transition: Transition, before: number): boolean {
   const job = jobOf(transition.state);
@@ -66,7 +67,7 @@ function endIdleJob(transition: Transition): void {
     return;
   }
   const { idle } = admission.limits;
-  // A job without a running program is still waiting for containers; such a job is not idle.
+  // A job without a running program still waits for containers, which does not count as idle.
   if (!tasks.some((task) => task.state === 'running')) {
     transition.patch({ busyAt: transition.now });
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {
@@ -82,8 +83,8 @@ function fail(transition: Transition, diagnostics: string): void {
 }
 
 /**
- * Ends a round of waiting of a task that restarts alone. Containers of other tasks do not block it, so the task gives back only
- * its own container.
+ * Ends a wait that timed out, for a task that restarts alone. Only this task returns its container, because it does not depend on the
+ * containers of other tasks.
  */
 function endLoneRound(transition: Transition, slot: number): void {
   const task = transition.task(slot);

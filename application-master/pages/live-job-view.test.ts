@@ -41,7 +41,7 @@ async function write(folder: string, container: string, file: string, content: s
 
 test('the status includes the ApplicationMaster, and is computed once for many viewers', async () => {
   const { view } = await open();
-  // A cached status stays valid for a while; no time passes in this test.
+  // The cached status stays valid, because no time passes in this test.
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const status = await view.status();
@@ -51,7 +51,7 @@ test('the status includes the ApplicationMaster, and is computed once for many v
   expect(await view.scalars()).toEqual({ runs: [], message: 'none' });
 });
 
-test('events of earlier attempts precede those of this one, as soon as they can be read', async () => {
+test('events of earlier attempts precede the events of this attempt, as soon as they can be read', async () => {
   let isThere = false;
   const entries = [{ at: 1, event: 'before', role: 'worker', index: 0, containerId: 'container_1_0001_01_000009', node: 'n1:1' }];
   const { view, folder } = await open({

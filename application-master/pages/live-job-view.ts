@@ -5,15 +5,16 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
+import type { ScalarReader } from '../../web/scalars/scalar-reader.ts';
 import { EventLog } from '../records/event-log.ts';
-import type { EarlierAttempt } from '../records/job-files.ts';
-import type { LogOwner } from '../records/task-logs.ts';
+import type { JobFiles } from '../records/job-files.ts';
+import type { LogOwner, TaskLogs } from '../records/task-logs.ts';
 import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 
 const SAMPLE_MS = 5_000;
-/** Minimum age of a cached status before it is rebuilt, because many viewers may poll at the same time. */
+/** How long a cached status is reused (ms), because many viewers may poll at the same time. */
 const STATUS_LIFE_MS = 250;
-/** How long a page waits for the events of earlier attempts. After that it is served without them and requests them again. */
+/** How long a request waits for the events of earlier attempts (ms). After that the page is served without them and requests them again. */
 const EARLIER_MS = 3_000;
 
 export interface LiveJobViewOptions {
@@ -21,21 +22,15 @@ export interface LiveJobViewOptions {
   readonly attempt: number;
   readonly status: () => JobStatus;
   readonly master: () => MasterStatus;
-  readonly scalars: { charts(): Promise<ScalarCharts> };
-  readonly logs: {
-    own(file: LogFile, tail: number): Promise<LogTail | null>;
-    read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null>;
-  };
-  readonly history: {
-    earlier(): Promise<readonly EarlierAttempt[]>;
-    sampled(samples: () => UsageHistory['samples']): void;
-  };
+  readonly scalars: Pick<ScalarReader, 'charts'>;
+  readonly logs: Pick<TaskLogs, 'own' | 'read'>;
+  readonly history: Pick<JobFiles, 'earlier' | 'sampled'>;
   readonly log: Logger;
   /** ms since the epoch. */
   readonly now: () => number;
 }
 
-/** The data of a running job's pages, from its ApplicationMaster. */
+/** Provides the data for a running job's pages. */
 export class LiveJobView implements JobView {
   readonly #options: LiveJobViewOptions;
   readonly #events: EventLog;
@@ -68,7 +63,7 @@ export class LiveJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    // Without the earlier events, later ones would be delivered out of order.
+    // Entries are delivered in order, so the events of this attempt wait for those of earlier attempts.
     return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
   }
 
@@ -139,7 +134,9 @@ export class LiveJobView implements JobView {
     }
   }
 
-  /** The container for a log request. `worker:0` means the task's current or last container; a container ID means that container. */
+  /**
+   * Finds the container of a log request. `worker:0` selects the task's current or last container; a container ID selects that container.
+   */
   async #ownerOf(task: string): Promise<LogOwner | null> {
     const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);
     if (present?.containerId) {

@@ -11,8 +11,8 @@ export class Lateness {
   #count = 0;
 
   /**
-   * Records that a timer fired `late` ms after its due time. Timers due during the delay would have been late as well, so a delay of one
-   * second counts as several late beats.
+   * Records that a timer fired `late` ms after its due time. The delay also counts for every beat that was due in the meantime, so a delay
+   * of one second counts as many late beats.
    */
   record(late: number): void {
     for (let rest = Math.max(0, late), beats = 0; beats < BEATS; rest -= BEAT_MS, beats++) {
@@ -29,7 +29,7 @@ export class Lateness {
   }
 }
 
-/** Measures the ApplicationMaster's own process. */
+/** Measures the memory, CPU usage and event loop delay of the ApplicationMaster's process. */
 export class MasterVitals {
   readonly #node: string;
   readonly #lateness = new Lateness();

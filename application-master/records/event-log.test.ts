@@ -26,17 +26,17 @@ test('a reader that follows the log receives each entry once', () => {
       const before = attempt === 1 ? [] : Array.from({ length: earlier }, (_, at) => entry(-1 - at));
       log.prepend([{ attempt: attempt - 1, entries: before }].filter((each) => each.attempt > 0));
       let [count, next] = [0, 0];
-      const heard: number[] = [];
+      const read: number[] = [];
       for (const batch of batches) {
         for (let each = 0; each < batch; each++) {
           log.record(entry(count++));
         }
         const page = follow(log, next);
-        heard.push(...page.times);
+        read.push(...page.times);
         next = page.next;
       }
-      const told = batches.length === 0 ? [] : times(before);
-      expect(heard).toEqual([...told, ...Array.from({ length: count }, (_, at) => at)]);
+      const kept = batches.length === 0 ? [] : times(before);
+      expect(read).toEqual([...kept, ...Array.from({ length: count }, (_, at) => at)]);
     }),
   );
 });

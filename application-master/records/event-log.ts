@@ -40,37 +40,18 @@ export class EventLog {
     );
   }
 
+  /** Returns the entries with numbers from `after` on, in order. */
   page(after: number): EventPage {
-    const entries: HistoryEntry[] = [];
-    let next = after;
-    const add = (number: number, entry: HistoryEntry): boolean => {
-      if (number < after) {
-        return true;
-      }
-      if (entries.length === ENTRIES_A_PAGE) {
-        return false;
-      }
-      entries.push(entry);
-      next = number + 1;
-      return true;
+    const numbered = (entries: readonly HistoryEntry[], firstNumber: number) => {
+      const skipped = Math.max(0, after - firstNumber);
+      return entries.slice(skipped).map((entry, at) => ({ number: firstNumber + skipped + at, entry }));
     };
-    for (const { number, entry } of this.#earlier) {
-      if (!add(number, entry)) {
-        return { entries, next };
-      }
-    }
-    const newestAt = this.#base + this.#count - this.#newest.length;
-    for (const [list, begin] of [
-      [this.#first, this.#base],
-      [this.#newest, newestAt],
-    ] as const) {
-      for (let at = Math.max(0, after - begin); at < list.length; at++) {
-        if (!add(begin + at, list[at] as HistoryEntry)) {
-          return { entries, next };
-        }
-      }
-    }
-    return { entries, next };
+    const page = [
+      ...this.#earlier.filter(({ number }) => number >= after),
+      ...numbered(this.#first, this.#base),
+      ...numbered(this.#newest, this.#base + this.#count - this.#newest.length),
+    ].slice(0, ENTRIES_A_PAGE);
+    return { entries: page.map(({ entry }) => entry), next: (page.at(-1)?.number ?? after - 1) + 1 };
   }
 
   /** Returns the newest entry for which `holds` is true. */

@@ -7,7 +7,7 @@ import type { JobStatus } from '../../conf/status.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { asGeneration, asRevision } from '../job/counters.ts';
-import type { Snapshot } from '../job/events.ts';
+import type { Snapshot } from '../job/snapshot-format.ts';
 import { JobFiles } from './job-files.ts';
 
 const storage = new FileStorage();
@@ -38,13 +38,13 @@ const snapshot = (revision: number): Snapshot => ({
 
 /** Waits until the snapshots are written. */
 function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot | { superseded: number })[]> {
-  const heard: (Snapshot | { superseded: number })[] = [];
+  const outcomes: (Snapshot | { superseded: number })[] = [];
   return new Promise((resolve) => {
     for (const each of snapshots) {
       const done = (what: Snapshot | { superseded: number }): void => {
-        heard.push(what);
+        outcomes.push(what);
         if ('superseded' in what || what.revision === snapshots.at(-1)?.revision) {
-          resolve(heard);
+          resolve(outcomes);
         }
       };
       files.persist(each, done, (superseded) => done({ superseded }));
@@ -56,9 +56,9 @@ const final = (message: string): JobStatus => ({ state: 'FAILED', message }) as 
 
 it('writes the newest state, and passes it to the next attempt', async () => {
   const { of } = newFolders();
-  const heard = await persist(of(1), snapshot(1), snapshot(2), snapshot(3));
+  const outcomes = await persist(of(1), snapshot(1), snapshot(2), snapshot(3));
   // The second snapshot was superseded before it was written.
-  expect(heard).toEqual([snapshot(1), snapshot(3)]);
+  expect(outcomes).toEqual([snapshot(1), snapshot(3)]);
   expect(await of(2).recover()).toMatchObject({ final: null, snapshot: { revision: 3 } });
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 3 } });
   expect(await of(1).recover()).toEqual({ final: null, snapshot: null });
@@ -72,7 +72,7 @@ it('ignores a state that cannot be read', async () => {
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 1 } });
 });
 
-it('tells an attempt that a newer one has superseded it, before the attempt acts on its state', async () => {
+it('reports that a newer attempt has taken over, before the older attempt acts on its state', async () => {
   const { of } = newFolders();
   const first = of(1);
   await first.writeAddress({ attempt: 1 });

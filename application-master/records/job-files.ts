@@ -6,12 +6,11 @@ import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
-import type { Snapshot } from '../job/events.ts';
-import { parseSnapshot } from '../job/snapshot.ts';
+import { parseSnapshot, type Snapshot } from '../job/snapshot-format.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 
-/** How long events are collected before a write (ms). The time grows with the number of events. */
+/** How long events are collected before a write (ms). One ms is added per event. */
 const EVENTS_PAUSE_MS = 1000;
 /** How long usage samples are collected before a write (ms). */
 const SAMPLES_PAUSE_MS = 30_000;
@@ -57,7 +56,7 @@ export class JobFiles {
   #samples: () => readonly UsageSample[] = () => [];
   readonly #samplesFile: RewrittenFile;
 
-  /** Calls `gone` when the staging folder no longer exists. */
+  /** @param options.gone called when the staging folder no longer exists */
   constructor(options: {
     storage: Storage;
     staging: string;
@@ -93,8 +92,9 @@ export class JobFiles {
   }
 
   /**
-   * Writes the newest given snapshot, one write at a time. After each write, calls `durable`, or `superseded` if another attempt has taken
-   * over. So either the other attempt reads this snapshot, or this attempt detects the other one before it acts on the snapshot.
+   * Writes the newest given snapshot, one write at a time. After each write, calls `durable`, or `superseded` if a newer attempt has
+   * published its address. A new attempt publishes its address before it reads the state. So either the new attempt reads this snapshot, or
+   * this attempt detects the new attempt before it acts on the snapshot.
    */
   persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
     this.#waiting = snapshot;
@@ -127,8 +127,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes a file that only the job's user may read. Does not recreate the folder: the client that kills a job removes it as soon as the
-   * ResourceManager reports the end, and this process may keep running until its node is informed.
+   * Writes a file that only the job's user may read. Does not recreate the staging folder: a client that kills the job removes the folder,
+   * possibly before YARN has stopped this process.
    */
   async #stage(uri: string, content: object): Promise<void> {
     try {
@@ -147,17 +147,14 @@ export class JobFiles {
     }
   }
 
-  /**
-   * The newest attempt that has published its address; 0 if none has. An attempt publishes its address before it reads the state of the
-   * previous one.
-   */
+  /** Returns the newest attempt that has published its address; 0 if none has. */
   async newestAttempt(): Promise<number> {
     const uri = joinUri(this.#staging, 'am.json');
     try {
       const { attempt } = JSON.parse((await this.#storage.read(uri)).toString()) as { attempt?: unknown };
       return typeof attempt === 'number' ? attempt : 0;
     } catch (error) {
-      // The first attempt may not have written it yet.
+      // The first attempt may not have published its address yet.
       if (error instanceof TonyError && error.code === 'NOT_FOUND') {
         return 0;
       }
@@ -188,7 +185,7 @@ export class JobFiles {
     return joinUri(this.#staging, `state-${attempt}.json`);
   }
 
-  /** Publishes this attempt's address. Retries until it is written or this is closed. */
+  /** Publishes this attempt's address. Retries until the address is written or `close` is called. */
   async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
     await this.#retry('could not write the address of this ApplicationMaster; trying again', () =>
       this.#stage(joinUri(this.#staging, 'am.json'), address),
@@ -197,8 +194,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the address of the feeds, with the token for producers. Skips the write if a newer attempt has published its address: it would
-   * lead producers back to this one.
+   * Writes the address of the feeds, with the token for producers. Skips the write if a newer attempt has published its address, because
+   * the write would direct producers to this attempt.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     await this.#retry("could not write the address of the job's feeds; trying again", async () => {
@@ -221,7 +218,7 @@ export class JobFiles {
     return read ?? { final: null, snapshot: null };
   }
 
-  /** Resolves to undefined if this is closed before the action succeeds. */
+  /** Resolves to undefined if `close` is called before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
     return retryStorage(message, action, { log: this.#log, signal: this.#closing.signal });
   }
@@ -275,8 +272,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the final status unless it is already written: the first of two attempts decides. Returns the valid status and whether it is
-   * written. Gives up if storage is unavailable for longer than `patienceMs`.
+   * Writes the final status if none is stored: the first attempt to write it decides the result. Returns the valid status and whether it is
+   * stored. Gives up if storage is unavailable for longer than `patienceMs`.
    */
   async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#history, 'final.json');

@@ -12,7 +12,7 @@ export interface RewrittenFileOptions {
   readonly log: Logger;
 }
 
-/** A growing file on storage that cannot append: the whole file is rewritten periodically. */
+/** A growing file on a storage that does not support appending. The whole file is rewritten periodically. */
 export class RewrittenFile {
   readonly #options: RewrittenFileOptions;
   #isStale = false;

@@ -18,7 +18,7 @@ export interface LogOwner {
   readonly nodeHttp: string | null;
 }
 
-/** Reads the tails of log files: this process's own, and those of containers from the place where the cluster keeps them. */
+/** Reads the tails of log files of this process and of the job's containers. */
 export class TaskLogs {
   readonly #frozen: FrozenJob;
   readonly #ownFolders: readonly string[];

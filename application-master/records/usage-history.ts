@@ -4,13 +4,13 @@ import type { UsagePage } from '../../web/job-view.ts';
 /** Maximum number of samples, and of task entries in all samples. */
 const MAXIMUM_SAMPLES = 1_000;
 const MAXIMUM_TASK_SAMPLES = 20_000;
-/** Minimum number of samples for any number of tasks. In very large jobs, only the first tasks are sampled. */
+/** Minimum number of samples to keep. In very large jobs, only the first `MAXIMUM_TASKS` tasks are sampled. */
 const FEWEST_SAMPLES = 20;
 const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 
 /**
  * The resource usage of the job's tasks since the job started. When there are too many samples, neighbouring pairs are merged and the
- * sampling interval doubles: the history always covers the whole job, at a resolution that decreases with its length.
+ * sampling interval doubles. The history thus always covers the whole job, in less detail the longer the job runs.
  */
 export class UsageHistory {
   #samples: UsageSample[] = [];

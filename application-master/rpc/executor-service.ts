@@ -36,8 +36,8 @@ export interface ExecutorServiceOptions {
   readonly jobSecret: Secret;
   readonly attempt: number;
   /**
-   * The task that a container is assigned to: null if it does not belong to the job; undefined while an earlier attempt's state is being
-   * read.
+   * Returns the task to which the container is assigned; null if the container is not part of the job; undefined while the state of an
+   * earlier attempt is being read.
    */
   readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
   readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
@@ -47,9 +47,7 @@ export interface ExecutorServiceOptions {
   readonly log: Logger;
 }
 
-/**
- * The ApplicationMaster's end of the executor streams. It authenticates executors and converts their messages to events of the job machine.
- */
+/** Serves the executors' streams: authenticates executors and converts their messages to events of the job machine. */
 export class ExecutorService {
   readonly #options: ExecutorServiceOptions;
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
@@ -122,7 +120,7 @@ export class ExecutorService {
       try {
         if (containerId !== null) {
           if (this.#streams.get(containerId) === stream) {
-            this.#said(containerId, message);
+            this.#received(containerId, message);
           }
           return;
         }
@@ -136,7 +134,7 @@ export class ExecutorService {
     onStreamEnd(stream, ended);
   }
 
-  /** Authenticates a hello and returns the container's ID. Otherwise refuses the stream and returns null. */
+  /** Authenticates a Hello and returns the container's ID. If this fails, refuses the stream and returns null. */
   #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
@@ -217,7 +215,7 @@ export class ExecutorService {
     return hello.proof.length === expected.length && timingSafeEqual(hello.proof, expected);
   }
 
-  #said(containerId: string, message: ExecutorMessage): void {
+  #received(containerId: string, message: ExecutorMessage): void {
     const { hear } = this.#options;
     if (message.heartbeat) {
       const { usage, progress } = message.heartbeat;
@@ -251,8 +249,8 @@ export function ringKey(jobSecret: Secret): Buffer {
 }
 
 /**
- * Converts a hello to events. A hello carries everything that the program has reported. An exit caused by a lost peer must be evaluated
- * with that report, so the exit follows the report, as on an unbroken stream.
+ * Converts a Hello to events. A Hello contains everything that the program has reported. If the program reported a lost peer and then
+ * exited, the report comes first, because it explains the exit.
  */
 function eventsOf(hello: Hello): UntimedEvent[] {
   const { containerId, role, index, host, port } = hello;
@@ -280,6 +278,6 @@ function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
 }
 
 function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending }: ProgressMessage): Progress {
-  const told = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
-  return { step, metrics: metrics ?? {}, checkpointStep, ...told };
+  const rest = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
+  return { step, metrics: metrics ?? {}, checkpointStep, ...rest };
 }

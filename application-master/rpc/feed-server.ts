@@ -10,7 +10,7 @@ import {
   MAXIMUM_MESSAGE_BYTES,
   type ProducerMessage,
 } from '../../protos/feed-protocol.ts';
-import type { FeedListener, ProducerEvents, ProducerLink } from '../services/producer-link.ts';
+import type { ProducerEvents, ProducerLink } from '../services/producer-link.ts';
 import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
 type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
@@ -20,7 +20,7 @@ const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
 /** Valid names of feeds and producers. */
 const NAME = /^[\w.-]{1,100}$/;
-/** Detects producers whose machine has failed. Otherwise they would keep their stream and their share of the window. */
+/** Keepalive pings detect producers whose machine has failed. Such a producer would keep its stream and its share of the buffer. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
 
@@ -29,18 +29,18 @@ export interface FeedServerOptions extends ProducerEvents {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly token: string;
-  /** How long a client may take to present the token (ms); see PinnedServerOptions. */
+  /** How long a client may take to present the token (ms). */
   readonly proofMs?: number;
   readonly log: Logger;
 }
 
-/** The feed token, known to the ApplicationMaster and to every user who may read the job's staging folder. */
+/** Returns the feed token, which users who may read the job's staging folder can also read there. */
 export function feedToken(jobSecret: Secret): string {
   return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
 }
 
 /** The server for producers. It authenticates them and passes their messages to the feeds. */
-export class FeedServer implements FeedListener {
+export class FeedServer {
   readonly #options: FeedServerOptions;
   readonly #server = new Server({
     'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES,
@@ -76,7 +76,7 @@ export class FeedServer implements FeedListener {
     }
     this.#listener?.proven(stream.getPeer());
     if (this.#streams >= MAXIMUM_STREAMS) {
-      refuse(stream, status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are already connected, the maximum`);
+      refuse(stream, status.RESOURCE_EXHAUSTED, `the maximum of ${MAXIMUM_STREAMS} producers is already connected`);
     } else {
       this.#accept(stream);
     }
@@ -84,7 +84,7 @@ export class FeedServer implements FeedListener {
 
   /** Passes the messages of an authenticated producer to the feeds until its stream ends or is refused. */
   #accept(stream: ProducerStream): void {
-    const { opened, said, closed, log } = this.#options;
+    const { opened, received, closed, log } = this.#options;
     let link: ProducerLink | null = null;
     let isOver = false;
     this.#streams++;
@@ -115,7 +115,7 @@ export class FeedServer implements FeedListener {
       try {
         checkNumbers(message);
         if (link !== null) {
-          return said(link, message);
+          return received(link, message);
         }
         clearTimeout(deadline);
         const { first, ...names } = openingOf(message);

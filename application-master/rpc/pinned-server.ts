@@ -8,8 +8,8 @@ import type { Secret } from '../../platform/secret.ts';
 /** Time limit for the handshake and, for clients that authenticate with a token, for presenting it (ms). */
 const PROOF_MS = 10_000;
 /**
- * Unauthenticated connections younger than this are not closed for newer ones (ms). Authentication takes milliseconds, but many executors
- * may connect at the same time, and their handshakes queue.
+ * Age from which an unauthenticated connection may be closed in favour of a newer connection (ms). Authentication takes milliseconds, but
+ * the handshakes of many executors that connect at the same time queue.
  */
 const GRACE_MS = 1_000;
 const MAX_UNPROVEN = 512;
@@ -41,8 +41,8 @@ export interface PinnedListener {
 }
 
 /**
- * Listens on the address with the job's certificate, which is its own authority. gRPC's own listener cannot limit the number of
- * connections, or set a handshake timeout below two minutes; here it receives a connection only after the handshake.
+ * Listens on the address with the job's self-signed certificate. gRPC's own listener can neither limit the number of connections nor set a
+ * handshake timeout below two minutes. This listener therefore performs the handshake and then passes the connection to gRPC.
  */
 export async function listenPinned(server: Server, address: string, options: PinnedServerOptions): Promise<PinnedListener> {
   const { certificate, privateKey, clients, mostUnproven = MAX_UNPROVEN, proofMs = PROOF_MS, graceMs = GRACE_MS } = options;
@@ -69,7 +69,7 @@ export async function listenPinned(server: Server, address: string, options: Pin
     }
     injector.injectConnection(socket);
   });
-  // An unknown client, or a connection that broke during its handshake.
+  // The client is unknown, or the connection broke during the handshake.
   front.on('tlsClientError', (_, socket) => socket.destroy());
   front.listen(0, address);
   await once(front, 'listening');

@@ -16,7 +16,7 @@ export interface Requester {
 const count = z.number().int().nonnegative();
 const split = count.max(MAXIMUM_SPLITS - 1);
 
-/** The request format of training/data/reading/split-giver.ts. */
+/** The request format of training/data/reading/split-assigner.ts. */
 const question = z.object({
   kind: z.enum(['shares', 'workers']),
   fingerprint: z.string().max(200),
@@ -77,12 +77,12 @@ export class Dispatcher {
     const log = asked.log ?? [];
     const kept = this.#passes.get(key);
     if (kept !== undefined) {
-      return kept.pass.tell(readerOf(requester, asked), log);
+      return kept.pass.register(readerOf(requester, asked), log);
     }
     const { kind, splits, fingerprint, share } = asked;
     const awaited = kind === 'shares' && asked.restored === true ? share.count : 0;
     const pass = new SplitPass({ kind, splits, fingerprint, awaited });
-    pass.tell(readerOf(requester, asked), log);
+    pass.register(readerOf(requester, asked), log);
     this.#passes.set(key, { role: requester.role, generation: generationOf(requester), pass });
     for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) {
       this.#passes.delete(old);
@@ -127,7 +127,7 @@ export class Dispatcher {
         if (isAlive(containerId, generation)) {
           continue;
         }
-        pass.leave(reader);
+        pass.removeReader(reader);
         found = true;
       }
     }

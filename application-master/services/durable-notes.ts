@@ -19,13 +19,14 @@ export interface DurableNotesOptions {
 
 /**
  * Stores the commitments of an ApplicationMaster attempt (which reader gets which split or chunk) before they are sent, in
- * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. A superseded attempt sends no commitment that its
- * successor does not know: either the successor reads the commitment from the file, or the attempt detects its successor after the write.
+ * `<staging>/services-<attempt>.json`. Concurrent commitments share one write. The next attempt therefore knows every commitment that was
+ * sent: either it reads the commitment from the file, or this attempt detects the next one after the write and does not send the
+ * commitment.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
   readonly #closing = new AbortController();
-  /** The write that has not started. Concurrent callers of `save` share it. */
+  /** The next write, which has not started. Concurrent callers of `save` share it. */
   #next: Promise<boolean> | null = null;
   #running: Promise<unknown> = Promise.resolve();
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -68,7 +69,7 @@ export class DurableNotes {
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
     const isOurs = await this.#retry('could not write the commitments; trying again', async () => {
-      // Parent folders are not created: if the job's folder was removed, the job has ended.
+      // Does not create parent folders: if the staging folder was removed, the job has ended.
       await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;
     });
@@ -83,7 +84,7 @@ export class DurableNotes {
     return joinUri(this.#options.staging, `services-${attempt}.json`);
   }
 
-  /** Resolves to undefined if this is closed before the action succeeds. */
+  /** Resolves to undefined if `close` is called before the action succeeds. */
   #retry<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
     return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }

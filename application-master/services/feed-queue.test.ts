@@ -33,7 +33,7 @@ describe('a feed', () => {
     expect(() => feed.put('q', 1, record('x'))).toThrow(/does not know producer/);
   });
 
-  it('accepts any first chunk number of a producer, and counts earlier chunks as consumed', () => {
+  it("accepts any number as a producer's first chunk, and counts earlier chunks as consumed", () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
     for (const sequence of [1, 2, 3, 4]) {

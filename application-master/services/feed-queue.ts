@@ -40,10 +40,9 @@ const ANSWER_BYTES = 1024 * 1024;
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**
- * The records of a feed between its producers and the workers that read it. Each chunk goes to one reader. A producer keeps chunks that are
- * not consumed and resends them to the next ApplicationMaster. A repeated request gets the same answer, even from the next
- * ApplicationMaster, which knows the assignments. Thus chunks are neither lost in transit nor delivered twice; what happens to consumed
- * records is up to the reader.
+ * A queue of records between the producers of a feed and the workers that read it. It delivers each chunk to exactly one reader. Producers
+ * keep a chunk until it is consumed, and resend it to the next attempt of the ApplicationMaster. A repeated request gets the same answer,
+ * also from the next attempt, because assignments are stored. Readers are responsible for the records that they have consumed.
  */
 export class FeedQueue {
   readonly #producers = new Map<string, Producer>();
@@ -77,8 +76,7 @@ export class FeedQueue {
 
   /**
    * Registers a producer that connects or reconnects.
-   * @param first the first chunk that the producer holds: earlier chunks have been consumed. It may be any number; the cost does not depend
-   * on it.
+   * @param first the first chunk that the producer holds. All earlier chunks have been consumed. Any number is valid.
    * @returns the number of the chunk that the producer should send next.
    */
   open(id: string, first: number): number {
@@ -92,7 +90,7 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has ended reports its end again; another process may continue under the same name.
+    // A producer that has ended reports its end again. If it does not, another process continues under the same ID.
     producer.last = null;
     return producer.received + 1;
   }
@@ -136,8 +134,8 @@ export class FeedQueue {
   }
 
   /**
-   * Returns the answer to a reader's request number `at`.
-   * @param producers minimum number of producers that must end before the feed is over.
+   * Returns the answer to the reader's request with number `at`.
+   * @param producers number of producers that must at least have ended before the feed is over.
    * @returns the answer, and whether it may be sent only after the current state is stored.
    */
   take(id: string, at: number, producers: number): { readonly answer: Taken; readonly isNew: boolean } {
@@ -146,7 +144,7 @@ export class FeedQueue {
       reader = { at, given: [] };
       this.#readers.set(id, reader);
     }
-    // A delayed older request: the reader no longer waits for its answer.
+    // The request is outdated: the reader no longer waits for the answer.
     if (at < reader.at) {
       return { answer: 'wait', isNew: false };
     }
@@ -168,7 +166,7 @@ export class FeedQueue {
     const records: Uint8Array[] = [];
     for (const chunk of reader.given) {
       const held = this.#chunks.get(keyOf(chunk));
-      // The producer resends the chunk to this ApplicationMaster, unless the producer knows that the chunk was consumed.
+      // The records have not reached this attempt yet. The producer resends them.
       if (held === undefined && !this.#isTaken(chunk)) {
         return { answer: 'wait', isNew };
       }
@@ -195,7 +193,7 @@ export class FeedQueue {
     return found;
   }
 
-  /** True if every chunk has been assigned and no producer will send more. */
+  /** True if all producers have ended and all of their chunks are assigned. */
   isOver(producers: number): boolean {
     const all = [...this.#producers.values()];
     return (
@@ -220,7 +218,7 @@ export class FeedQueue {
     return this.#known(id).bytes;
   }
 
-  /** True if a reader was assigned this chunk, or a later one of the producer, and waits for its records. */
+  /** True if a reader waits for the records of this chunk or of a later chunk of the producer. */
   isAwaited(id: string, sequence: number): boolean {
     const isMissing = (chunk: ChunkId): boolean =>
       chunk[0] === id && chunk[1] >= sequence && !this.#chunks.has(keyOf(chunk)) && !this.#isTaken(chunk);
@@ -243,7 +241,7 @@ export class FeedQueue {
     let bytes = 0;
     for (const chunk of this.#queue) {
       const records = this.#chunks.get(keyOf(chunk));
-      // The chunk was taken back without its records: the producer resends this chunk and all later ones.
+      // The records are missing, because an earlier attempt received them. The producer resends this chunk and all later chunks.
       if (records === undefined) {
         continue;
       }

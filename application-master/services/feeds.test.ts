@@ -8,19 +8,19 @@ import type { ProducerLink } from './producer-link.ts';
 const newFeeds = (): Feeds => new Feeds({ note: () => {}, changed: () => {}, isDurable: async () => true, log: pino({ level: 'silent' }) });
 
 interface Producer extends ProducerLink {
-  readonly heard: FeedMessage[];
+  readonly sent: FeedMessage[];
   readonly refused: unknown[];
 }
 
 function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
-  const heard: FeedMessage[] = [];
+  const sent: FeedMessage[] = [];
   const refused: unknown[] = [];
   const link: Producer = {
     feed,
     producer,
-    heard,
+    sent,
     refused,
-    send: (message) => void heard.push(message),
+    send: (message) => void sent.push(message),
     refuse: (error) => {
       refused.push(error);
       feeds.closed(link);
@@ -29,7 +29,7 @@ function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
   return link;
 }
 
-const windowOf = ({ heard }: Producer): number | undefined => heard.at(-1)?.windowBytes;
+const windowOf = ({ sent }: Producer): number | undefined => sent.at(-1)?.windowBytes;
 
 /** The code of the error that `act` throws; null if it throws none. */
 function refusal(act: () => void): string | null {
@@ -59,7 +59,7 @@ describe('feeds', () => {
     feeds.opened(producer, 1);
     const size = 1024 * 1024;
     const chunks = (windowOf(producer) as number) / size;
-    const send = (sequence: number) => feeds.said(producer, { chunk: { sequence, records: [Buffer.alloc(size - 64)] } });
+    const send = (sequence: number) => feeds.received(producer, { chunk: { sequence, records: [Buffer.alloc(size - 64)] } });
     for (let sequence = 1; sequence < chunks; sequence++) {
       send(sequence);
     }
@@ -75,7 +75,7 @@ describe('feeds', () => {
     const codes = Array.from({ length: 20 }, (_, index) => {
       const producer = newProducer(feeds, 'a', `p${index}`);
       feeds.opened(producer, 1);
-      const code = refusal(() => feeds.said(producer, { chunk: { sequence: 1, records: [record] } }));
+      const code = refusal(() => feeds.received(producer, { chunk: { sequence: 1, records: [record] } }));
       feeds.closed(producer);
       return code;
     });
@@ -93,15 +93,15 @@ describe('feeds', () => {
     }
     for (const producer of dead) {
       feeds.opened(producer, 1);
-      feeds.said(producer, { chunk: { sequence: 1, records: [record] } });
+      feeds.received(producer, { chunk: { sequence: 1, records: [record] } });
       feeds.closed(producer);
     }
     expect([waiting, other].map(windowOf)).toEqual([0, 0]);
     const late = newProducer(feeds, 'b', 'late');
     feeds.opened(late, 1);
-    expect(late.heard[0]).toMatchObject({ expected: 1, windowBytes: 0 });
+    expect(late.sent[0]).toMatchObject({ expected: 1, windowBytes: 0 });
     // A chunk that was in flight is resent only when there is room.
-    expect(refusal(() => feeds.said(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
+    expect(refusal(() => feeds.received(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
     const requester = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
     for (const at of [0, 1]) {
       feeds.take(requester, { feed: 'a', reader: 'r', at, producers: 1 });
@@ -121,7 +121,7 @@ describe('feeds', () => {
     for (let index = 0; index < 15; index++) {
       const dead = newProducer(feeds, 'a', `dead${index}`);
       feeds.opened(dead, 1);
-      feeds.said(dead, { chunk: { sequence: 1, records: [record] } });
+      feeds.received(dead, { chunk: { sequence: 1, records: [record] } });
       feeds.closed(dead);
     }
     expect([waiting, other].map(windowOf)).toEqual([0, 0]);
@@ -131,7 +131,7 @@ describe('feeds', () => {
     for (const producer of [waiting, other]) {
       expect(windowOf(producer)).toBeGreaterThan(0);
     }
-    feeds.said(other, { chunk: { sequence: 1, records: [record] } });
+    feeds.received(other, { chunk: { sequence: 1, records: [record] } });
     expect([waiting, other, back].map(windowOf)).toEqual([0, 0, 0]);
   });
 
@@ -145,7 +145,7 @@ describe('feeds', () => {
     const late = newProducer(feeds, 'a', 'late');
     expect(refusal(() => feeds.opened(late, 1))).toBe('USAGE');
     feeds.closed(late);
-    expect(late.heard).toEqual([]);
+    expect(late.sent).toEqual([]);
   });
 
   it('end the earlier connection of a producer that reconnects', () => {
@@ -154,8 +154,8 @@ describe('feeds', () => {
     feeds.opened(before, 1);
     feeds.opened(now, 1);
     expect(before.refused).toHaveLength(1);
-    feeds.said(before, { chunk: { sequence: 7, records: [] } });
-    feeds.said(now, { chunk: { sequence: 1, records: [Buffer.from('x')] } });
+    feeds.received(before, { chunk: { sequence: 7, records: [] } });
+    feeds.received(now, { chunk: { sequence: 1, records: [Buffer.from('x')] } });
     expect(now.refused).toEqual([]);
   });
 });

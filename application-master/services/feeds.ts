@@ -14,15 +14,15 @@ import type { ProducerLink } from './producer-link.ts';
 
 /** Approximate capacity of all feeds together. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
-/** Hard limit, including chunks of dead producers and large records that exceed the windows. */
+/** Hard limit. It includes chunks of disconnected producers and large records that exceed the windows. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
 /** Minimum window of each producer, however many producers share the capacity. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
-/** A window that permits no chunk at all, not even the one that may exceed any other window. */
+/** This window pauses a producer. Every other window permits at least one chunk of any size. */
 const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
-/** The request format of training/data/sources/feed-source.ts. */
+/** The format of requests, which training/data/sources/feed-source.ts sends. */
 const question = z.object({
   feed: z.string().regex(/^[\w.-]{1,100}$/),
   /** Identifies the reader within its process. */
@@ -37,10 +37,10 @@ interface Feed {
   readonly queue: FeedQueue;
   /** The newest connection of each producer. */
   readonly links: Map<string, ProducerLink>;
-  readonly told: Map<ProducerLink, string>;
+  readonly reported: Map<ProducerLink, string>;
 }
 
-/** Room for further chunks. `scarce`: only for producers without held chunks. */
+/** Room for further chunks. `scarce`: only producers without held chunks may send. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -60,7 +60,7 @@ export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
   /** The room last reported to producers. */
-  #toldRoom: Room = 'enough';
+  #reportedRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
     this.#options = options;
@@ -68,7 +68,7 @@ export class Feeds {
 
   restore(stored: StoredFeeds): void {
     for (const [name, feed] of Object.entries(stored)) {
-      this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), told: new Map() });
+      this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), reported: new Map() });
     }
   }
 
@@ -87,8 +87,8 @@ export class Feeds {
     if (isNew) {
       this.#options.note();
     }
-    this.#tell(feed);
-    this.#tellOfRoom();
+    this.#report(feed);
+    this.#reportRoom();
     return answer;
   }
 
@@ -104,7 +104,7 @@ export class Feeds {
   readonly opened = (link: ProducerLink, first: number): void => {
     const feed = this.#open(link.feed);
     const { queue, links } = feed;
-    // A producer refused here is not added to the links, so it does not displace another connection.
+    // Throws for a producer beyond the maximum. Such a producer must not replace another connection.
     const expected = queue.open(link.producer, first);
     const before = links.get(link.producer);
     links.set(link.producer, link);
@@ -114,10 +114,10 @@ export class Feeds {
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
     // Every producer's window is smaller now.
-    this.#tellAll();
+    this.#reportAll();
   };
 
-  readonly said = (link: ProducerLink, message: ProducerMessage): void => {
+  readonly received = (link: ProducerLink, message: ProducerMessage): void => {
     const feed = this.#feeds.get(link.feed);
     if (feed === undefined || feed.links.get(link.producer) !== link) {
       return;
@@ -128,26 +128,26 @@ export class Feeds {
       if (records.length > MAXIMUM_CHUNK_RECORDS) {
         throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
       }
-      // One chunk may exceed the window; otherwise a record larger than the window could never be sent. The producer may still use a larger
-      // window from when there were fewer producers: it reconnects, learns the new window, and waits.
+      // One chunk may exceed the window, so that a record larger than the window can be sent. A producer exceeds this limit if it uses an
+      // outdated window from a time with fewer producers. It then reconnects, receives its current window, and waits.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('INTERNAL', 'the producer has exceeded its send window');
       }
-      // The chunk was in flight when other chunks took the last room: the producer reconnects, learns that there is no room, and waits. A
-      // chunk already assigned to a reader is accepted anyway, because the reader takes no other chunk until it arrives.
+      // Other chunks filled the buffer while this chunk was in flight. The producer reconnects, receives a window of 0, and waits. A chunk
+      // that is already assigned to a reader is accepted anyway, because the reader waits for this chunk.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
       if (queue.put(link.producer, message.chunk.sequence, records)) {
         this.#options.changed();
       }
-      this.#tellOfRoom();
+      this.#reportRoom();
     } else if (message.ending) {
       if (queue.end(link.producer, message.ending.last)) {
         this.#options.note();
       }
       this.#options.changed();
-      this.#tell(feed);
+      this.#report(feed);
     }
   };
 
@@ -156,7 +156,7 @@ export class Feeds {
     if (feed === undefined) {
       return;
     }
-    feed.told.delete(link);
+    feed.reported.delete(link);
     if (feed.links.get(link.producer) !== link) {
       return;
     }
@@ -165,7 +165,7 @@ export class Feeds {
       { feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) },
       'a producer has disconnected',
     );
-    this.#tellAll();
+    this.#reportAll();
   };
 
   /** Takes back unconfirmed chunks of programs that are no longer running. */
@@ -195,39 +195,39 @@ export class Feeds {
       if (this.#feeds.size >= MAXIMUM_FEEDS) {
         throw new TonyError('USAGE', `a job may have at most ${MAXIMUM_FEEDS} feeds`);
       }
-      feed = { queue: new FeedQueue(), links: new Map(), told: new Map() };
+      feed = { queue: new FeedQueue(), links: new Map(), reported: new Map() };
       this.#feeds.set(name, feed);
     }
     return feed;
   }
 
-  #tellAll(): void {
-    this.#toldRoom = this.#room();
+  #reportAll(): void {
+    this.#reportedRoom = this.#room();
     for (const feed of this.#feeds.values()) {
-      this.#tell(feed);
+      this.#report(feed);
     }
   }
 
   /** Informs producers when the available room changes. */
-  #tellOfRoom(): void {
-    if (this.#room() !== this.#toldRoom) {
-      this.#tellAll();
+  #reportRoom(): void {
+    if (this.#room() !== this.#reportedRoom) {
+      this.#reportAll();
     }
   }
 
   /**
-   * Sends producers their changed progress. A report that a producer is done must be stored first: the producer then exits, and no other
-   * process holds its records.
+   * Sends producers their changed progress. Before a producer is informed that all of its records are consumed, the state must be stored:
+   * the producer then exits, and no other process has the records.
    */
-  #tell(feed: Feed): void {
+  #report(feed: Feed): void {
     const room = this.#room();
     for (const link of feed.links.values()) {
       const message = this.#progress(feed, link, room);
       const key = JSON.stringify(message);
-      if (feed.told.get(link) === key) {
+      if (feed.reported.get(link) === key) {
         continue;
       }
-      feed.told.set(link, key);
+      feed.reported.set(link, key);
       if (!message.over) {
         link.send(message);
         continue;
@@ -246,7 +246,10 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** The windows limit only the chunks held for connected producers; chunks of disconnected producers are held in addition. */
+  /**
+   * Returns the room for further chunks. The windows limit only connected producers; chunks of disconnected producers also occupy the
+   * buffer.
+   */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

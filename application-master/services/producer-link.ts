@@ -1,6 +1,6 @@
 import type { FeedMessage, ProducerMessage } from '../../protos/feed-protocol.ts';
 
-/** A producer's connection as the feeds use it. */
+/** A connection to a producer. */
 export interface ProducerLink {
   readonly feed: string;
   readonly producer: string;
@@ -13,13 +13,6 @@ export interface ProducerLink {
 export interface ProducerEvents {
   /** @param first number of the first chunk that the producer holds. */
   readonly opened: (link: ProducerLink, first: number) => void;
-  readonly said: (link: ProducerLink, message: ProducerMessage) => void;
+  readonly received: (link: ProducerLink, message: ProducerMessage) => void;
   readonly closed: (link: ProducerLink) => void;
-}
-
-/** The listener for producers. */
-export interface FeedListener {
-  /** @returns the port. */
-  listen(address: string): Promise<number>;
-  close(): void;
 }

@@ -123,7 +123,7 @@ describe('services', () => {
     services.close();
   });
 
-  it('of a superseded attempt give no answer that needs to be stored', async () => {
+  it('do not send an answer that must be stored if their attempt is superseded', async () => {
     const masters = new Masters();
     const old = masters.services;
     await ask(old, SPLITS_JOIN, pass);

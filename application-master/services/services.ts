@@ -1,3 +1,5 @@
+import { anySignal } from '../../platform/any-signal.ts';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { ServiceAnswer } from '../../protos/executor-protocol.ts';
@@ -5,9 +7,9 @@ import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../training/
 import { Dispatcher, type Requester, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
-import type { FeedListener, ProducerEvents } from './producer-link.ts';
+import type { ProducerEvents } from './producer-link.ts';
 
-/** The longest time (ms) that a service holds a request it cannot answer yet. After that, the client must repeat it. */
+/** How long a service holds a request that it cannot answer yet (ms). After that, the client must repeat the request. */
 const HOLD_MS = 10_000;
 /** Interval (ms) at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
@@ -21,7 +23,7 @@ export interface ServicesOptions {
   /** Whether a program of that generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
   /** Starts the server for producers; called when a program first reads a feed. */
-  readonly openFeedServer: (events: ProducerEvents) => Promise<FeedListener>;
+  readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
   readonly log: Logger;
 }
 
@@ -43,11 +45,12 @@ export class Services {
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();
   readonly #feeds: Feeds;
-  #feedServer: Promise<FeedListener> | null = null;
+  #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   /** The pending write of state that is not stored yet. */
   #unsaved: Promise<boolean> | null = null;
-  readonly #waiting = new Set<() => void>();
+  /** Aborted, and replaced, whenever the state changes. Requests without an answer wait for this. */
+  #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -63,7 +66,7 @@ export class Services {
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
-  /** Answers a request; null if another attempt has taken over, which the client must ask instead. */
+  /** Answers a request; null if another attempt has taken over, to which the client must send the request. */
   async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
     try {
       this.#restored ??= this.#restore();
@@ -79,7 +82,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // A refusal is as binding as an answer: a superseded attempt must not send it.
+      // An error is a commitment too, so a superseded attempt must not send it.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -146,7 +149,7 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Repeats a request until there is an answer, and returns the answer only once the state is stored. */
+  /** Repeats a request until an answer is available, and returns the answer once the state is stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);
@@ -160,7 +163,7 @@ export class Services {
       if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) {
         return { answer };
       }
-      await this.#changed(left, call.signal);
+      await pause(left, anySignal([call.signal, this.#change.signal]));
     }
   }
 
@@ -185,25 +188,9 @@ export class Services {
     return (await (this.#unsaved ?? true)) && !this.#closed;
   }
 
-  /** Waits for a change, for at most `ms`. */
-  async #changed(ms: number, signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', done);
-        this.#waiting.delete(done);
-        resolve();
-      };
-      const timer = setTimeout(done, ms);
-      signal.addEventListener('abort', done);
-      this.#waiting.add(done);
-    });
-  }
-
   #wake(): void {
-    for (const wake of [...this.#waiting]) {
-      wake();
-    }
+    this.#change.abort();
+    this.#change = new AbortController();
   }
 
   #sweep(): void {

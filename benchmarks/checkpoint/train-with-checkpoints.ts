@@ -36,12 +36,12 @@ const STEPS = 5;
 
 type Tf = Awaited<ReturnType<typeof loadBackend>>['tf'];
 
-/** One training process of the benchmark: prints one line per round with the cost of a checkpoint. */
+/** Runs one training process of the benchmark. Prints one line per round with the cost of a checkpoint. */
 export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: PauseStart): Promise<void> {
   const { tf } = await loadBackend(1);
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user });
   const { compiled, steps } = trainer(tf, mebibytes);
-  // Opened as `join` opens it; the thread's program is in the same folder as the training library.
+  // Opens the writer as `join` does. The thread's program is in the same folder as the training library.
   const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
   const writer = new CheckpointWriter(new CheckpointStore(storage, dir, () => thread), {
@@ -73,9 +73,9 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
   await thread?.close();
 }
 
-/** A model of the given size, and a function that takes `STEPS` steps and returns the time of one. */
+/** Creates a model of the given size, and a function that takes `STEPS` steps and returns the time of one step. */
 function trainer(tf: Tf, mebibytes: number) {
-  // The weights, and two moments per weight.
+  // A model consists of the weights and two moments per weight.
   const parameters = (mebibytes * MIB) / 4 / 3;
   const units = Math.max(1, Math.round((-INPUTS + Math.sqrt(INPUTS ** 2 + 4 * parameters)) / 2));
   const model = tf.sequential();
@@ -89,7 +89,7 @@ function trainer(tf: Tf, mebibytes: number) {
     const before = performance.now();
     for (let step = 0; step < STEPS; step++) {
       await model.trainOnBatch(x, y);
-      // Yields, as `fit` does between two steps while it waits for the ring and the data.
+      // Yields as `fit` does between two steps, while it waits for the ring and the data.
       await new Promise((resolve) => setImmediate(resolve));
     }
     return (performance.now() - before) / STEPS;
@@ -97,7 +97,7 @@ function trainer(tf: Tf, mebibytes: number) {
   return { compiled: inspectModel(tf, model), steps };
 }
 
-/** Takes a checkpoint; `pause` is the time during which training is blocked. */
+/** Writes a checkpoint. `pause` is the time during which the checkpoint blocks training. */
 async function record(writer: CheckpointWriter, round: number, capture: () => ReturnType<typeof captureState>) {
   const position = { step: round, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
   let taken: readonly { readonly bytes: Uint8Array }[] = [];

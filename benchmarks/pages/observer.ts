@@ -2,7 +2,7 @@ import { Agent, get } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { parentPort } from 'node:worker_threads';
 
-/** Observes an ApplicationMaster from outside. Runs in its own thread, so that the load generator does not delay it. */
+/** Messages to the observer of an ApplicationMaster. The observer runs in its own thread, so that the load generator does not delay it. */
 export type Order =
   /** Proxies connections to this port, and records when calls and responses pass. */
   | { readonly type: 'record'; readonly host: string; readonly port: number }
@@ -16,19 +16,19 @@ export type Answer =
   | { readonly type: 'recording'; readonly port: number }
   | {
       readonly type: 'seen';
-      /** Time from each response to the next call, ms. */
+      /** The time from each response to the next call (ms). */
       readonly pauses: readonly number[];
-      /** Time from each request's due time to its response, ms. */
+      /** The time from each request's due time to its response (ms). */
       readonly answers: readonly number[];
       readonly lost: number;
-      /** Lateness of this thread's timers, ms. The thread is almost idle, so this is the delay that the machine itself adds. */
+      /** How late this thread's timers fire (ms). The thread is almost idle, so the machine itself causes this delay. */
       readonly idle: readonly number[];
     };
 
 const PROBE_MS = 50;
 const ANSWER_MS = 5_000;
 
-/** The header in which the ResourceManager's proxy names the user. */
+/** Returns the header in which the ResourceManager's proxy sends the user name. */
 export function proxied(user: string): { Cookie: string } {
   return { Cookie: `proxy-user=${user}` };
 }
@@ -40,27 +40,27 @@ interface Measurements {
   idle: number[];
 }
 
-const nothing = (): Measurements => ({ pauses: [], answers: [], lost: 0, idle: [] });
+const noMeasurements = (): Measurements => ({ pauses: [], answers: [], lost: 0, idle: [] });
 
 export function observe(): void {
   const port = parentPort;
   if (port === null) {
     return;
   }
-  const seen = nothing();
-  const say = (answer: Answer): void => port.postMessage(answer);
+  const seen = noMeasurements();
+  const send = (answer: Answer): void => port.postMessage(answer);
   everyProbe((due) => seen.idle.push(performance.now() - due));
   port.on('message', (order: Order) => {
     switch (order.type) {
       case 'record':
-        return record(order, seen, (recording) => say({ type: 'recording', port: recording }));
+        return record(order, seen, (recording) => send({ type: 'recording', port: recording }));
       case 'probe':
         return probe(order, seen);
       case 'forget':
-        Object.assign(seen, nothing());
+        Object.assign(seen, noMeasurements());
         return;
       case 'report':
-        return say({ type: 'seen', ...seen });
+        return send({ type: 'seen', ...seen });
     }
   });
 }
@@ -87,16 +87,16 @@ function record(target: Order & { type: 'record' }, seen: Measurements, listenin
 function probe({ host, port, user }: Order & { type: 'probe' }, seen: Measurements): void {
   const headers = proxied(user);
   const agent = new Agent({ keepAlive: true });
-  // Independent of earlier requests: a request that waited for another would include that request's time in its own.
+  // Each request is independent: if a request waited for an earlier one, its time would include the time of the earlier one.
   everyProbe((due) => {
-    const asked = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
-    asked.once('response', (response) => response.resume().once('end', () => seen.answers.push(performance.now() - due)));
-    asked.once('timeout', () => asked.destroy());
-    asked.once('error', () => seen.lost++);
+    const request = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
+    request.once('response', (response) => response.resume().once('end', () => seen.answers.push(performance.now() - due)));
+    request.once('timeout', () => request.destroy());
+    request.once('error', () => seen.lost++);
   });
 }
 
-/** Calls `act` with each due time. After a delay, also with the times that would have been due in the meantime. */
+/** Calls `act` for each due time. If the timer fires late, calls it for all due times that have passed. */
 function everyProbe(act: (due: number) => void): void {
   let due = performance.now() + PROBE_MS;
   const tick = (): void => {

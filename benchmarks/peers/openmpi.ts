@@ -2,24 +2,28 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { pythonWith } from './python-environment.ts';
+import { pythonWith } from '../../integration-tests/python-environment.ts';
 
 const MPI4PY = '4.1.2';
 const NUMPY = '2.4.6';
 
 /** OpenMPI's all-reduce over TCP, in place, between processes on this machine. */
 export interface OpenMpi {
-  /** ms of each call, measured by the slowest rank. */
+  /** Returns the duration of each call, measured by the slowest rank (ms). */
   run(numbers: number, calls: number): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
-/** null where mpirun is not installed (Debian: the package openmpi-bin). */
+/** Starts the ranks. Returns null if mpirun is not installed (Debian: the package openmpi-bin). */
 export async function openMpi(size: number, progress: (line: string) => void): Promise<OpenMpi | null> {
   if (spawnSync('mpirun', ['--version']).status !== 0) {
     return null;
   }
-  const python = await pythonWith(`mpi4py-${MPI4PY}`, [`mpi4py==${MPI4PY}`, `numpy==${NUMPY}`], progress);
+  const python = await pythonWith(
+    path.resolve('.cache', 'benchmarks', `mpi4py-${MPI4PY}`),
+    [`mpi4py==${MPI4PY}`, `numpy==${NUMPY}`],
+    progress,
+  );
   const program = path.resolve('benchmarks', 'peers', 'openmpi-allreduce.py');
   const options = ['--allow-run-as-root', '--oversubscribe', '-np', String(size), '--mca', 'btl', 'tcp,self', '--bind-to', 'none'];
   const child = spawn('mpirun', [...options, python, program], { stdio: ['pipe', 'pipe', 'inherit'] });

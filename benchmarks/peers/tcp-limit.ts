@@ -7,18 +7,18 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 /**
- * The upper limit of TCP on this machine: transfers the same bytes as an all-reduce, between the same number of processes in a ring, in
- * both directions at once, without any arithmetic.
+ * The speed of plain TCP on this machine, as an upper limit: transfers the same bytes as an all-reduce between the same number of
+ * processes in a ring, in both directions at once, without arithmetic.
  */
 export interface TcpLimit {
   /** The method of measurement. */
   readonly by: 'c' | 'node';
-  /** Each rank sends and receives this number of bytes; returns the ms of the slowest rank. */
+  /** Sends and receives this number of bytes in each rank. Returns the duration in the slowest rank (ms). */
   exchange(bytes: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Reads a number of bytes per line and answers with milliseconds. */
+/** A program that reads a number of bytes per line, transfers them, and prints the duration in ms. */
 const PROGRAM = `
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -102,7 +102,7 @@ export async function openTcpLimit(size: number, maxBytes: number): Promise<TcpL
   };
 }
 
-/** Used where there is no C compiler: ordinary Node sockets, with all ranks in this process. */
+/** Measures with Node.js sockets and all ranks in this process, if there is no C compiler. */
 async function openNodeLimit(size: number): Promise<TcpLimit> {
   const pairs = await Promise.all(
     Array.from({ length: size }, async (): Promise<{ out: Socket; in: Socket }> => {

@@ -57,7 +57,7 @@ class Clock(keras.callbacks.Callback):
         self.times = []
 
     def on_train_batch_end(self, batch, logs=None):
-        # Not measured in each step, because reading the CPU time is slow while other threads run.
+        # Measured only at the end, because reading the CPU time is slow while other threads run.
         if batch in self.steps:
             self.times.append((time.perf_counter(), time.process_time()))
 

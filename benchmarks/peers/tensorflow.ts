@@ -1,10 +1,12 @@
-import { pythonWith } from './python-environment.ts';
+import path from 'node:path';
+import { pythonWith } from '../../integration-tests/python-environment.ts';
 
-/** The TensorFlow version that the runtime's addon is built against, so that both use the same kernels. */
+/** The TensorFlow version of the runtime's addon, so that both use the same kernels. */
 const VERSION = '2.18.1';
 const KERAS = '2.18.0';
 
-/** Path of a Python interpreter with the CPU build of TensorFlow. */
-export async function tensorflowPython(progress: (line: string) => void): Promise<string> {
-  return await pythonWith(`tensorflow-${VERSION}`, [`tensorflow-cpu==${VERSION}`, `tf_keras==${KERAS}`], progress);
+/** Returns the path of a Python interpreter with the CPU build of TensorFlow. */
+export function tensorflowPython(progress: (line: string) => void): Promise<string> {
+  const folder = path.resolve('.cache', 'benchmarks', `tensorflow-${VERSION}`);
+  return pythonWith(folder, [`tensorflow-cpu==${VERSION}`, `tf_keras==${KERAS}`], progress);
 }

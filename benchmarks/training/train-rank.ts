@@ -14,18 +14,21 @@ import { shuffledOrder } from '../../training/process/random.ts';
 import { Ring } from '../../training/ring/ring.ts';
 import { allReduceStrategy } from '../../training/strategy/all-reduce-strategy.ts';
 
-/** One training process of the benchmark: reads its task, then a number of steps per line, and answers each line with the time taken. */
+/**
+ * Runs one training process of the benchmark. Reads its task, and then a number of steps per line; responds to each line with the time
+ * taken.
+ */
 export type ModelKind = 'mlp' | 'cnn';
 
 export interface RankStart {
-  /** `own`: TensorFlow.js's kernels; `loop`: native kernels, without `fit`. */
+  /** `own`: with TensorFlow.js's kernels. `loop`: with native kernels, without `fit`. */
   readonly mode: 'fit' | 'own' | 'loop';
   readonly kind: ModelKind;
   /** Folder with x.f32 and y.f32. */
   readonly data: string;
   readonly rank: number;
   readonly ports: readonly number[];
-  /** base64; a key for this run only. */
+  /** base64; a random key for this run. */
   readonly key: string;
 }
 
@@ -38,7 +41,7 @@ export interface Seconds {
 export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1] };
 
 export const BATCH = 64;
-/** Number of steps before the measurement starts. */
+/** The number of steps before the measurement starts. */
 const WARM = 5;
 
 export async function trainRank(): Promise<void> {
@@ -92,7 +95,7 @@ function between(begin: Seconds, end: Seconds): Seconds {
 async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
-    // Not measured in each step, because reading the CPU time is slow while other threads run.
+    // Measured only at the end, because reading the CPU time is slow while other threads run.
     if (batch === WARM - 1) {
       begun = now();
     }
@@ -107,7 +110,7 @@ async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, da
 function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): Seconds {
   const { trainable, optimizer, lossOf } = inspectModel(tf, model);
   const update = new FusedOptimizer(tf, optimizer);
-  // In the order in which `fit` takes the examples.
+  // Batches in the order in which `fit` takes the examples.
   const order = shuffledOrder(steps * BATCH, 1, 0);
   let begun = now();
   for (let step = 0; step < steps; step++) {
@@ -150,7 +153,7 @@ function numbersOf(file: Buffer): Float32Array {
   return new Float32Array(file.buffer.slice(file.byteOffset, file.byteOffset + file.byteLength));
 }
 
-/** The first `count` examples, repeated from the beginning when there are fewer. */
+/** Returns the first `count` examples, starting again from the beginning if there are fewer. */
 function sample(kind: ModelKind, x: Float32Array, y: Float32Array, count: number): TrainingData {
   const repeated = (values: Float32Array, width: number) => {
     const all = new Float32Array(count * width);

@@ -1,6 +1,7 @@
 import { isApplicationId } from '../../hadoop/rpc/application-id.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { isLocalId } from '../files/local-layout.ts';
@@ -11,11 +12,11 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
 
 const AT_ONCE = 8;
 /**
- * A job unknown to YARN counts as running while its job.json is younger than this (ms), because its submission may not have reached the
- * ResourceManager yet.
+ * If YARN has no such application, the job counts as running until its job.json has this age (ms), because the client may still be
+ * submitting it.
  */
 const STARTING_MS = 3_600_000;
-/** The maximum size of a job.json, as in records/job-record.ts: no client writes a larger file. */
+/** The maximum size of a job.json (bytes), as in records/job-record.ts. */
 const LARGEST_JOB = 4 << 20;
 const HASH = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/g;
 
@@ -28,7 +29,7 @@ export interface CacheUse {
   readonly submittedAt: number;
 }
 
-/** A job.json's references to the cache. */
+/** The cache entries to which a job.json refers. */
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
@@ -37,16 +38,11 @@ export interface JobUses {
 }
 
 /**
- * Extracts all references to the cache from a job.json of any version: every hash in its text, because resources, data, commands and
- * environment variables may all name a cache entry.
+ * Extracts all references to the cache from a job.json of any version. Every hash in the text counts, because resources, data, commands and
+ * environment variables may all refer to a cache entry.
  */
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
-  let job: unknown;
-  try {
-    job = JSON.parse(text);
-  } catch {
-    // Treats invalid JSON as damaged, like text that describes no job.
-  }
+  const job = parseJson(text);
   if (!isRecord(job) || typeof job.submittedAt !== 'number' || !Array.isArray(job.resources)) {
     return { use: { applicationId, name: '', submittedAt: writtenAt }, hashes: new Set(text.match(HASH)), damaged: true };
   }
@@ -61,9 +57,9 @@ interface ReadJob extends JobUses {
   readonly writtenAt: number;
 }
 
-/** Knows which jobs use or have used each entry of a user's cache. */
+/** Maps each entry of a user's cache to the jobs that use it or have used it. */
 export class CacheUses {
-  /** Sentences that say why uses may be missing. While there is a gap, no entry counts as unused. */
+  /** The reasons why uses may be missing, as sentences. With a gap, no entry counts as unused. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
@@ -77,7 +73,7 @@ export class CacheUses {
   /** @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED */
   static async read(store: HistoryStore, now: number): Promise<CacheUses> {
     const uses = new CacheUses(store);
-    // Reads staged jobs before histories: a job that ends in between moves from the staging folder to the histories.
+    // Read staged jobs before histories, because the staging folder of a job is removed when the job ends.
     const submitted = await uses.#readSubmitted();
     const { found: places, message } = await store.places(store.user);
     if (message !== '') {
@@ -91,7 +87,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // YARN reports whether a cluster job has ended; for a local job, only its files show this.
+      // YARN reports whether a cluster job has ended. The end of a local job is recorded only in its files.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -100,7 +96,7 @@ export class CacheUses {
         continue;
       }
       const running = open.includes(job) && mayRun(answers.get(job.folder));
-      // A damaged job.json in the history does not matter if the staged copy is intact, because containers start from the staged copy.
+      // Containers start from the staged job.json. If it is intact, ignore a damaged copy in the history.
       uses.#add(job, running && !(job.damaged && isWhole.has(job.use.applicationId)));
     }
     return uses;
@@ -118,7 +114,10 @@ export class CacheUses {
     return { usedBy: [...(found?.running ?? [])], lastUse: found?.last ?? null };
   }
 
-  /** Skips folders without a job.json: the submission checks its cache entries again after it has written job.json; see submit-parts.ts. */
+  /**
+   * Reads the staged jobs that are new since the last call. Skips folders without a job.json, because a submission checks its cache entries
+   * again after it has written job.json; see submit-parts.ts.
+   */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;
     const folders = (await storage.list(joinUri(root, 'jobs'))).filter(({ type, name }) => type === 'folder' && !this.#submitted.has(name));
@@ -147,7 +146,7 @@ export class CacheUses {
   }
 }
 
-/** Returns an empty list for a job whose ID no cluster has assigned: it cannot be looked up, and counts as running. */
+/** Returns an empty list for an invalid application ID. Such a job cannot be queried, and counts as running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
   const { applicationId } = use;
   return isApplicationId(applicationId) || isLocalId(applicationId) ? [{ applicationId, user, folder }] : [];
@@ -161,7 +160,7 @@ async function readPast(
   return { applicationId, job, hasEnded: files.some(({ name, type }) => name === 'final.json' && type === 'file') };
 }
 
-/** Null if there is no job.json. */
+/** Reads a job.json; null if the file does not exist. */
 async function readJob(storage: Storage, folder: string, applicationId: string): Promise<ReadJob | null> {
   const uri = joinUri(folder, 'job.json');
   const entry = await storage.stat(uri);
@@ -173,7 +172,7 @@ async function readJob(storage: Storage, folder: string, applicationId: string):
     const text = size > LARGEST_JOB ? '' : (await storage.read(uri)).toString();
     return { ...parseUses(text, applicationId, modifiedAt), folder, writtenAt: modifiedAt };
   } catch (error) {
-    // The job has ended in the meantime.
+    // The job's end has removed the file.
     if (error instanceof TonyError && error.code === 'NOT_FOUND') {
       return null;
     }

@@ -11,9 +11,9 @@ import { severalAtOnce } from '../terminal/several-at-once.ts';
  *   cache/<sha256>/<name>-<size>.tar.gz, <name>.tar.gz    an archive, on HDFS
  *   cache/<sha256>/<name>/                                HDFS: a data folder; this machine: source, bundles, or data of a call
  *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished; also deeper, in data folders
- *   cache/.<sha256>-<ms>.<random>.writing                 set aside by a prune before removal
+ *   cache/.<sha256>-<ms>.<random>.writing                 renamed by a prune before removal
  *
- * Other files and folders do not belong to the cache and are never removed.
+ * A prune never removes other files and folders.
  */
 
 const AT_ONCE = 8;
@@ -22,9 +22,9 @@ const ASIDE = /^\.([0-9a-f]{64})(?:-(\d{1,15}))?\./;
 const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 
 export interface CacheContent {
-  /** `unfinished`: left by an upload or a removal that is in progress or was interrupted. */
+  /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'unfinished';
-  /** For data, the name in job.yaml; for unfinished entries, the name of the file or folder; otherwise the name in containers. */
+  /** The name of data in job.yaml, of an unfinished file or folder, or of other entries in containers. */
   readonly name: string;
 }
 
@@ -33,7 +33,7 @@ export interface CachedFolder {
   /** Hexadecimal sha256. */
   readonly hash: string;
   readonly uri: string;
-  /** Usually one item; more if jobs use the same content under several names. */
+  /** Several items if jobs use the same content under several names. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** The latest modification of its files (ms since the epoch). */
@@ -47,8 +47,8 @@ export function cacheOf(root: string): string {
 }
 
 /**
- * The name to which a prune renames a cache folder before removing it. The name includes the time, because renaming does not change the
- * modification time.
+ * Returns the name to which a prune renames a cache folder before removing it. The name contains the time, because renaming does not change
+ * the modification time.
  */
 export function asideName(hash: string, now: number): string {
   return temporaryName(`${hash}-${now}`);
@@ -92,12 +92,12 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   if (contents.length > 0) {
     return [{ hash, uri, contents, bytes, lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
   }
-  // A folder that contains only unfinished files comes from an interrupted upload, and counts as one unfinished entry.
+  // An interrupted upload leaves a folder with only unfinished files, which counts as one unfinished entry.
   const size = left.reduce((sum, entry) => sum + entry.size, 0);
   return [unfinished(hash, { ...folder, name: left[0]?.name ?? '', size, modifiedAt: Math.max(unfinishedSince, folder.modifiedAt) })];
 }
 
-/** @returns `left`: unfinished files, which are excluded from `bytes` and `lastWritten`. */
+/** Measures a folder. @returns `left`: the unfinished files, which `bytes` and `lastWritten` exclude */
 async function measure(storage: Storage, folder: Entry): Promise<{ bytes: number; lastWritten: number; left: Entry[] }> {
   const left: Entry[] = [];
   let bytes = 0;
@@ -141,7 +141,7 @@ const KINDS: ReadonlyMap<string, CacheContent['kind']> = new Map([
 
 function contentOf({ name, type, uri }: Entry): CacheContent {
   const archived = type === 'file' ? ARCHIVE.exec(name)?.[1] : undefined;
-  // HDFS stores code as archives, so a folder there is data even if job.yaml names it `source`; the local cache stores code as folders.
+  // HDFS stores code as archives, so a folder on HDFS is data, even if its name in job.yaml is `source`. The local cache stores code as folders.
   const known = KINDS.get(archived ?? (uri.startsWith('file:') ? name : ''));
   return known === undefined ? { kind: 'data', name } : { kind: known, name: archived ?? name };
 }

@@ -87,7 +87,7 @@ describe('a prune removes an entry only if', () => {
     expect([due({}, usedAt(NOW - 30 * DAY_MS)), due({}, usedAt(NOW - 31 * DAY_MS))]).toEqual([false, true]);
   });
 
-  test('no job that may still run uses it, however old that job is', () => {
+  test('no job that may still be running uses it, however old that job is', () => {
     expect(due({}, { ...usedAt(0), usedBy: ['local_1_0001'] })).toBe(false);
   });
 
@@ -137,7 +137,7 @@ test('a list shows the content, the size and the last job of each entry', async 
 describe('a prune keeps the entries that a job uses', () => {
   beforeEach(() => void leave(`cache/${A}/source/train.ts`, 'code', 400));
 
-  test('while the job may still run', async () => {
+  test('while the job may still be running', async () => {
     leave('jobs/local_1_0001/job.json', jobText(A, 300), 300);
     for (const answer of [RUNS, 'silent'] as const) {
       expect(await pruned(saying(answer))).toEqual([]);
@@ -145,7 +145,7 @@ describe('a prune keeps the entries that a job uses', () => {
     expect(await pruned(saying(KILLED))).toEqual(['source source a']);
   });
 
-  test('while its submission may be on its way to the cluster', async () => {
+  test('while its submission may not have reached the cluster yet', async () => {
     leave('jobs/local_1_0001/job.json', jobText(A, 1), 0.01);
     expect(await pruned(saying('forgotten'), ANY_TIME)).toEqual([]);
     leave('jobs/local_1_0001/job.json', jobText(A, 1), 1);
@@ -237,15 +237,15 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying('silent'))).toEqual(['source source b']);
   });
 
-  test('is not the only reason to stop: an incomplete list of histories stops a prune too', async () => {
+  test('stops a prune; so does an incomplete list of histories', async () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
     const message =
-      'The newest histories may be missing. tony-ts therefore cannot know which files are in use, and has stopped removing files.';
+      'The newest histories may be missing. tony-ts therefore cannot determine which files are in use, and has stopped removing files.';
     await expect(pruned(store)).rejects.toMatchObject({ code: 'JOB_UNREADABLE', message });
   });
 
-  test('protects the entries that its legible part names, if the history is recent', async () => {
+  test('protects the entries that are readable in it, if the history is recent', async () => {
     leave('history/local_1_0001/job.json', jobText(B, 3).slice(0, -5), 3);
     leave('history/local_1_0001/final.json', '{}', 3);
     expect(await pruned(saying('forgotten'))).toEqual([]);

@@ -14,14 +14,14 @@ export interface CacheEntry {
   /** Hexadecimal sha256 of its content. */
   readonly hash: string;
   readonly uri: string;
-  /** What the entry is for the jobs that use it. */
+  /** The roles of the entry in the jobs that use it. */
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** ms since the epoch. */
   readonly lastWritten: number;
-  /** IDs of the jobs that use it and may still be running. */
+  /** IDs of the jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
-  /** The newest job that used it, according to the histories that still exist; null if there is none. */
+  /** The newest job that used the entry, according to the existing histories; null without such a job. */
   readonly lastUse: CacheUse | null;
 }
 
@@ -70,12 +70,11 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes entries from the user's cache, oldest first, if they have not been written or used recently and no job that may still be
- * running uses them. Also removes the remains of interrupted uploads. A damaged history of a finished job protects only the entries that
- * are still readable in it.
+ * Removes entries from the user's cache, oldest first. Keeps entries that were written or used recently, or that a possibly running job
+ * uses. Also removes the remains of interrupted uploads. From the damaged history of a finished job, only the readable references count.
  *
- * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a job that may still be running is unreadable, or if there
- * are too many histories; HDFS_UNREACHABLE, ACCESS_DENIED
+ * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a possibly running job is unreadable, or if there are too
+ * many histories; HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function* pruneCache(store: HistoryStore, options: PruneCacheOptions): AsyncGenerator<PrunedEntry> {
   checkOptions('pruneCache', options, PRUNE_OPTIONS);
@@ -95,7 +94,7 @@ export async function* pruneCache(store: HistoryStore, options: PruneCacheOption
   }
 }
 
-/** Whether an entry is due for removal. */
+/** Whether an entry is old and unused. */
 export function isDue(
   folder: CachedFolder,
   { usedBy, lastUse }: Pick<CacheEntry, 'usedBy' | 'lastUse'>,
@@ -111,19 +110,19 @@ export function isDue(
 }
 
 /**
- * Removes a cache folder; safe while jobs are being submitted. A submission writes its job.json, then checks that all referenced entries
- * exist. This function renames the folder, then reads new job.json files. Whatever the order of these four steps, either the submission
- * notices the missing folder, or this function finds the job and restores the folder's name. Modification times, which YARN compares, do
- * not change.
+ * Removes a cache folder. Safe during submissions: a submission writes its job.json, and then checks that all referenced entries exist. This
+ * function renames the folder, and then reads new job.json files. In every order of these four steps, either the submission detects the
+ * missing folder, or this function finds the job and restores the folder's name. Renaming preserves the modification times, which YARN
+ * verifies.
  *
- * @returns an empty string after the removal, the reason if it failed, or null if another prune removed the folder first or a new job uses
+ * @returns an empty string after the removal; an error message if it failed; null if a new job uses the folder or another prune has removed
  * it
  */
 async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: CacheUses, now: number): Promise<string | null> {
   const { storage, root } = store;
   const { uri, hash } = folder;
   try {
-    // No job can refer to a temporary name.
+    // Jobs never refer to temporary names.
     if (uri !== joinUri(cacheOf(root), hash)) {
       return (await storage.remove(uri)) ? '' : null;
     }
@@ -156,7 +155,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
   }
 }
 
-/** Restores the folder's name. If another submission has started to upload the same content, moves only the missing entries. */
+/** Restores the folder's name. If a submission has already uploaded a part of the same content, moves only the missing entries. */
 async function putBack(storage: Storage, aside: string, uri: string): Promise<void> {
   if (await storage.rename(aside, uri)) {
     return;
@@ -171,9 +170,13 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
   if (first === undefined) {
     return;
   }
-  throw new TonyError('JOB_UNREADABLE', `${first} tony-ts therefore cannot know which files are in use, and has stopped removing files.`, {
-    hint: 'Run the prune again when the job has ended. If the job never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
-  });
+  throw new TonyError(
+    'JOB_UNREADABLE',
+    `${first} tony-ts therefore cannot determine which files are in use, and has stopped removing files.`,
+    {
+      hint: 'Run the prune again when the job has ended. If the job never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
+    },
+  );
 }
 
 function entryOf(folder: CachedFolder, uses: CacheUses): CacheEntry {

@@ -29,7 +29,7 @@ const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded)
 
 tony-ts explain CODE explains an error. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
 
-/** Defines all commands; used for parsing and for describing them. */
+/** Defines all commands, for yargs or for `describeCommands`. */
 function define(yargs: Argv): Argv {
   return yargs
     .command(initCommand)
@@ -67,8 +67,10 @@ export function describeCommandLine(): DescribedCommand {
 }
 
 /**
- * Parses and runs one command; resolves when the command has finished. Rejects usage errors with a TonyError USAGE that suggests the
- * closest match. Commands import their dependencies when they run, which keeps `--help` fast.
+ * Parses and runs one command. Resolves when the command has finished. Commands import their dependencies when they run, so that `--help`
+ * is fast.
+ *
+ * @throws TonyError USAGE with the closest match, or the error of the command
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
   if (words[0] === 'completion' && words[1] === '--words') {
@@ -98,14 +100,14 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   });
 }
 
-/** Removes the entries that yargs adds: commands pass their arguments to library functions, which reject unknown options. */
+/** Removes the entries that yargs adds, because commands pass their arguments to library functions, which reject unknown options. */
 function ownArguments(given: Record<string, unknown>): void {
   for (const name of ['_', '$0', 'debug', 'help', 'version']) {
     delete given[name];
   }
 }
 
-/** Moves the command's own options to the beginning of a help page; yargs prints named option groups first. */
+/** Moves the options of the command before the group `Always:`, which yargs prints first. */
 function ownOptionsFirst(help: string): string {
   const parts = help.split('\n\n');
   const always = parts.findIndex((part) => part.startsWith('Always:'));

@@ -6,7 +6,7 @@ import { runCommandLine } from './command-line.ts';
 
 /* The command `tony-ts`. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130 interrupted. */
 
-// If stdout is closed, as in `tony-ts logs ... | head`, the command ends successfully.
+// A closed stdout, as in `tony-ts logs ... | head`, ends the command successfully.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
@@ -33,5 +33,5 @@ try {
   process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
   process.exitCode = error.exitCode;
 }
-// Exits explicitly once the output is flushed: idle keep-alive connections would keep the process running.
+// Exit explicitly after flushing the output, because idle keep-alive connections keep the process running.
 process.stdout.write('', () => process.stderr.write('', () => process.exit()));

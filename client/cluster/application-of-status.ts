@@ -2,7 +2,7 @@ import { APPLICATION_TYPE } from '../../conf/job.ts';
 import { isEndState, type JobStatus } from '../../conf/status.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 
-/** Builds YARN's view of a job that YARN does not know about: a local job, or one that YARN has forgotten. */
+/** Converts a job's status to YARN's form, for a local job or a job that the ResourceManager has already removed. */
 export function applicationOf({ applicationId, name, user, queue, state, message, startedAt, finishedAt, tasks }: JobStatus): Application {
   const over = isEndState(state);
   return {

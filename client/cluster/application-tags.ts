@@ -8,13 +8,13 @@ const LONGEST = 'yarn.resourcemanager.application.max-tag.length';
 /** The tag that identifies all tony-ts jobs. */
 const OWN_TAG = 'tony-ts';
 
-/** The tags of a job's application: the tony-ts tag, the tags that encode its requests, and the tags from job.yaml. */
+/** Returns the tags of a job's application: `tony-ts`, the tags that encode what each role requests, and the tags from job.yaml. */
 export function applicationTags(job: Pick<Job, 'roles' | 'master' | 'tags'>): string[] {
   return [...new Set([OWN_TAG, ...roleTags(job), ...job.tags])];
 }
 
 /**
- * Rejects too many or too long tags before the upload; the ResourceManager would reject them only at submission.
+ * Rejects too many or too long tags before files are uploaded. The ResourceManager rejects them only at submission.
  *
  * @throws TonyError JOB_INVALID, HADOOP_CONF_INVALID
  */
@@ -25,8 +25,8 @@ export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, c
   const settings = 'If the ResourceManager has another limit, set the same limit in the yarn-site.xml of HADOOP_CONF_DIR.';
   const tooLong = tags.find((tag) => tag.length > longest);
   if (tooLong !== undefined) {
-    const whose = job.tags.includes(tooLong) ? 'Tag' : 'The tag that records what the job requests,';
-    throw new TonyError('JOB_INVALID', `${whose} ${tooLong} has ${tooLong.length} characters; the limit ${LONGEST} is ${longest}.`, {
+    const subject = job.tags.includes(tooLong) ? 'Tag' : 'The tag that records what the job requests,';
+    throw new TonyError('JOB_INVALID', `${subject} ${tooLong} has ${tooLong.length} characters; the limit ${LONGEST} is ${longest}.`, {
       hint: `${job.tags.includes(tooLong) ? 'Shorten it under `tags` in job.yaml.' : 'Shorten the names of roles.'} ${settings}`,
     });
   }

@@ -12,7 +12,7 @@ import { extraAuthorities, siteAuthorities } from './local-authorities.ts';
 import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
-  /** Web address of a ResourceManager whose configuration to use; default: the configuration in HADOOP_CONF_DIR. */
+  /** Web address of a ResourceManager from which to download the configuration; default: the configuration in HADOOP_CONF_DIR. */
   readonly resourceManager?: string | undefined;
   /** URI of the staging root; default `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
@@ -22,15 +22,15 @@ export interface ClusterOptions {
 export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
 
 /**
- * How long the first HDFS request may take, so that interactive commands report an unreachable NameNode soon. Later requests wait until a
- * failover is complete.
+ * Timeout (ms) of the first HDFS request, so that interactive commands soon report an unreachable NameNode. Later requests wait until a
+ * failover has completed.
  */
 const FIRST_ANSWER_MS = 4_000;
 
 export interface HadoopCluster {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
-  /** How this process proves its user to the cluster. */
+  /** How this process authenticates to the cluster. */
   readonly login: Login;
   readonly storage: Storage;
   /** URI of the staging root. */
@@ -43,7 +43,7 @@ export interface HadoopCluster {
 }
 
 /**
- * Reads the configuration in HADOOP_CONF_DIR, or that of the given ResourceManager. Only the second needs a connection.
+ * Reads the configuration in HADOOP_CONF_DIR or, if `resourceManager` is set, downloads the configuration of that ResourceManager.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
@@ -62,8 +62,7 @@ export async function readConfiguration({ resourceManager, environment = process
 }
 
 /**
- * Opens the cluster that HADOOP_CONF_DIR describes, or that of the given ResourceManager. Connects only in the second case, to read the
- * ResourceManager's configuration.
+ * Opens a cluster with the configuration that `readConfiguration` returns. Connects to the cluster only if `resourceManager` is set.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
  */

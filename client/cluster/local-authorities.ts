@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from 'node:path';
 import { authorityFileOf, SITE_FILE } from '../../conf/site.ts';
 import { readPemFile } from '../../hadoop/tls/trust-store.ts';
-import { readIfThere } from '../../platform/read-if-there.ts';
+import { readIfExists } from '../../platform/read-if-exists.ts';
 
 /**
  * The certificate authorities in `tls.ca` of the site file in the first of the folders that has one, as PEM; empty without them.
@@ -22,7 +22,7 @@ export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.Pro
 async function authorityFile(folders: readonly string[]): Promise<string | null> {
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);
-    const text = await readIfThere(file).catch(() => null);
+    const text = await readIfExists(file).catch(() => null);
     if (text !== null) {
       const named = authorityFileOf(text);
       return named === null ? null : resolve(dirname(file), named);

@@ -1,9 +1,9 @@
 /** Timeout of one request to an ApplicationMaster (ms). */
 export const MASTER_ANSWER_MS = 2_000;
-/** Interval between requests to a silent ApplicationMaster (ms): the ResourceManager's proxy occupies a thread for each request. */
+/** Interval (ms) between requests to a silent ApplicationMaster. Each request occupies a thread of the ResourceManager's proxy. */
 const ASK_AGAIN_MS = 5_000;
 
-/** Tracks how long an ApplicationMaster has not answered, and limits how often it receives requests during that time. */
+/** Measures how long an ApplicationMaster has not answered, and limits the rate of requests during that time. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -13,14 +13,13 @@ export class MasterSilence {
     this.#now = now;
   }
 
-  /** Time since its first unanswered request (ms); null while it answers. */
+  /** Time since the first unanswered request (ms); null while the ApplicationMaster answers. */
   get ms(): number | null {
     return this.#since === null ? null : Math.round(this.#now() - this.#since);
   }
 
   /**
-   * Sends the request and returns the answer, or null if the request fails. Returns null without sending shortly after an unanswered
-   * request.
+   * Sends a request and returns the answer, or null if the request fails. Shortly after a failed request, returns null without sending.
    */
   async ask<T>(question: () => Promise<T>): Promise<T | null> {
     const askedAt = this.#now();

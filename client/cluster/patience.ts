@@ -2,11 +2,11 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 
-/** How long a command that follows a job tolerates an unreachable cluster by default (ms). The job itself keeps running. */
+/** The default time (ms) for which a command that follows a job tolerates an unreachable cluster. The job itself keeps running. */
 export const PATIENCE_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
-/** Tolerates an outage of a cluster that has answered before, such as a failover to another ResourceManager. */
+/** Decides whether a client waits for an unreachable cluster. Waits only for a cluster that has answered before, for example during a failover. */
 export class Patience {
   readonly #limitMs: number;
   readonly #clock: () => number;
@@ -18,7 +18,7 @@ export class Patience {
     this.#clock = clock;
   }
 
-  /** Records an answer. Returns the notice that the cluster is reachable again; null if it was reachable before. */
+  /** Records an answer. After an outage, returns the notice that the cluster is reachable again; otherwise null. */
   answered(): string | null {
     const back = this.#awaySince !== null;
     this.#answered = true;
@@ -27,8 +27,8 @@ export class Patience {
   }
 
   /**
-   * Records a failed request. Returns the notice that the cluster is unreachable; null if the outage has already been reported.
-   * @throws `error` itself when it is not a connection error, when the cluster has never answered, or when the outage exceeds the limit.
+   * Records a failed request. Returns the notice that the cluster is unreachable; null after the first failure of an outage.
+   * @throws `error` itself if it is not a connection error, if the cluster has never answered, or if the outage exceeds the limit.
    */
   missed(error: unknown): string | null {
     if (!isAway(error) || !this.#answered) {
@@ -46,7 +46,7 @@ export class Patience {
   }
 }
 
-/** Runs `work`, retrying while a cluster that has answered before is unreachable. @throws what `work` throws, or the signal's reason */
+/** Runs `work`, and retries it while the cluster is unreachable. @throws the other errors of `work`, or the signal's reason */
 export async function patiently<T>(
   work: () => Promise<T>,
   {

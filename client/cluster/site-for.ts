@@ -2,8 +2,8 @@ import type { SiteConfig } from '../../conf/site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**
- * Returns a cluster's site configuration, which `loadJob(path, { site })` takes. Returns null for local jobs (`local: true`), because no
- * site file applies to them.
+ * Returns a cluster's site configuration for `loadJob(path, { site })`. With `local: true`, returns null: site files do not apply to local
+ * jobs.
  *
  * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */

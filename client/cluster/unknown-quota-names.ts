@@ -3,14 +3,14 @@ import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { suggest } from '../../platform/suggest.ts';
 
-/** A name in the site file that the ResourceManager does not know; a limit with this name has no effect. */
+/** A name in the site file that does not exist in the cluster. A limit with this name has no effect. */
 export interface UnknownName {
   /** e.g. `quotas.users.*.job.yarn.io/fgpa` */
   readonly path: string;
   readonly message: string;
 }
 
-/** Names that the ResourceManager knows. */
+/** The names that exist in the cluster. */
 export interface KnownNames {
   /** Resource types, named as in the site file. */
   readonly resources: readonly string[];
@@ -18,11 +18,11 @@ export interface KnownNames {
   readonly queues: readonly string[];
 }
 
-/** The keys that tony-ts defines. They are valid even if no node has the resource, for example GPUs. */
+/** The resource keys that tony-ts defines. They are valid on every cluster, even if no node has, for example, GPUs. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Requests an application ID only because the answer lists the resource types with every scheduler. An unused ID has no cost.
+  // The answer to a request for an application ID lists the resource types, with every scheduler. An unused ID costs nothing.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }

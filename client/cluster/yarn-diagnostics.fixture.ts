@@ -1,6 +1,6 @@
 /** Diagnostics of the Capacity Scheduler of Hadoop 3.4.3 for applications that wait for their ApplicationMaster's container. */
 
-/** For an application that requests 8 vcores; the queue counts the 8 that a node reserves for it as used. */
+/** For an application that requests 8 vcores. The queue counts the 8 vcores that a node reserves for the application as used. */
 export const ACTIVATED = [
   '[Mon Nov 23 08:01:03 +0000 2026] Application is Activated, waiting for resources to be assigned for AM. ',
   ' Last Node which was processed for the application : node2:8041 ( Partition : [],',

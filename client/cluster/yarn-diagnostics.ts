@@ -1,7 +1,7 @@
 import type { JobResult } from '../../conf/status.ts';
 import { missingFile } from '../../hadoop/yarn/container-exit.ts';
 
-/** The parts of the ResourceManager's report on a finished application that determine the result. */
+/** The fields of the ResourceManager's application report that determine a job's result. */
 export interface EndedApplication {
   readonly id: string;
   readonly state: string;
@@ -11,15 +11,15 @@ export interface EndedApplication {
 
 const DIAGNOSTICS_MAXIMUM = 4000;
 
-/** Derives the job's result. YARN's final status is authoritative. YARN's diagnostics are replaced where a user cannot act on them. */
+/** Derives the job's result from YARN's final status. Rewrites those of YARN's diagnostics that do not help the user. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
   return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
 }
 
 /**
- * Returns the sentence in which the ApplicationMaster reports an early end. YARN may put other sentences before it, for example that the
- * application was recovered.
+ * Returns the ApplicationMaster's sentence about an early end. YARN may insert other sentences before it, for example that the application
+ * was recovered.
  */
 function earlyEnd({ diagnostics }: EndedApplication): string {
   return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
@@ -32,7 +32,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** The name of the missing queue, if the ResourceManager rejected the application because of it. */
+/** Returns the queue name if the ResourceManager rejected the application because the queue does not exist. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -58,8 +58,7 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
 /** Explains why the attempts of the ApplicationMaster failed. Extracts the relevant lines from YARN's long report. */
 function masterFailed(id: string, text: string): string {
   const logs = `See tony-ts logs ${id} master.`;
-  const timedOut = /timed out/i.test(text) && /ApplicationMaster for attempt \S+ timed out/i.test(text);
-  if (timedOut) {
+  if (/ApplicationMaster for attempt \S+ timed out/i.test(text)) {
     return `The ApplicationMaster stopped sending heartbeats, so YARN ended it. ${logs}`;
   }
   const exit = /exited with\s+exitCode:\s*(-?\d+)/.exec(text)?.[1];
@@ -69,8 +68,8 @@ function masterFailed(id: string, text: string): string {
 }
 
 /**
- * Returns the parts of error files that the NodeManager quotes. Each quote begins after a header line and ends at an empty line; the same
- * file may be quoted twice.
+ * Returns the excerpts of error files in the NodeManager's report. Each excerpt begins after a header line and ends at an empty line. The
+ * report may contain the same excerpt twice.
  */
 function writtenToStderr(text: string): string[] {
   const quotes: string[][] = [];
@@ -129,7 +128,8 @@ function shorten(text: string): string {
 }
 
 /**
- * The reason why an application waits for its ApplicationMaster, without YARN's tables; `shortage`, from `MasterShortages`, is appended.
+ * Returns the reason why an application waits for its ApplicationMaster, without YARN's tables.
+ * @param shortage the missing resources, from `MasterShortages`
  */
 export function waitingReason(diagnostics: string, shortage: string | null = null): string {
   const line = diagnostics
@@ -140,8 +140,8 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * The label of the nodes on which an application waits for its ApplicationMaster's container; empty for nodes without a label. Null when
- * the application waits for something else, or the scheduler does not report the label (only the Capacity Scheduler does).
+ * Returns the label of the nodes on which an application waits for its ApplicationMaster's container; empty for nodes without a label.
+ * Returns null if the application does not wait for resources, and with schedulers other than the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

@@ -12,10 +12,10 @@ export interface ConnectOptions extends ClusterOptions {
 export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = { ...CLUSTER_OPTIONS, localRoot: true };
 
 /**
- * Returns a connection to a submitted job by its ID: `application_..._0001` on the cluster that the configuration names, `local_..._0001`
- * on this machine. The connection contacts the cluster on first use.
+ * Returns a connection to a submitted job: `application_..._0001` on the configured cluster, or `local_..._0001` on this machine. The
+ * connection contacts the cluster on first use.
  *
- * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN when this machine has no such job, NO_HADOOP_CONF, HADOOP_CONF_INVALID
+ * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
  */
 export async function connectJob(applicationId: string, options: ConnectOptions = {}): Promise<JobConnection> {
   checkOptions('connectJob', options, CONNECT_OPTIONS);
@@ -30,7 +30,7 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
   return new YarnJob(applicationId, await openCluster(options));
 }
 
-/** Returns whether an ID belongs to a local job or to a job on a cluster. @throws TonyError USAGE for an invalid ID */
+/** Returns whether an ID denotes a local job or a job on a cluster. @throws TonyError USAGE for an invalid ID */
 export function checkId(applicationId: string): 'local' | 'cluster' {
   if (isLocalId(applicationId)) {
     return 'local';

@@ -2,12 +2,11 @@ import { parseFrozenJob } from '../../conf/frozen-job.ts';
 import type { FrozenJob, Role } from '../../conf/job.ts';
 import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../conf/status.ts';
 import type { FirstFailure } from '../../conf/task-failure.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
 import { orderContainers } from '../job/task-containers.ts';
 import { type ClusterAnswer, storedStatus } from '../records/stored-status.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
-import { askConfiguration, askEvents, type JobRecords, readHistory, type YarnFacts } from './job-records.ts';
+import { askConfiguration, askEvents, ifAvailable, type JobRecords, readHistory, type YarnFacts } from './job-records.ts';
 import { type LostNode, lostNodes } from './lost-nodes.ts';
 
 /** A full description of a waiting, running or finished job. */
@@ -18,9 +17,9 @@ export interface JobDescription {
   readonly name: string;
   readonly user: string;
   readonly queue: string;
-  /** The state that the job reports, or YARN's state until then. */
+  /** The state that the ApplicationMaster reports; before its first report, YARN's state. */
   readonly state: string;
-  /** Why the job waits, or how it ended. */
+  /** Why the job waits, or the cause of its result. */
   readonly message: string;
   readonly result: JobResult | null;
   /** ms since the epoch; null if unknown. */
@@ -64,14 +63,14 @@ export interface DescribedCheckpoints {
   readonly newest: number;
   /** Steps with a stored checkpoint, oldest first; null if they cannot be listed. */
   readonly kept: readonly number[] | null;
-  /** The checkpoint that the evaluator rated best; null if there is none. */
+  /** The checkpoint with the evaluator's best metric; null without an evaluator. */
   readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
 }
 
 /**
  * Collects all information about a job from YARN, the ApplicationMaster and the history.
  *
- * @throws TonyError APPLICATION_UNKNOWN, or a connection error when the cluster is unreachable.
+ * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable.
  */
 export async function describeJob(connection: JobConnection): Promise<JobDescription> {
   const { applicationId, records } = connection;
@@ -85,7 +84,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     over ? null : connection.pages(),
   ]);
   const frozen = frozenOf(configuration);
-  const status = observation.status ?? (history && storedStatus(history.record, wordOf(yarn, observation)));
+  const status = observation.status ?? (history && storedStatus(history.record, clusterAnswer(yarn, observation)));
   const entries = (over ? null : await liveEntries(records)) ?? history?.record.entries ?? [];
   const containers = orderContainers(status, entries);
   const checkpointDir = status?.checkpointDir || frozen?.checkpointDir || null;
@@ -136,7 +135,7 @@ function frozenOf(configuration: unknown): FrozenJob | null {
   }
 }
 
-function wordOf(yarn: YarnFacts | null, { result }: Observation): ClusterAnswer {
+function clusterAnswer(yarn: YarnFacts | null, { result }: Observation): ClusterAnswer {
   return yarn === null ? 'forgotten' : { ...yarn, result };
 }
 
@@ -157,23 +156,11 @@ async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[]
 
 async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobStatus | null): Promise<DescribedCheckpoints> {
   const store = new CheckpointStore(storage, dir);
-  const [kept, best] = await Promise.all([unlessRefused(store.steps()), unlessRefused(store.marks.best())]);
+  const [kept, best] = await Promise.all([ifAvailable(store.steps()), ifAvailable(store.marks.best())]);
   return {
     dir,
     newest: status?.checkpointStep ?? 0,
     kept: kept?.toSorted((a, b) => a - b) ?? null,
     best: best && { step: best.step, metric: best.metric, value: best.value },
   };
-}
-
-/** Returns null if the folder belongs to another user or this storage cannot reach it. */
-async function unlessRefused<T>(reading: Promise<T>): Promise<T | null> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (error instanceof TonyError) {
-      return null;
-    }
-    throw error;
-  }
 }

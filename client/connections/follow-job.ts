@@ -6,11 +6,11 @@ import { Patience } from '../cluster/patience.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
 
-/** How a job ended, and its results. */
+/** The result of a job. */
 export interface JobReport {
   readonly applicationId: string;
   readonly state: JobResult['state'];
-  /** Cause and next step. For a successful job, why training ended before its last epoch; empty if it ran all epochs. */
+  /** The cause of a failure, and the next step. For a successful job, why training stopped early; empty if it ran all epochs. */
   readonly diagnostics: string;
   readonly tasks: readonly TaskStatus[];
   readonly metrics: Readonly<Record<string, number>>;
@@ -32,19 +32,19 @@ export interface Look {
 export interface FollowOptions {
   /** Interval between observations in ms; default 250. */
   readonly intervalMs?: number;
-  /** How long the cluster may be unreachable (ms) before following fails; default ten minutes. The job itself continues to run. */
+  /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. The job itself continues to run. */
   readonly patienceMs?: number;
-  /** Stops following the job, which continues to run; the generator then throws the signal's reason. */
+  /** Stops following; the generator then throws the signal's reason. The job continues to run. */
   readonly signal?: AbortSignal;
 }
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
 
 /**
- * Observes a job until it ends; the generator's return value is the report.
+ * Observes a job until it ends, and returns the report.
  *
- * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE when the cluster does not answer the first observation, or is later unreachable for
- * longer than `patienceMs`; APPLICATION_UNKNOWN when the job does not exist.
+ * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails or a later outage exceeds `patienceMs`;
+ * APPLICATION_UNKNOWN if the job does not exist.
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
   checkOptions('followJob', options, FOLLOW_OPTIONS);
@@ -82,7 +82,7 @@ function eventsBetween(before: Observation | null, after: Observation): JobEvent
   if (before !== null && before.phase === after.phase && before.waiting === after.waiting) {
     return [];
   }
-  // Skips YARN's first states, which last only milliseconds and carry no information.
+  // YARN's first states last only milliseconds.
   if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) {
     return [];
   }

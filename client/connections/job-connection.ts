@@ -11,15 +11,15 @@ export interface Observation {
   /** The ApplicationMaster's latest status; null before its first status. */
   readonly status: JobStatus | null;
   /**
-   * How long the ApplicationMaster has not answered (ms), which is also the age of `status`. Null while it answers, or while no
-   * ApplicationMaster is running.
+   * How long the ApplicationMaster has not answered (ms), which is also the age of `status`. Null while the ApplicationMaster answers or is
+   * not running.
    */
   readonly masterSilentMs: number | null;
   /** The job's result; null until it ends. */
   readonly result: JobResult | null;
 }
 
-/** The logs of one container, labelled with the task that ran in it. */
+/** The logs of one container. */
 export interface LogSource {
   /** `worker:0`, or `master`. */
   readonly task: string;
@@ -28,8 +28,11 @@ export interface LogSource {
   read(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null>;
 }
 
-/** Why a job was killed: by an explicit request (`order`), or because the command that followed it was interrupted. */
-export type KillReason = 'order' | 'interrupt';
+/**
+ * Why a job was killed: by an explicit request (`order`), because the command that followed it was interrupted, or because its
+ * ApplicationMaster did not start in time.
+ */
+export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 
 /** A submitted job, on YARN or on this machine. */
 export interface JobConnection {
@@ -41,13 +44,13 @@ export interface JobConnection {
   pages(): Promise<string | null>;
   /** @throws TonyError APPLICATION_UNKNOWN, or a connection error when the cluster is unreachable. */
   observe(): Promise<Observation>;
-  /** Kills the job; false if it had already ended. `by` becomes the reason in the job's result. */
+  /** Kills the job. Returns false if the job had already ended. `by` becomes the reason in the job's result. */
   kill(by?: KillReason): Promise<boolean>;
-  /** Log sources of all containers so far, in the order in which they started. */
+  /** Returns the log sources of all containers so far, oldest first. */
   logs(): Promise<LogSource[]>;
   /**
-   * Reads a file from the job's output folder; null if there is none.
-   * @throws TonyError JOB_FAILED when the file exceeds `maxBytes`, or a connection error when the cluster is unreachable.
+   * Reads a file from the job's output folder; null if the file does not exist.
+   * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`, or a connection error if the cluster is unreachable.
    */
   output(name: string, maxBytes: number): Promise<Buffer | null>;
   close(): void;

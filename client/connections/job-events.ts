@@ -19,7 +19,7 @@ export type JobEvent =
   | { readonly type: 'checkpoint'; readonly step: number }
   | { readonly type: 'notice'; readonly message: string };
 
-/** The events between two observations of a job; `before` is null for the first. */
+/** Returns the events between two observations of a job. @param before null for the first observation */
 export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
   const events: JobEvent[] = [];
   if (before?.state !== after.state || timeless(before.message) !== timeless(after.message)) {
@@ -46,12 +46,12 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   return events;
 }
 
-/** Removes durations, so that a message does not count as changed when only its duration grows, as in `waiting for 12 s`. */
+/** Removes durations, so that a message such as `waiting for 12 s` does not change with every observation. */
 function timeless(message: string): string {
   return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
-/** Returns how many leading notices of `after` are also in `before`. New notices are appended, and may have displaced the oldest ones. */
+/** Returns how many leading notices of `after` are also in `before`. The list is bounded: new notices may have displaced the oldest. */
 function keptOf(before: readonly string[], after: readonly string[]): number {
   let at = 0;
   const kept = after.findIndex((message) => {

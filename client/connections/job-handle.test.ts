@@ -51,11 +51,11 @@ const FINE: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
 
 test('result() returns the value after onLog has received the last log line', async () => {
   const connection = over(FINE, { output: '{"version":1,"value":{"accuracy":0.5}}' });
-  const told: string[] = [];
-  const job = new JobHandle<{ accuracy: number }>(connection, ({ task, text }) => void told.push(`${task} ${text}`));
+  const logLines: string[] = [];
+  const job = new JobHandle<{ accuracy: number }>(connection, ({ task, text }) => void logLines.push(`${task} ${text}`));
   expect(job).toMatchObject({ id: 'application_1_0001', trackingUrl: connection.trackingUrl });
   expect(await job.result()).toEqual({ accuracy: 0.5 });
-  expect(told).toEqual(['worker:0 hello']);
+  expect(logLines).toEqual(['worker:0 hello']);
   const lines = [];
   for await (const { text } of job.logs()) {
     lines.push(text);
@@ -80,7 +80,7 @@ test('an abort ends result() immediately, even while the last log lines are pend
   await job.report();
   const stop = new AbortController();
   const result = job.result({ signal: stop.signal });
-  // `result()` learns of the job's end in the first turn; after that, it waits only for the logs.
+  // `result()` observes the job's end in the first turn of the event loop, and then waits only for the logs.
   await turn();
   stop.abort(new Error('enough'));
   await expect(result).rejects.toThrow('enough');

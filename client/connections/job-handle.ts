@@ -17,7 +17,7 @@ const LAST_LINES = 20;
 /**
  * A handle to a running or finished job, for notebooks and programs. `T`: the type of the chief's return value.
  *
- * A job on a cluster is independent of its handle. A local job ends with this process, unless it was started with `detach`.
+ * A job on a cluster continues when this process exits. A local job ends with this process, unless it was started with `detach`.
  */
 export class JobHandle<T = unknown> {
   readonly id: string;
@@ -25,9 +25,8 @@ export class JobHandle<T = unknown> {
   readonly trackingUrl: string | null;
   readonly #connection: JobConnection;
   readonly #closing = new AbortController();
-  /** Settles when `onLog` has received the last line of output. */
-  readonly #told: Promise<void>;
-
+  /** Settles after `onLog` has received the last line of output. */
+  readonly #logged: Promise<void>;
   readonly #calls: boolean;
 
   /**
@@ -39,31 +38,31 @@ export class JobHandle<T = unknown> {
     this.id = connection.applicationId;
     this.trackingUrl = connection.trackingUrl;
     this.#connection = connection;
-    this.#told = onLog === undefined ? Promise.resolve() : this.#tell(onLog);
+    this.#logged = onLog === undefined ? Promise.resolve() : this.#log(onLog);
     // `result` awaits the same promise and reports its rejection.
-    this.#told.catch(() => {});
+    this.#logged.catch(() => {});
   }
 
-  async #tell(onLog: (line: LogLine) => void): Promise<void> {
-    const say = (text: string): void => onLog({ task: 'client', containerId: '', file: 'stderr', text });
+  async #log(onLog: (line: LogLine) => void): Promise<void> {
+    const onNotice = (text: string): void => onLog({ task: 'client', containerId: '', file: 'stderr', text });
     try {
-      for await (const line of this.logs({ signal: this.#closing.signal, onNotice: say })) {
+      for await (const line of this.logs({ signal: this.#closing.signal, onNotice })) {
         onLog(line);
       }
     } catch (error) {
       if (this.#closing.signal.aborted) {
         return;
       }
-      // Rethrows an error of the caller's `onLog` function.
+      // The caller's `onLog` function threw this error.
       if (!(error instanceof TonyError)) {
         throw error;
       }
-      say(`Cannot follow the logs: ${messageOf(error)}`);
+      onNotice(`Cannot follow the logs: ${messageOf(error)}`);
     }
   }
 
   /**
-   * Returns the job's current state: `phase`, the tasks in `status`, and `result` once the job has ended.
+   * Returns the job's current state: `phase`, `status` with the tasks, and `result` after the end.
    * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE.
    */
   status(): Promise<Observation> {
@@ -80,7 +79,7 @@ export class JobHandle<T = unknown> {
     return jobLogs(this.#connection, { follow: true, ...options });
   }
 
-  /** Waits until the job ends, whatever its result. */
+  /** Waits until the job ends. Does not throw if the job fails. */
   async report(options: FollowOptions = {}): Promise<JobReport> {
     const looks = followJob(this.#connection, options);
     for (;;) {
@@ -92,13 +91,12 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Waits until the job ends, and returns the return value of the chief's function; undefined if the job has no function or its function
-   * returned nothing.
-   * @throws TonyError JOB_FAILED with the first failing task's error and its last lines, if the job failed or was killed.
+   * Waits until the job ends, and returns the return value of the chief's function; undefined without a function or a return value.
+   * @throws TonyError JOB_FAILED if the job failed or was killed, with the error and the last output lines of the task that failed first.
    */
   async result(options: FollowOptions = {}): Promise<T> {
     const { state, diagnostics } = await this.report(options);
-    await untilAborted(this.#told, options.signal);
+    await untilAborted(this.#logged, options.signal);
     if (state !== 'SUCCEEDED') {
       const { status } = await patiently(() => this.#connection.observe(), options);
       throw failure(this.id, state, diagnostics, status?.failure ?? null);
@@ -134,7 +132,7 @@ export class JobHandle<T = unknown> {
 /**
  * Returns a handle to a job that this or another process started: `application_..._0001`, or `local_..._0001` for a local job. The handle
  * contacts the cluster on first use.
- * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN when this machine has no such job, NO_HADOOP_CONF, HADOOP_CONF_INVALID.
+ * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID.
  */
 export async function attachJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
   checkOptions('attachJob', options, CONNECT_OPTIONS);
@@ -159,7 +157,7 @@ function failure(id: string, state: JobReport['state'], diagnostics: string, fir
   );
 }
 
-/** The first line of an uncaught error's output. */
+/** Returns the first line of an uncaught error's output. */
 export function errorLine(lines: readonly string[]): string | undefined {
   return lines.find((line) => /^(?:Uncaught )?(?:[\w$]*(?:Error|Exception))\b/.test(line.trim()))?.trim();
 }

@@ -130,7 +130,7 @@ test('rejects an unknown task, with a suggestion', async () => {
 const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager does not answer.');
 
 /** A job that returns one element of `looks` per observation, or throws it if it is an error; the last element repeats. */
-function told(
+function connectionWith(
   looks: readonly (Partial<Observation> | TonyError)[],
   sources: (look: number) => LogSource[],
   before: (look: number) => void = () => undefined,
@@ -175,7 +175,7 @@ test('follow survives outages during observations and reads, and yields each lin
     }
     return calm(file, from);
   };
-  const connection = told(
+  const connection = connectionWith(
     [{}, {}, {}, AWAY, AWAY, {}, OVER],
     () => [growing, steady],
     (look) => {
@@ -188,10 +188,10 @@ test('follow survives outages during observations and reads, and yields each lin
   expect(texts.toSorted()).toEqual(['a', 'b', 'c', 'd']);
   expect(notices).toContain('The ResourceManager does not answer. The job continues to run. Retrying.');
   expect(notices.filter((notice) => notice === 'The cluster is reachable again.').length).toBeGreaterThan(0);
-  await expect(followed(told([AWAY], () => [growing]))).rejects.toThrow(AWAY);
+  await expect(followed(connectionWith([AWAY], () => [growing]))).rejects.toThrow(AWAY);
   await expect(
     followed(
-      told([{}, AWAY], () => [growing]),
+      connectionWith([{}, AWAY], () => [growing]),
       { patienceMs: 20 },
     ),
   ).rejects.toThrow(AWAY);
@@ -208,7 +208,7 @@ test('follow reports once what the job waits for, and reads its containers when 
     OVER,
   ];
   const { texts, notices, tasks } = await followed(
-    told(looks, (look) => (look < 3 ? [] : [new Growing(first, { stdout: 'hello\n' })])),
+    connectionWith(looks, (look) => (look < 3 ? [] : [new Growing(first, { stdout: 'hello\n' })])),
     { task: first },
   );
   expect(texts).toEqual(['hello']);
@@ -223,7 +223,7 @@ test('follow continues with the new container of a restarted task, and reports t
   const older = new Growing('worker:0', { stdout: 'before\n' });
   const newer = Object.assign(new Growing('worker:0', { stdout: 'after\n' }), { containerId: 'another container' });
   const { texts, notices } = await followed(
-    told([{}, {}, OVER], (look) => (look === 0 ? [older] : [older, newer])),
+    connectionWith([{}, {}, OVER], (look) => (look === 0 ? [older] : [older, newer])),
     { tail: 5 },
   );
   expect(texts).toEqual(['before', 'after']);
@@ -255,7 +255,7 @@ test('an unreadable log does not hide the others; follow retries it while the jo
     },
   });
   const { texts: late, notices } = await followed(
-    told([{}, {}, OVER], (look) => {
+    connectionWith([{}, {}, OVER], (look) => {
       healed = look === 2;
       return [passing];
     }),
@@ -285,7 +285,7 @@ test('follow yields the lines of all tasks as they arrive, not task after task',
   };
   const texts: string[] = [];
   for await (const { text } of jobLogs(
-    told([{}, OVER], () => [slow, second]),
+    connectionWith([{}, OVER], () => [slow, second]),
     { follow: true, intervalMs: 1 },
   )) {
     texts.push(text);

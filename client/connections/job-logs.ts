@@ -20,11 +20,11 @@ export interface LogOptions {
   /** Continue until the job ends. */
   readonly follow?: boolean;
   readonly intervalMs?: number;
-  /** How long the cluster may be unreachable (ms) before following fails; default ten minutes. */
+  /** Maximum time (ms) for which the cluster may be unreachable; default ten minutes. */
   readonly patienceMs?: number;
   /** Stops following; the generator then throws the signal's reason. */
   readonly signal?: AbortSignal;
-  /** Receives notices as sentences: why the job waits, that the cluster is unreachable, that a task was restarted. */
+  /** Receives notices as sentences, for example why the job waits, or that a task was restarted. */
   readonly onNotice?: (notice: string) => void;
   /** Receives the names of the selected tasks whenever the selection changes, including tasks that have not started yet. */
   readonly onTasks?: (tasks: readonly string[]) => void;
@@ -44,22 +44,21 @@ const LOG_OPTIONS: OptionNames<LogOptions> = {
 
 /** Maximum number of files read concurrently while following a job. */
 const READS_AT_ONCE = 16;
-/** The container list is refreshed when the tasks' containers change, and at this interval. */
+/** Interval (ms) at which the container list is refreshed. A change of the tasks' containers also refreshes it. */
 const LIST_EVERY_MS = 5_000;
-/** The refresh interval before the ApplicationMaster reports tasks. */
+/** The refresh interval (ms) until the ApplicationMaster reports tasks. */
 const LIST_EARLY_EVERY_MS = 1_000;
 /**
- * Minimum interval (ms) between two waiting notices while the state stays the same, because the reason may change with every container that
- * starts.
+ * Minimum interval (ms) between two waiting notices in the same state, because the reason may change with every container that starts.
  */
 const WAIT_EVERY_MS = 10_000;
 
 /**
- * Yields the output of a job's programs: from the nodes while the job runs, then from YARN's aggregated logs; one container after another,
- * oldest first. With `follow`, yields the lines of all tasks as they are written, including those of containers that start later.
+ * Yields the output of a job's programs, one container after another, oldest first. Reads from the nodes while the job runs, and from YARN's
+ * aggregated logs afterwards. With `follow`, yields the lines of all tasks as they are written, including containers that start later.
  *
- * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE when the cluster does not
- * answer at first, or is later unreachable for longer than `patienceMs`.
+ * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails or a
+ * later outage exceeds `patienceMs`.
  */
 export async function* jobLogs(connection: JobConnection, options: LogOptions = {}): AsyncGenerator<LogLine> {
   checkOptions('jobLogs', options, LOG_OPTIONS);
@@ -76,7 +75,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
   for (let first = true; ; ) {
     signal?.throwIfAborted();
     try {
-      // Observes before reading: if the job has ended, it writes nothing more, and the following read is complete.
+      // Observe before reading: if the job has ended, its logs are complete, and this read is the last.
       const observation = await untilAborted(connection.observe(), signal);
       const over = !follow || observation.result !== null;
       const all = await untilAborted(seen.at(observation, over), signal);
@@ -85,11 +84,11 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         names = tasks.join();
         options.onTasks?.(tasks);
       }
-      silence.tell(observation);
+      silence.report(observation);
       if (!over) {
-        waiting.tell(connection.applicationId, observation, tasks, sources);
+        waiting.report(connection.applicationId, observation, tasks, sources);
       }
-      restarts.tell(sources, first);
+      restarts.report(sources, first);
       for (const source of sources) {
         for (const file of filesOf(source, options.files)) {
           const key = `${source.containerId} ${file}`;
@@ -101,13 +100,13 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
       first = false;
       const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
       const failures = yield* read(reading, over, signal);
-      // A container that was replaced has ended, and this pass has read its logs to the end.
+      // A replaced container has exited, so this pass has read all of its logs.
       for (const reader of reading) {
         if (!restarts.isNewest(reader.source)) {
           retired.add(reader);
         }
       }
-      // Only a completed read proves that the storage of the logs is reachable; a successful observation does not.
+      // The logs may be on another service than the job's state, so only a completed read ends an outage.
       const back = patience.answered();
       if (back !== null) {
         onNotice(back);
@@ -116,7 +115,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         if (over) {
           throw error;
         }
-        // The node may be shutting down. Its logs will be on HDFS later, so retry.
+        // Retry, because a node that shuts down copies its logs to HDFS.
         if (!unreadable.has(whose)) {
           onNotice(`${messageOf(error)} Retrying.`);
         }
@@ -139,11 +138,11 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
 }
 
 function filesOf(source: LogSource, files: readonly string[] | undefined): readonly string[] {
-  // The ApplicationMaster runs no user program; its own log is its only output.
+  // The ApplicationMaster has no stdout; it writes a structured log instead.
   return source.task === 'master' ? ['tony.log', 'stderr'] : (files ?? ['stdout', 'stderr']);
 }
 
-/** Caches the list of the job's containers, because listing them with every observation would burden the cluster. */
+/** Caches the list of the job's containers, to limit the number of requests to the cluster. */
 class Containers {
   readonly #connection: JobConnection;
   #sources: readonly LogSource[] = [];
@@ -166,7 +165,7 @@ class Containers {
   }
 }
 
-/** Reports why the job waits while there is nothing to read. */
+/** Reports why the job waits, until the first container starts. */
 class Waiting {
   readonly #onNotice: (notice: string) => void;
   #phase = '';
@@ -177,7 +176,7 @@ class Waiting {
     this.#onNotice = onNotice;
   }
 
-  tell(applicationId: string, { phase, waiting, status }: Observation, tasks: readonly string[], sources: readonly LogSource[]): void {
+  report(applicationId: string, { phase, waiting, status }: Observation, tasks: readonly string[], sources: readonly LogSource[]): void {
     if (sources.length > 0) {
       return;
     }
@@ -198,7 +197,7 @@ class Waiting {
   }
 }
 
-/** Reports each silence of the ApplicationMaster once, and its end once. */
+/** Reports when the ApplicationMaster stops answering, and when it answers again. */
 class Silence {
   readonly #onNotice: (notice: string) => void;
   #silent = false;
@@ -207,7 +206,7 @@ class Silence {
     this.#onNotice = onNotice;
   }
 
-  tell({ masterSilentMs, result }: Observation): void {
+  report({ masterSilentMs, result }: Observation): void {
     const silent = masterSilentMs !== null;
     if (silent === this.#silent) {
       return;
@@ -231,11 +230,11 @@ class Restarts {
     this.#onNotice = onNotice;
   }
 
-  /** @param sources the containers of all tasks; those of the same task oldest first. */
-  tell(sources: readonly LogSource[], first: boolean): void {
+  /** @param sources the containers of all tasks; the containers of one task are sorted oldest first. */
+  report(sources: readonly LogSource[], first: boolean): void {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
-      // Ignores known containers: a container that is listed late may be older than the newest one.
+      // A known container is not a restart: an older container may appear in the list late.
       if (!first && this.#newest.has(task) && !this.#known.has(containerId)) {
         this.#onNotice(`${task} was restarted in ${containerId}.`);
       }
@@ -257,8 +256,8 @@ interface Failure {
 }
 
 /**
- * Yields everything that the files contain so far. While following, reads several files concurrently and yields lines as they arrive; after
- * the job's end, reads one file after another. Returns the files that could not be read.
+ * Yields the lines that the files contain so far. During the job, reads several files concurrently and yields lines as they arrive. After
+ * the job's end, reads one file after another. Returns the read failures by task.
  */
 async function* read(
   readers: readonly LogReader[],
@@ -271,11 +270,7 @@ async function* read(
   const failures: Failure[] = [];
   let broken: { readonly error: unknown } | null = null;
   while (busy.size > 0 || (queue.length > 0 && broken === null)) {
-    for (let next: LogReader | undefined; broken === null && busy.size < most; ) {
-      next = queue.shift();
-      if (next === undefined) {
-        break;
-      }
+    for (const next of broken === null ? queue.splice(0, most - busy.size) : []) {
       busy.set(next, settled(next.next(over)));
     }
     const { reader, outcome } = await untilAborted(
@@ -290,7 +285,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // Other reads in progress must still be consumed, because their readers have already advanced past that data.
+      // Consume the other reads in progress before throwing, because their readers have already advanced past that data.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {
@@ -327,7 +322,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   const programs = [...new Set([...planned, ...sources.map((source) => source.task).filter((name) => name !== 'master')])];
   if (task === undefined) {
     const ofPrograms = sources.filter((source) => source.task !== 'master');
-    // If no program ever ran, the ApplicationMaster's log is the only output of the job.
+    // Without any program, the ApplicationMaster's log is the job's only output.
     return ofPrograms.length > 0 || mayCome ? { tasks: programs, sources: ofPrograms } : { tasks: ['master'], sources };
   }
   const wanted = (name: string): boolean => name === task || name.split(':')[0] === task;
@@ -345,7 +340,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   });
 }
 
-/** Whether the task is optional, so that it may start later when the cluster has room. */
+/** Whether the task is optional, so that the ApplicationMaster may start it later. */
 function isElastic(task: string, { status }: Observation): boolean {
   const [role, index] = task.split(':');
   return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);

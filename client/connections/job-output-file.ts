@@ -1,8 +1,20 @@
 import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
 
-/** The error for a file above the size limit; callers check the size before allocating memory. */
-export function tooLarge(place: string, size: number, maxBytes: number): TonyError {
-  return new TonyError('JOB_FAILED', `${place} is ${size} bytes long; the limit is ${maxBytes} bytes.`, {
-    hint: 'Return a smaller value, and write large results to a file in the output folder.',
-  });
+/**
+ * Reads a file from a job's output folder; null if the file does not exist.
+ * @param place the file's name in messages
+ * @throws TonyError JOB_FAILED if the file exceeds `maxBytes`. The size is checked before memory is allocated.
+ */
+export async function readOutput(storage: Storage, uri: string, maxBytes: number, place = uri): Promise<Buffer | null> {
+  const entry = await storage.stat(uri);
+  if (entry === null) {
+    return null;
+  }
+  if (entry.size > maxBytes) {
+    throw new TonyError('JOB_FAILED', `${place} is ${entry.size} bytes long; the limit is ${maxBytes} bytes.`, {
+      hint: 'Return a smaller value, and write large results to a file in the output folder.',
+    });
+  }
+  return storage.read(uri);
 }

@@ -5,6 +5,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { checkedEntry } from '../../web/history-files.ts';
 import type { EventPage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
+import { isAway } from '../cluster/patience.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord } from '../records/job-record.ts';
 import type { JobRecord } from '../records/stored-status.ts';
@@ -15,32 +16,32 @@ export interface YarnFacts extends Application {
   readonly attempts: readonly Attempt[];
 }
 
-/** Sources of information about a job beyond its state: its files, its ApplicationMaster and YARN. */
+/** Reads the details of a job from its files, its ApplicationMaster and YARN. */
 export interface JobRecords {
   readonly storage: Storage;
-  /** The job's history folder; null if it does not exist yet, or belongs to another user and is not readable. */
+  /** The job's history folder; null if it does not exist yet or is not readable. */
   place(): Promise<JobPlace | null>;
-  /** URI of the job's staging folder, which holds job.json and is deleted when the job ends. */
+  /** URI of the job's staging folder, which contains job.json and is deleted when the job ends. */
   staged(): string;
-  /** The ApplicationMaster's answer to `GET /tony/api/<resource>`; null if it does not answer or refuses the request. */
+  /** Sends `GET /tony/api/<resource>` to the ApplicationMaster; null if it does not answer or rejects the request. */
   ask(resource: string): Promise<unknown>;
   /** YARN's information about the job; null for a local job. */
   yarn(): Promise<YarnFacts | null>;
-  /** Where the container logs are: on HDFS once YARN has aggregated them, or in the folder of a local job; null if unknown. */
+  /** URI of the container logs: YARN's aggregated logs on HDFS, or the containers of a local job; null if unknown. */
   logs(): Promise<string | null>;
 }
 
-/** Reads the job's history so far; null if there is no readable history. */
+/** Reads the job's history so far; null if the history does not exist or is not readable. */
 export async function readHistory({ storage, place }: JobRecords): Promise<{ readonly folder: string; readonly record: JobRecord } | null> {
   const found = await place();
   if (found === null) {
     return null;
   }
-  const record = await unlessHidden(readRecord(storage, found, true));
+  const record = await ifReadable(readRecord(storage, found, true));
   return record && { folder: found.folder, record };
 }
 
-/** The events of a running job after position `after`; null if the ApplicationMaster does not answer. */
+/** Queries the events of a running job after position `after`; null if the ApplicationMaster does not answer. */
 export async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
   const page = await records.ask(`events?after=${after}`);
   if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') {
@@ -49,28 +50,40 @@ export async function askEvents(records: JobRecords, after: number): Promise<Eve
   return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
 }
 
-/** The frozen job.json with likely secrets redacted; null if it is unavailable. */
+/** Returns the frozen job.json with likely secrets redacted; null if it is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  const said = await records.ask('configuration');
   // The ApplicationMaster also redacts its answer, but an older version may not.
-  if (isRecord(said)) {
-    return redacted(said);
+  const answer = await records.ask('configuration');
+  if (isRecord(answer)) {
+    return redacted(answer);
   }
-  const place = await records.place();
-  const stored = place && (await unlessHidden(readConfiguration(records.storage, place)));
-  if (isRecord(stored)) {
-    return redacted(stored);
+  for (const folder of [await records.place(), { folder: records.staged() }]) {
+    const stored = folder && (await ifReadable(readConfiguration(records.storage, folder)));
+    if (isRecord(stored)) {
+      return redacted(stored);
+    }
   }
-  const staged = await unlessHidden(readConfiguration(records.storage, { folder: records.staged() }));
-  return isRecord(staged) ? redacted(staged) : null;
+  return null;
 }
 
-/** Null if the file is not readable, for example because it belongs to another user. @throws TonyError HDFS_UNREACHABLE */
-async function unlessHidden<T>(reading: Promise<T>): Promise<T | null> {
+/** Returns null if a file is not readable, for example because it belongs to another user. @throws TonyError HDFS_UNREACHABLE */
+export async function ifReadable<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof TonyError && error.exitCode !== 3) {
+    if (error instanceof TonyError && !isAway(error)) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Returns null if a file is not readable or the storage is unreachable. */
+export async function ifAvailable<T>(reading: Promise<T>): Promise<T | null> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof TonyError) {
       return null;
     }
     throw error;

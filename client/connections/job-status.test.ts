@@ -22,6 +22,8 @@ test.each([
 test('checkedStatus accepts a status without orphaned containers, and drops damaged ones', () => {
   const { orphanedContainers: _, ...older } = status;
   expect(checkedStatus(older, status.applicationId)).toEqual(status);
-  const told = [orphanedContainer(), 7, { ...orphanedContainer(), role: '\x1b[2J' }, { ...orphanedContainer(), mayRunForMs: '1' }];
-  expect(checkedStatus({ ...status, orphanedContainers: told }, status.applicationId)?.orphanedContainers).toEqual([orphanedContainer()]);
+  const reported = [orphanedContainer(), 7, { ...orphanedContainer(), role: '\x1b[2J' }, { ...orphanedContainer(), mayRunForMs: '1' }];
+  expect(checkedStatus({ ...status, orphanedContainers: reported }, status.applicationId)?.orphanedContainers).toEqual([
+    orphanedContainer(),
+  ]);
 });

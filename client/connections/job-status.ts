@@ -1,12 +1,14 @@
 import type { JobStatus, OrphanedContainer } from '../../conf/status.ts';
 import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { isRecord } from '../../platform/is-record.ts';
+import { parseJson } from '../../platform/json-value.ts';
 
 /**
- * Parses the status that an ApplicationMaster returned or stored in final.json; null for other text (a proxy's page, another job's status).
+ * Parses the status that an ApplicationMaster returned or stored in final.json. Returns null for any other text, such as a proxy's error
+ * page or the status of another job.
  */
 export function parseJobStatus(text: string, applicationId: string): JobStatus | null {
-  return checkedStatus(parse(text), applicationId);
+  return checkedStatus(parseJson(text), applicationId);
 }
 
 /** Like `parseJobStatus`, for a parsed value. */
@@ -44,7 +46,7 @@ function isOrphan(value: unknown): value is OrphanedContainer {
   );
 }
 
-/** Role names are displayed unescaped and inserted into commands by shell completion, so only names that job.yaml accepts are valid. */
+/** Checks a task. Rejects role names that job.yaml does not allow, because terminals and shell completion use the names unescaped. */
 function isTask(task: unknown): boolean {
   return (
     isRecord(task) &&
@@ -53,12 +55,4 @@ function isTask(task: unknown): boolean {
     Number.isInteger(task.index) &&
     typeof task.state === 'string'
   );
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -3,10 +3,10 @@ import type { TaskState } from '../../conf/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from './job-connection.ts';
 
-/** How long the job may take to end (ms): YARN acknowledges a kill request immediately, and kills the containers afterwards. */
+/** Timeout (ms) for the job's end. YARN acknowledges a kill request immediately, and kills the containers afterwards. */
 const PATIENCE_MS = 30_000;
 
-/** What would be lost if a job were killed. */
+/** The tasks and the progress that killing a job would lose. */
 export interface KillImpact {
   readonly applicationId: string;
   /** Empty before the ApplicationMaster's first status. */
@@ -24,7 +24,7 @@ export interface KillImpact {
   readonly step: number;
   /** The newest step with a stored checkpoint; 0 if there is none. */
   readonly checkpointStep: number;
-  /** Steps since that checkpoint, which would have to be repeated. */
+  /** Steps since that checkpoint. */
   readonly stepsLost: number;
 }
 
@@ -67,7 +67,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
 
 const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['launching', 'registered', 'running']);
 
-/** Computes which tasks and how much progress would be lost if the job were killed now. */
+/** Computes the impact of killing the job now. */
 export function killImpact(applicationId: string, { phase, status, result }: Observation, now: number): KillImpact {
   const living = result === null ? (status?.tasks ?? []).filter(({ state }) => HOLDS_CONTAINER.has(state)) : [];
   const roles = [...new Set(living.map(({ role }) => role))].map((role) => {

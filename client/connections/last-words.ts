@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseJson } from '../../platform/json-value.ts';
 import { harmless } from '../terminal/terminal.ts';
 
 /** The fields of a structured log line that explain an exit; see platform/log.ts. */
@@ -11,9 +12,9 @@ const MOST_LINES = 5;
 const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
 
 /**
- * Explains to the user why a local ApplicationMaster ended before its job.
- * @param log the end of its stderr or of its structured log.
- * @param folder the folder that it writes to.
+ * Explains to the user why a local ApplicationMaster exited before its job ended.
+ * @param log the end of the ApplicationMaster's stderr or structured log.
+ * @param folder the job's folder.
  * @param isFull whether the folder's disk is full.
  */
 export function lastWords(log: string, folder: string, isFull = false): string {
@@ -25,15 +26,7 @@ export function lastWords(log: string, folder: string, isFull = false): string {
 }
 
 function readable(line: string): string {
-  const { msg, err } = logLine.safeParse(jsonOf(line)).data ?? {};
+  const { msg, err } = logLine.safeParse(parseJson(line)).data ?? {};
   const parts = [msg, err?.message].filter((part) => part !== undefined && part !== '');
   return harmless(parts.length === 0 ? line : parts.join(': '));
-}
-
-function jsonOf(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return null;
-  }
 }

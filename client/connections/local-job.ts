@@ -6,24 +6,24 @@ import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { LOCAL_ATTEMPTS, type LocalPaths, localPaths } from '../files/local-layout.ts';
+import { type LocalPaths, localPaths } from '../files/local-layout.ts';
 import { orderContainers } from '../job/task-containers.ts';
 import { readEvents } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
-import { tooLarge } from './job-output-file.ts';
+import { readOutput } from './job-output-file.ts';
 import type { JobRecords } from './job-records.ts';
 import { checkedStatus, parseJobStatus } from './job-status.ts';
 import { lastWords } from './last-words.ts';
 
 const ANSWER_MS = 5_000;
-/** How long a killed job may take to end (ms): its ApplicationMaster ends the programs first. */
+/** Timeout (ms) for the end of a killed job, whose ApplicationMaster first ends the programs. */
 const KILL_MS = 30_000;
-/** Maximum time between the creation of the job's folder and the start of its ApplicationMaster. */
+/** Maximum time (ms) between the creation of the job's folder and the start of its ApplicationMaster. */
 const START_MS = 1_000;
-/** Maximum time for the next attempt to start on a busy machine, while the process that starts it is alive. */
+/** Maximum time (ms) for the next attempt to start on a busy machine, while the process that starts it is alive. */
 const RESTART_MS = 10_000;
-/** Maximum startup time of an ApplicationMaster. */
+/** Maximum startup time of an ApplicationMaster (ms). */
 const LISTENING_MS = 10_000;
 const LOG_PIECE = 1 << 20;
 
@@ -33,7 +33,7 @@ interface MasterAddress {
   readonly pid: number;
 }
 
-/** A local job, observed through its files and its ApplicationMaster's answers. */
+/** A connection to a local job, which reads the job's files and queries its ApplicationMaster. */
 export class LocalJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl = null;
@@ -50,7 +50,7 @@ export class LocalJob implements JobConnection {
   async observe(): Promise<Observation> {
     const final = await this.#final();
     if (final !== null) {
-      // The ApplicationMaster read this file when it started and no longer needs it.
+      // The ApplicationMaster needs this file only when it starts.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
@@ -82,7 +82,7 @@ export class LocalJob implements JobConnection {
       return false;
     }
     const started = performance.now();
-    let told: number | null = null;
+    let signalled: number | null = null;
     while ((await this.observe()).result === null) {
       const pid = await this.#masterPid();
       const waited = performance.now() - started;
@@ -93,12 +93,12 @@ export class LocalJob implements JobConnection {
       }
       // A newly started ApplicationMaster has no signal handler yet: a signal would kill it, and another attempt would continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
-      if (pid !== null && pid !== told && listens) {
-        // If the ApplicationMaster has exited in the meantime, the next observation returns its result.
-        if (isThere(pid)) {
+      if (pid !== null && pid !== signalled && listens) {
+        // If the ApplicationMaster has exited in the meantime, the next observation returns the job's result.
+        if (isAlive(pid)) {
           process.kill(pid, by === 'interrupt' ? 'SIGINT' : 'SIGTERM');
         }
-        told = pid;
+        signalled = pid;
       }
       await delay(50);
     }
@@ -109,11 +109,10 @@ export class LocalJob implements JobConnection {
     await this.mustExist();
     const { status } = await this.observe();
     const { entries } = await readEvents(this.records.storage, fileUri(this.#paths.history));
-    const named = orderContainers(status, entries);
-    const there = new Set(await readdir(this.#paths.containers).catch(() => []));
-    const sources = named.filter(({ containerId }) => there.has(containerId));
-    const masters = this.#masters.filter((containerId) => there.has(containerId)).map((containerId) => ({ task: 'master', containerId }));
-    return [...masters, ...sources].map(({ task, containerId }) => ({
+    const existing = new Set(await readdir(this.#paths.containers).catch(() => []));
+    const masters = this.#paths.masterContainers.map((containerId) => ({ task: 'master', containerId }));
+    const sources = [...masters, ...orderContainers(status, entries)].filter(({ containerId }) => existing.has(containerId));
+    return sources.map(({ task, containerId }) => ({
       task,
       containerId,
       read: (file, from) => readPiece(join(this.#paths.logs(containerId), file), from),
@@ -122,11 +121,7 @@ export class LocalJob implements JobConnection {
 
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
     const file = join(this.#paths.output, name);
-    const size = (await stat(file).catch(() => null))?.size ?? null;
-    if (size !== null && size > maxBytes) {
-      throw tooLarge(file, size, maxBytes);
-    }
-    return size === null ? null : readFile(file);
+    return readOutput(this.records.storage, fileUri(file), maxBytes, file);
   }
 
   close(): void {
@@ -138,8 +133,8 @@ export class LocalJob implements JobConnection {
     return {
       storage: new FileStorage(),
       place: async () => {
-        const there = await stat(history).catch(() => null);
-        return there && { applicationId: this.applicationId, user: hadoopUser(), folder: fileUri(history) };
+        const found = await stat(history).catch(() => null);
+        return found && { applicationId: this.applicationId, user: hadoopUser(), folder: fileUri(history) };
       },
       staged: () => fileUri(job),
       ask: (resource) => this.#ask(resource),
@@ -166,7 +161,7 @@ export class LocalJob implements JobConnection {
     return answer === null ? null : checkedStatus(answer, this.applicationId);
   }
 
-  /** The ApplicationMaster's answer; null if it does not answer. */
+  /** Sends a request to the ApplicationMaster; null if it does not answer. */
   async #ask(resource: string): Promise<unknown> {
     const address = await this.#address();
     if (address === null) {
@@ -184,7 +179,7 @@ export class LocalJob implements JobConnection {
     }
   }
 
-  /** The ApplicationMaster's process ID, if it runs. */
+  /** Returns the process ID of the running ApplicationMaster; null if it does not run. */
   async #masterPid(): Promise<number | null> {
     const [pid] = await this.#pids();
     return (await this.#isMaster(pid)) ? (pid ?? null) : null;
@@ -192,37 +187,32 @@ export class LocalJob implements JobConnection {
 
   /** Whether the process is this job's ApplicationMaster. The operating system may have reused the process ID. */
   async #isMaster(pid: number | undefined): Promise<boolean> {
-    if (!isThere(pid)) {
+    if (!isAlive(pid)) {
       return false;
     }
     const environment = await readText(`/proc/${pid}/environ`);
     if (environment !== '') {
       const variables = environment.split('\0');
-      return this.#masters.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`));
+      return this.#paths.masterContainers.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`));
     }
-    // On systems without /proc, checks that the ApplicationMaster answers with the job's token.
+    // Without /proc, check that the ApplicationMaster accepts the job's token.
     return (await this.#status()) !== null;
   }
 
-  /** Container IDs of all possible attempts. */
-  get #masters(): string[] {
-    return Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => this.#paths.masterContainer(at + 1));
-  }
-
-  /** Process IDs of the ApplicationMaster and of the process that would start the next attempt if it is killed. */
+  /** Reads the process IDs of the ApplicationMaster and of the process that starts the next attempt. */
   async #pids(): Promise<(number | undefined)[]> {
     return (await readText(this.#paths.masterPid)).split(' ').map(Number);
   }
 
-  /** Whether an ApplicationMaster runs; waits up to the maximum startup time for one to appear. */
+  /** Whether an ApplicationMaster runs. Waits for a starting ApplicationMaster. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Reads both IDs at once: between two reads, the starting process could start the ApplicationMaster and exit.
+      // Read both IDs at once: between two reads, the starting process could start the ApplicationMaster and exit.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;
       }
-      if (performance.now() - began > (isThere(starter) ? RESTART_MS : START_MS)) {
+      if (performance.now() - began > (isAlive(starter) ? RESTART_MS : START_MS)) {
         return false;
       }
     }
@@ -236,9 +226,7 @@ export class LocalJob implements JobConnection {
   }
 
   async #masterDied(): Promise<JobResult> {
-    const there = new Set(await readdir(this.#paths.containers).catch(() => []));
-    const newest = this.#masters.findLast((containerId) => there.has(containerId)) ?? this.#paths.masterContainer(1);
-    const logs = this.#paths.logs(newest);
+    const logs = this.#paths.logs((await startedMasters(this.#paths)).at(-1) ?? this.#paths.masterContainer(1));
     const log = (await readText(join(logs, 'stderr'))) || (await readText(join(logs, 'tony.log')));
     const words = lastWords(log, this.#paths.job, await isFull(this.#paths.job));
     return {
@@ -248,7 +236,13 @@ export class LocalJob implements JobConnection {
   }
 }
 
-function isThere(pid: number | undefined): pid is number {
+/** Returns the ApplicationMaster's containers, one for each attempt that has started. */
+export async function startedMasters({ containers, masterContainers }: LocalPaths): Promise<string[]> {
+  const existing = new Set(await readdir(containers).catch(() => []));
+  return masterContainers.filter((containerId) => existing.has(containerId));
+}
+
+function isAlive(pid: number | undefined): pid is number {
   if (pid === undefined || !Number.isInteger(pid) || pid <= 1) {
     return false;
   }
@@ -260,7 +254,7 @@ function isThere(pid: number | undefined): pid is number {
   }
 }
 
-/** Whether the folder's disk is full. A full disk also prevents the log line that would report it. */
+/** Whether the folder's disk is full. On a full disk, the ApplicationMaster cannot write the error to its log. */
 async function isFull(folder: string): Promise<boolean> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -275,7 +269,8 @@ function ended(status: JobStatus): Observation {
   return { phase: state, waiting: '', status, masterSilentMs: null, result: { state, diagnostics: status.message } };
 }
 
-async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
+/** Reads at most 1 MiB of a file, from an offset or the last `tail` bytes; null if the file does not exist. */
+export async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
   const handle = await open(file, 'r').catch(() => null);
   if (handle === null) {
     return null;

@@ -22,8 +22,8 @@ export interface LocalMaster {
 }
 
 /**
- * Starts the ApplicationMaster of a local job in the environment that a NodeManager would provide. If the ApplicationMaster is killed while
- * this process runs, this process starts another attempt, which continues from the job's stored state.
+ * Starts the ApplicationMaster of a local job in the same environment as a NodeManager. If the ApplicationMaster is killed while this process
+ * runs, this process starts another attempt, which continues from the job's stored state.
  */
 export async function startMaster(master: LocalMaster): Promise<void> {
   const { paths } = master;
@@ -57,27 +57,27 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     });
     await started(child);
     const isLast = attempt >= LOCAL_ATTEMPTS;
-    const told = tellPids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
-    // Registered before the first await, because the process may exit at once.
+    const written = writePids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
+    // Registered before the next await, because the ApplicationMaster may exit at once.
     child.once('exit', (_code, signal) => {
-      const next = async () => (signal === null || isLast ? tellPids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
-      // Ignores a failed start or write: observers of the job notice that no ApplicationMaster runs.
-      told.then(next).catch(() => undefined);
+      const next = async () => (signal === null || isLast ? writePids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
+      // LocalJob detects a failed start, because no ApplicationMaster runs then.
+      written.then(next).catch(() => undefined);
     });
-    // Ignores the broken pipe after the ApplicationMaster exits; the exit event reports the exit.
+    // The `exit` event reports the exit; ignore the broken pipe.
     child.stdin?.on('error', () => undefined);
     if (detach) {
       child.unref();
     }
-    await told;
+    await written;
   } finally {
     await log.close();
     await errors.close();
   }
 }
 
-/** Written atomically, because other processes may read the file at any time. */
-async function tellPids({ masterPid }: LocalPaths, pids: readonly (number | undefined)[]): Promise<void> {
+/** Writes the file atomically, because other processes may read it at any time. */
+async function writePids({ masterPid }: LocalPaths, pids: readonly (number | undefined)[]): Promise<void> {
   const whole = `${masterPid}.new`;
   await writeFile(whole, pids.join(' '), { mode: 0o600 });
   await rename(whole, masterPid);
@@ -91,7 +91,7 @@ function masterEnvironment(
   const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
   return {
     ...rest,
-    // Appends the folder of this process's Node.js, so that the `node` command works in jobs even if the PATH has no Node.js.
+    // Jobs may run the `node` command even if the client's PATH does not contain Node.js.
     PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
     USER: user,
     CONTAINER_ID: container.containerId,

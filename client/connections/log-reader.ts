@@ -11,18 +11,17 @@ export interface LogLine {
 }
 
 /**
- * A generous estimate of the bytes per line. For `tail` lines, the reader fetches only `tail` times this many bytes from the end of the
- * file.
+ * Upper estimate of the length of a line (bytes). For the last `tail` lines, the reader fetches `tail` times this length.
  */
 const BYTES_A_LINE = 4096;
 const LONGEST_LINE = 1 << 20;
 const NEWLINE = 0x0a;
-/** Maximum bytes per UTF-8 character; a first byte is distinguishable from continuation bytes. */
+/** Maximum length of a UTF-8 character (bytes). */
 const LONGEST_CHARACTER = 4;
 /** Replaces the beginning of a line that is longer than the fetched bytes. */
 const LEFT_OUT = '…';
 
-/** Splits the pieces of one growing file into whole lines. */
+/** Reads a growing file piece by piece and splits it into whole lines. */
 export class LogReader {
   /** The current location of the container's logs, which changes after the job's end. */
   source: LogSource;
@@ -33,7 +32,7 @@ export class LogReader {
   readonly #decoder = new TextDecoder();
   #end: number | null = null;
   #rest = '';
-  /** The newest `tail` lines so far. Null without `tail`, and after the reader has caught up and returned them. */
+  /** The newest `tail` lines until the reader reaches the end of the file; then, and without `tail`, null. */
   #held: string[] | null;
 
   constructor(source: LogSource, file: string, tail: number | undefined) {
@@ -43,9 +42,9 @@ export class LogReader {
     this.#held = tail === undefined ? null : [];
   }
 
-  /** Returns the lines of the next piece. `caughtUp`: the file has no more content for now. `over`: the file will not grow any more. */
+  /** Returns the lines of the next piece. `caughtUp`: the reader has reached the end of the file. @param over whether the file is complete */
   async next(over: boolean): Promise<{ readonly lines: readonly LogLine[]; readonly caughtUp: boolean }> {
-    // Fetches one extra byte, which shows whether the fetched bytes start at the beginning of a line.
+    // The first byte is extra: it shows whether the remaining bytes start at the beginning of a line.
     const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;
@@ -72,7 +71,7 @@ export class LogReader {
     return { lines: lines.map((text) => this.#line(text)), caughtUp };
   }
 
-  /** Cuts the first piece to start at a line or, within a truncated line, at a character. */
+  /** Trims the first piece so that it begins with a whole line or, within a truncated line, with a whole character. */
   #begin({ bytes, end }: LogPiece): Uint8Array {
     if (end === bytes.length) {
       return bytes;
@@ -80,13 +79,14 @@ export class LogReader {
     if (bytes[0] === NEWLINE) {
       return bytes.subarray(1);
     }
-    // This truncated line is used only if the piece has fewer complete lines than requested.
+    // `#newest` keeps this truncated line only if the piece has too few complete lines.
     this.#rest = LEFT_OUT;
+    // Skip the continuation bytes (10xxxxxx) of a truncated character.
     const first = bytes.subarray(0, LONGEST_CHARACTER).findIndex((byte) => (byte & 0xc0) !== 0x80);
     return bytes.subarray(Math.max(0, first));
   }
 
-  /** Returns the newest lines. The unfinished last line counts only when the file has stopped growing. */
+  /** Returns the newest `tail` lines. The unfinished last line counts only if the file is complete. */
   #newest(lines: string[], over: boolean): string[] {
     const wanted = (this.#tail ?? 0) - (over && this.#rest !== '' ? 1 : 0);
     return wanted <= 0 ? [] : lines.slice(-wanted);

@@ -9,7 +9,7 @@ export interface LostNode {
   readonly at: number;
 }
 
-/** Maximum number of losses that a line names; older ones are only counted. */
+/** Maximum number of losses in a line of text; the line states only the number of older losses. */
 const MOST_NAMED = 6;
 
 /** Returns the nodes that a job lost, in order of loss; a node may appear more than once. */

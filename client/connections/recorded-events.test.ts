@@ -18,13 +18,13 @@ const SUCCEEDED: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
  * A job whose ApplicationMaster reports one more event with each observation. The job ends after the last event; from then on, its history
  * contains all events.
  */
-async function job(told: number, { away = 0 } = {}): Promise<JobConnection> {
+async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnection> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const history = path.join(folder, 'history');
   let looks = 0;
   let missing = away;
-  const isOver = (): boolean => looks > told;
+  const isOver = (): boolean => looks > looksUntilEnd;
   const write = async (): Promise<void> => {
     await mkdir(history, { recursive: true });
     await writeFile(path.join(history, 'events-1.jsonl'), ALL.map((each) => `${JSON.stringify(each)}\n`).join(''));
@@ -74,8 +74,8 @@ test('jobEvents yields the events so far of a running job, and the history of an
 });
 
 test('follow yields each event once, in order, across the switch from ApplicationMaster to history', async () => {
-  for (const told of [0, 1, 3, 4]) {
-    expect(await events(await job(told), { follow: true })).toEqual(NAMES);
+  for (const looksUntilEnd of [0, 1, 3, 4]) {
+    expect(await events(await job(looksUntilEnd), { follow: true })).toEqual(NAMES);
   }
 });
 

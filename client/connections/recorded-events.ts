@@ -15,7 +15,7 @@ export interface EventOptions {
   readonly intervalMs?: number;
   /** Stops following; the generator then throws the signal's reason. */
   readonly signal?: AbortSignal;
-  /** Receives notices other than events, such as that the cluster is temporarily unreachable. */
+  /** Receives notices about the connection, for example that the cluster is temporarily unreachable. */
   readonly onNotice?: (message: string) => void;
 }
 
@@ -30,15 +30,14 @@ const LONG_OVER_MS = 30_000;
 /**
  * Yields a job's events in order: from the ApplicationMaster while the job runs, from the history afterwards.
  *
- * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN when there are no readable events, or a connection error when the cluster is
- * unreachable.
+ * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events are readable, or a connection error if the cluster is unreachable.
  */
 export async function* jobEvents(connection: JobConnection, options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
   checkOptions('jobEvents', options, EVENT_OPTIONS);
   const { types = [], follow = false, intervalMs = 500, signal, onNotice } = options;
   const reader = new EventReader(connection);
   const patience = new Patience();
-  const say = (notice: string | null): void => {
+  const report = (notice: string | null): void => {
     if (notice !== null) {
       onNotice?.(notice);
     }
@@ -53,9 +52,8 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
           yield entry;
         }
       }
-      // Reported only after a successful read, because a successful observation does not prove that the storage of the history is
-      // reachable.
-      say(patience.answered());
+      // The history may be on another service than the job's state, so only a completed read ends an outage.
+      report(patience.answered());
       if (result !== null || !follow) {
         return;
       }
@@ -63,7 +61,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
       if (!follow) {
         throw error;
       }
-      say(patience.missed(error));
+      report(patience.missed(error));
     }
     await pause(intervalMs, signal);
   }
@@ -74,14 +72,14 @@ export function matches({ event }: HistoryEntry, types: readonly string[]): bool
   return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
 }
 
-/** Returns the entries after `last`, the entry that was reported most recently. */
+/** Returns the entries after `last`, the entry that was yielded most recently. */
 export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | null): readonly HistoryEntry[] {
   if (last === null) {
     return entries;
   }
   const text = JSON.stringify(last);
   const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
-  // `last` may be missing, because a history that was unwritable for a while lacks some entries.
+  // `last` may be missing: the history lacks the entries of a time during which it could not be written.
   return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
 }
 
@@ -94,7 +92,7 @@ class EventReader {
     this.#connection = connection;
   }
 
-  /** Yields the new events of a running job. @param patient whether another observation will follow */
+  /** Yields the new events of a running job. @param patient whether the caller will try again if the ApplicationMaster does not answer */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
     for (;;) {
       const page = await askEvents(this.#connection.records, this.#after);
@@ -107,20 +105,20 @@ class EventReader {
       }
       this.#after = page.next;
       for (const entry of page.entries) {
-        yield this.#told(entry);
+        yield this.#yielded(entry);
       }
     }
   }
 
   /** Yields the remaining events of a finished job. */
-  async *last(said: number | null): AsyncGenerator<HistoryEntry> {
-    const finishedAt = said ?? (await this.#connection.records.yarn())?.finishedAt ?? null;
+  async *last(endedAt: number | null): AsyncGenerator<HistoryEntry> {
+    const finishedAt = endedAt ?? (await this.#connection.records.yarn())?.finishedAt ?? null;
     const fresh = finishedAt === null || Date.now() - finishedAt < LONG_OVER_MS;
     const deadline = performance.now() + (fresh ? SETTLING_MS : 0);
     for (;;) {
       const entries = await this.#stored();
       for (const entry of entries) {
-        yield this.#told(entry);
+        yield this.#yielded(entry);
       }
       if (this.#last?.event === 'job-finished' || performance.now() > deadline) {
         return;
@@ -129,7 +127,7 @@ class EventReader {
     }
   }
 
-  #told(entry: HistoryEntry): HistoryEntry {
+  #yielded(entry: HistoryEntry): HistoryEntry {
     this.#last = entry;
     return entry;
   }
@@ -144,7 +142,7 @@ class EventReader {
       return [];
     }
     throw new TonyError('HISTORY_UNKNOWN', `${applicationId} has no events that you may view.`, {
-      hint: "A job has no events until its ApplicationMaster has started. Another user's job shows its events only to the users in its acls.view.",
+      hint: "A job has no events until its ApplicationMaster has started. To view the events of another user's job, you must be listed in its acls.view.",
     });
   }
 }

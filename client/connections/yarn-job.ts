@@ -4,6 +4,7 @@ import { aggregatedFolders, ContainerLogs } from '../../hadoop/logs/container-lo
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import { suggest } from '../../platform/suggest.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { applicationOf } from '../cluster/application-of-status.ts';
@@ -13,29 +14,31 @@ import { resultOf, unknownQueue, waitingReason } from '../cluster/yarn-diagnosti
 import { jobOutput } from '../job/freeze-job.ts';
 import { orderContainers, type TaskContainer } from '../job/task-containers.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
-import { ClusterHistory, mastersBeside } from '../records/cluster-history.ts';
+import { ClusterHistory, inferredMasters } from '../records/cluster-history.ts';
 import { findPlace } from '../records/find-place.ts';
 import { historyFolders } from '../records/history-place.ts';
 import { readEvents, readFinal, readRecord } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import { storedStatus } from '../records/stored-status.ts';
 import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
-import { tooLarge } from './job-output-file.ts';
-import type { JobRecords, YarnFacts } from './job-records.ts';
+import { readOutput } from './job-output-file.ts';
+import { ifAvailable, ifReadable, type JobRecords, type YarnFacts } from './job-records.ts';
 import { checkedStatus } from './job-status.ts';
+import type { StartDeadline } from './start-deadline.ts';
 
-/** The interval between requests to the ResourceManager while the ApplicationMaster answers (ms). */
+/** Interval (ms) between requests to the ResourceManager while the ApplicationMaster answers. */
 const APPLICATION_EVERY_MS = 2_000;
 /**
- * Log aggregation after a job's end (ms): how long to wait for the nodes to begin (some clusters never do) and to finish, the polling
- * interval, and the time since the job's end after which aggregation counts as complete.
+ * Maximum time (ms) to wait for log aggregation after a job's end, by YARN's aggregation state. On some clusters the state never leaves
+ * NOT_START.
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
+/** The time (ms) since a job's end after which the client no longer waits for log aggregation. */
 const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
-/** A job on a cluster, observed through the ResourceManager, the ApplicationMaster and the history. */
+/** A connection to a job on a cluster, which queries the ResourceManager and the ApplicationMaster, and reads the history. */
 export class YarnJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string;
@@ -43,8 +46,8 @@ export class YarnJob implements JobConnection {
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
   /**
-   * A client with a short timeout for requests to the ApplicationMaster, so that a hanging ApplicationMaster is not mistaken for an
-   * unreachable ResourceManager.
+   * A client with a short timeout for requests to the ApplicationMaster through the ResourceManager's proxy, so that a hanging
+   * ApplicationMaster does not look like an unreachable ResourceManager.
    */
   readonly #hasty: ResourceManager;
   readonly #silence = new MasterSilence();
@@ -54,12 +57,18 @@ export class YarnJob implements JobConnection {
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
   #tidied = false;
-  /** Whether the ResourceManager no longer has a record of the application. */
+  /** Whether the ResourceManager has removed its record of the application. */
   #forgotten = false;
   #history: string | null = null;
 
-  /** @param cluster is closed by `close` */
-  constructor(applicationId: string, cluster: HadoopCluster) {
+  readonly #startDeadline: StartDeadline | null;
+
+  /**
+   * @param cluster is closed by `close`
+   * @param startDeadline observing the job kills it if its ApplicationMaster has not started by then
+   */
+  constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
+    this.#startDeadline = startDeadline;
     this.applicationId = applicationId;
     this.trackingUrl = `${cluster.configuration.resourceManagers[0]}/proxy/${applicationId}/`;
     this.#cluster = cluster;
@@ -71,13 +80,13 @@ export class YarnJob implements JobConnection {
       storage: cluster.storage,
       place: async () => {
         const { user } = await this.#known();
-        const folder = await this.#historyFolder().catch(unlessAway);
+        const folder = await ifReadable(this.#historyFolder());
         return folder === null ? null : { applicationId, user, folder };
       },
       staged: () => joinUri(cluster.root, 'jobs', applicationId),
       ask: (resource) => this.#ask(resource),
       yarn: () => this.#facts(),
-      logs: () => this.#collectedIn(),
+      logs: () => ifReadable(this.#aggregatedLogs()),
     };
   }
 
@@ -88,6 +97,10 @@ export class YarnJob implements JobConnection {
       return { phase: recent.state, waiting: '', status: live, masterSilentMs: null, result: null };
     }
     const application = await this.#report();
+    if (this.#startDeadline?.isMissed(application.state)) {
+      await this.kill('start-timeout');
+      return this.observe();
+    }
     if (!ENDED.has(application.state)) {
       if (application.state !== 'RUNNING') {
         this.#silence.end();
@@ -115,15 +128,19 @@ export class YarnJob implements JobConnection {
       return false;
     }
     const { user } = this.#cluster;
-    const reason = by === 'interrupt' ? `Interrupted by ${user}.` : `Killed by ${user} with tony-ts kill.`;
-    const state = await this.#resourceManager.kill(this.applicationId, reason).catch(async (error: unknown) => {
+    const reasons: Readonly<Record<KillReason, string>> = {
+      order: `Killed by ${user} with tony-ts kill.`,
+      interrupt: `Interrupted by ${user}.`,
+      'start-timeout': this.#startDeadline?.reason ?? '',
+    };
+    const state = await this.#resourceManager.kill(this.applicationId, reasons[by]).catch(async (error: unknown) => {
       throw await this.#killRefused(error);
     });
     this.#applicationAt = Number.NEGATIVE_INFINITY;
     return state !== 'FINISHED' && state !== 'FAILED';
   }
 
-  /** Replaces YARN's own message, which names Java classes and operations. */
+  /** Replaces YARN's message, which contains Java class names. */
   async #killRefused(error: unknown): Promise<unknown> {
     if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') {
       return error;
@@ -140,11 +157,11 @@ export class YarnJob implements JobConnection {
   }
 
   async logs(): Promise<LogSource[]> {
-    const application = await this.#collected();
+    const application = await this.#afterAggregation();
     const { status } = await this.observe();
     const history = await this.#readEvents();
     const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
-    // The history records no web addresses. They matter only while the application runs; afterwards its logs are on HDFS.
+    // Logs are read from the nodes only while the application runs. The history does not contain the nodes' web addresses.
     const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
     const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
     return containers.map(({ task, containerId, node, nodeHttp }) => {
@@ -162,7 +179,7 @@ export class YarnJob implements JobConnection {
 
   async #masters(history: readonly HistoryEntry[]): Promise<TaskContainer[]> {
     const found = this.#forgotten
-      ? mastersBeside(history).map((containerId) => ({ containerId, nodeHttp: null }))
+      ? inferredMasters(history).map((containerId) => ({ containerId, nodeHttp: null }))
       : await this.#resourceManager.attempts(this.applicationId);
     return found.flatMap(({ containerId, nodeHttp }) =>
       containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
@@ -171,12 +188,7 @@ export class YarnJob implements JobConnection {
 
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
     const { storage, root } = this.#cluster;
-    const uri = joinUri(jobOutput(root, this.applicationId), name);
-    const size = (await storage.stat(uri))?.size ?? null;
-    if (size !== null && size > maxBytes) {
-      throw tooLarge(uri, size, maxBytes);
-    }
-    return size === null ? null : storage.read(uri);
+    return readOutput(storage, joinUri(jobOutput(root, this.applicationId), name), maxBytes);
   }
 
   close(): void {
@@ -187,10 +199,10 @@ export class YarnJob implements JobConnection {
   }
 
   /**
-   * Returns the application once its nodes have aggregated their logs to HDFS. Each node does so independently, and until the last one has
-   * finished, some tasks would appear to have no output. Stops waiting after the times in COLLECTING_MS.
+   * Waits until all nodes have copied their logs to HDFS, and returns the application. Until then, some tasks of an ended job seem to have
+   * no output. Stops waiting after the times in COLLECTING_MS.
    */
-  async #collected(): Promise<Application> {
+  async #afterAggregation(): Promise<Application> {
     const begun = performance.now();
     for (;;) {
       const application = await this.#report();
@@ -208,11 +220,11 @@ export class YarnJob implements JobConnection {
       this.#application = await this.#resourceManager.application(this.applicationId);
     } catch (error) {
       if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
-        this.#application = this.#forgotten ? this.#application : await this.#remembered();
+        this.#application = this.#forgotten ? this.#application : await ifReadable(this.#fromHistory());
         if (this.#application !== null) {
           return this.#application;
         }
-        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager does not know application ${this.applicationId}.`, {
+        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager has no application ${this.applicationId}.`, {
           cause: error,
         });
       }
@@ -222,22 +234,18 @@ export class YarnJob implements JobConnection {
     return this.#application;
   }
 
-  /** Reads the application from its history, which is kept longer than the ResourceManager's record of it. */
-  async #remembered(): Promise<Application | null> {
-    try {
-      const store = await ClusterHistory.open(this.#cluster);
-      const place = await findPlace(store, this.applicationId);
-      const record = await readRecord(store.storage, place, true);
-      if (record.final === null && record.entries.length === 0) {
-        return null;
-      }
-      this.#forgotten = true;
-      this.#history = place.folder;
-      this.#last = storedStatus(record, 'forgotten');
-      return applicationOf(this.#last);
-    } catch (error) {
-      return unlessAway(error);
+  /** Reads the application from its history, which outlives the ResourceManager's record. */
+  async #fromHistory(): Promise<Application | null> {
+    const store = await ClusterHistory.open(this.#cluster);
+    const place = await findPlace(store, this.applicationId);
+    const record = await readRecord(store.storage, place, true);
+    if (record.final === null && record.entries.length === 0) {
+      return null;
     }
+    this.#forgotten = true;
+    this.#history = place.folder;
+    this.#last = storedStatus(record, 'forgotten');
+    return applicationOf(this.#last);
   }
 
   async #askMaster(): Promise<JobStatus | null> {
@@ -248,14 +256,10 @@ export class YarnJob implements JobConnection {
     return status;
   }
 
-  /** The ApplicationMaster's answer; null if it does not answer. */
+  /** Sends a request to the ApplicationMaster; null if it does not answer. */
   async #ask(resource: string): Promise<unknown> {
     const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
-    try {
-      return answer?.status === 200 ? (JSON.parse(answer.body) as unknown) : null;
-    } catch {
-      return null;
-    }
+    return answer?.status === 200 ? parseJson(answer.body) : null;
   }
 
   async #known(): Promise<Application> {
@@ -267,43 +271,32 @@ export class YarnJob implements JobConnection {
     return this.#forgotten ? null : { ...application, attempts };
   }
 
-  /** The HDFS folder of the aggregated logs; null before the nodes have created it. */
-  async #collectedIn(): Promise<string | null> {
+  /** Returns the HDFS folder of the aggregated logs; null before the nodes have created it. */
+  async #aggregatedLogs(): Promise<string | null> {
     const { user } = await this.#known();
     const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
     const containerId = masters[0]?.containerId;
     if (containerId === undefined) {
       return null;
     }
-    try {
-      const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
-      for (const folder of folders) {
-        const uri = `hdfs://${authority}${folder}`;
-        if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) {
-          return uri;
-        }
+    const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
+    for (const folder of folders) {
+      const uri = `hdfs://${authority}${folder}`;
+      if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) {
+        return uri;
       }
-      return null;
-    } catch (error) {
-      return unlessAway(error);
     }
+    return null;
   }
 
-  /** Returns the stored final status; null if it does not exist or this user may not read it. It only supplements YARN's information. */
+  /** Returns the stored final status; null if it does not exist or is not readable. YARN also reports the job's result. */
   async #final(): Promise<JobStatus | null> {
-    try {
-      const folder = await this.#historyFolder();
-      if (folder === null) {
-        return null;
-      }
-      const { final } = await readFinal(this.#cluster.storage, { folder, applicationId: this.applicationId });
-      return final === 'damaged' ? null : final;
-    } catch (error) {
-      if (error instanceof TonyError) {
-        return null;
-      }
-      throw error;
+    const folder = await ifAvailable(this.#historyFolder());
+    if (folder === null) {
+      return null;
     }
+    const read = await ifAvailable(readFinal(this.#cluster.storage, { folder, applicationId: this.applicationId }));
+    return read === null || read.final === 'damaged' ? null : read.final;
   }
 
   /** Removes the staging folder that a killed ApplicationMaster could not delete. */
@@ -315,34 +308,23 @@ export class YarnJob implements JobConnection {
     await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
   }
 
-  /** Returns the stored events; empty if there are none or this user may not read them. */
+  /** Returns the stored events; empty if the history does not exist or is not readable. */
   async #readEvents(): Promise<readonly HistoryEntry[]> {
-    const folder = await this.#historyFolder().catch(() => null);
-    if (folder === null) {
-      return [];
-    }
-    try {
-      return (await readEvents(this.#cluster.storage, folder)).entries;
-    } catch (error) {
-      if (error instanceof TonyError) {
-        return [];
-      }
-      throw error;
-    }
+    const folder = await ifAvailable(this.#historyFolder());
+    return folder === null ? [] : ((await ifAvailable(readEvents(this.#cluster.storage, folder)))?.entries ?? []);
   }
 
-  /** Returns null if the history does not exist yet, or belongs to another user and is not readable. */
+  /** Returns the job's history folder; null if it does not exist yet. */
   async #historyFolder(): Promise<string | null> {
     if (this.#history !== null || this.#application === null) {
       return this.#history;
     }
     const job = { user: this.#application.user, applicationId: this.applicationId };
     for (const folder of historyFolders(await this.#cluster.site(), this.#cluster, job)) {
-      if ((await this.#cluster.storage.list(folder)).length === 0) {
-        continue;
+      if ((await this.#cluster.storage.list(folder)).length > 0) {
+        this.#history = folder;
+        break;
       }
-      this.#history = folder;
-      break;
     }
     return this.#history;
   }
@@ -366,14 +348,6 @@ export class YarnJob implements JobConnection {
     const nodes = await this.#resourceManager.nodes();
     return new Map(nodes.flatMap(({ id, nodeHttp }) => (nodeHttp === null ? [] : [[id, nodeHttp]])));
   }
-}
-
-/** Treats an unreadable history as missing; rethrows the error if the storage is unreachable. */
-function unlessAway(error: unknown): null {
-  if (error instanceof TonyError && error.exitCode !== 3) {
-    return null;
-  }
-  throw error;
 }
 
 function isFinal(status: JobStatus): boolean {

@@ -28,11 +28,11 @@ import { settingsVerdict } from './settings-verdict.ts';
 
 /** The memory that Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;
-/** The maximum number of nodes to ask for their settings, which are usually the same on all nodes of a cluster. */
+/** The maximum number of nodes to query for their settings. All nodes of a cluster usually have the same settings. */
 const NODES_TO_ASK = 3;
 /** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
 const RUNTIME_MB = 700;
-/** The size of the archive (measured: 214 MB) with three replicas, as HDFS counts quotas. */
+/** The size of the runtime's archive (measured: 214 MB) with three replicas, because HDFS quotas count every replica. */
 const HDFS_BYTES = 700e6;
 /** The number of files and folders of a first job: staging, history, and a few checkpoints and summaries. */
 const HDFS_NAMES = 100;
@@ -46,7 +46,7 @@ export interface DoctorOptions extends ClusterOptions {
 
 const DOCTOR_OPTIONS: OptionNames<DoctorOptions> = { ...CLUSTER_OPTIONS, queue: true };
 
-/** Checks everything that a job needs from a cluster, in order. Problems are reported as findings; the generator does not throw. */
+/** Checks everything that a job needs from a cluster, in order. Reports problems as findings and never throws. */
 export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Finding, void> {
   checkOptions('doctor', options, DOCTOR_OPTIONS);
   const { checks, close } = clusterChecks(options);
@@ -66,7 +66,7 @@ interface Opened {
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
-  const there = () => {
+  const connected = () => {
     if (opened === null) {
       throw new Error('the configuration was not read');
     }
@@ -80,30 +80,30 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   };
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
-    { name: 'login', needs: ['configuration'], look: async () => loginVerdict(there().cluster) },
-    { name: 'secrets', needs: ['configuration'], look: async () => secretsVerdict(there().cluster.configuration) },
+    { name: 'login', needs: ['configuration'], look: async () => loginVerdict(connected().cluster) },
+    { name: 'secrets', needs: ['configuration'], look: async () => secretsVerdict(connected().cluster.configuration) },
     { name: 'proxies', needs: [], look: async () => proxies(environment) },
-    { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
-    { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
-    { name: 'who am I', needs: ['NameNode'], look: async () => identity(there().cluster) },
-    { name: 'clocks', needs: ['ResourceManager'], look: async () => clockVerdict(there().cluster) },
-    { name: 'submission by REST', needs: ['ResourceManager'], look: async () => submission(there().resourceManager) },
-    { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(there().cluster) },
-    { name: 'queue', needs: ['ResourceManager'], look: async () => queue(there().resourceManager, wanted) },
-    { name: 'queue access', needs: ['queue'], look: async () => queueAccess(there().cluster, wanted) },
-    { name: 'nodes', needs: ['ResourceManager'], look: async () => nodes(there().resourceManager) },
-    { name: 'room on nodes', needs: ['nodes'], look: async () => roomOnNodes(there()) },
-    { name: 'lost master', needs: ['ResourceManager'], look: async () => lossOfMaster(there().cluster) },
-    { name: 'staging folder', needs: ['who am I'], look: async () => staging(there().cluster) },
-    { name: 'room on HDFS', needs: ['staging folder'], look: async () => roomOnHdfs(there().cluster) },
-    { name: 'room here', needs: [], look: async () => roomHere(environment) },
+    { name: 'ResourceManager', needs: ['configuration'], look: async () => version(connected().resourceManager) },
+    { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(connected().cluster) },
+    { name: 'identity', needs: ['NameNode'], look: async () => identity(connected().cluster) },
+    { name: 'clocks', needs: ['ResourceManager'], look: async () => clockVerdict(connected().cluster) },
+    { name: 'REST submission', needs: ['ResourceManager'], look: async () => submission(connected().resourceManager) },
+    { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(connected().cluster) },
+    { name: 'queue', needs: ['ResourceManager'], look: async () => queue(connected().resourceManager, wanted) },
+    { name: 'queue access', needs: ['queue'], look: async () => queueAccess(connected().cluster, wanted) },
+    { name: 'nodes', needs: ['ResourceManager'], look: async () => nodes(connected().resourceManager) },
+    { name: 'node settings', needs: ['nodes'], look: async () => nodeSettings(connected()) },
+    { name: 'failover', needs: ['ResourceManager'], look: async () => masterFailover(connected().cluster) },
+    { name: 'staging folder', needs: ['identity'], look: async () => staging(connected().cluster) },
+    { name: 'HDFS space', needs: ['staging folder'], look: async () => hdfsSpace(connected().cluster) },
+    { name: 'local disk', needs: [], look: async () => localDisk(environment) },
     {
       name: 'site file',
       needs: ['NameNode'],
-      look: async () => siteFile(await there().cluster.site()),
+      look: async () => siteFile(await connected().cluster.site()),
     },
-    { name: "users' homes", needs: ['site file'], look: async () => homes(there().cluster) },
-    { name: 'quotas', needs: ['site file', 'submission by REST'], look: async () => quotas(there()) },
+    { name: 'home folders', needs: ['site file'], look: async () => homes(connected().cluster) },
+    { name: 'quotas', needs: ['site file', 'REST submission'], look: async () => quotas(connected()) },
   ];
   const close = (): void => {
     opened?.resourceManager.close();
@@ -119,8 +119,7 @@ function proxies(environment: NodeJS.ProcessEnv): Verdict {
 
 async function version(resourceManager: ResourceManager): Promise<Verdict> {
   const { hadoopVersion, state, haState } = await resourceManager.clusterInfo();
-  const text = `Hadoop ${hadoopVersion}, ${state}, ${haState}`;
-  return good(text);
+  return good(`Hadoop ${hadoopVersion}, ${state}, ${haState}`);
 }
 
 async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verdict> {
@@ -203,13 +202,13 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks access to the queue with the ResourceManager's list of queues, which is available to all users only over RPC. */
+/** Checks whether the user may submit to the queue. Only the RPC interface lists the permitted queues for every user. */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {
     allowed = await queuesForSubmission(configuration, user);
   } catch (error) {
-    return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine. Jobs do not need it.');
+    return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine. Only this check needs the port.');
   }
   if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) {
     return good(`${user} may submit to ${wanted}`);
@@ -224,8 +223,8 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 type Settings = ReadonlyMap<string, string>;
 
 /**
- * Returns the verdict on the settings of the first daemon that shows them. If none does, calls `unknown` with the last failure, or with
- * `none` if there are no daemons.
+ * Passes the settings of the first daemon that returns them to `judge`. If no daemon does, calls `unknown` with the last error, or with
+ * `none` if `addresses` is empty.
  */
 async function judgeSettings(
   { login, configuration }: HadoopCluster,
@@ -257,8 +256,8 @@ async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
   );
 }
 
-/** Checks the nodes' settings for archives and memory, as reported by the first node that answers. */
-async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdict> {
+/** Checks the settings for archives and memory on the first node that answers. */
+async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdict> {
   const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
@@ -266,17 +265,17 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   return judgeSettings(cluster, addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
       `the nodes do not report their settings (${failure})`,
-      "To check them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
+      "To check them, open the NodeManagers' web ports to this machine. Only this check needs the ports.",
     ),
   );
 }
 
-/** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
-async function lossOfMaster(cluster: HadoopCluster): Promise<Verdict> {
+/** Reads the settings from the ResourceManager, because the local configuration files may contain only client settings. */
+async function masterFailover(cluster: HadoopCluster): Promise<Verdict> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
       `the ResourceManager does not report its intervals (${failure})`,
-      "To check them, give this user access to the ResourceManager's page /conf. Jobs do not need this access.",
+      "To check them, give this user access to the ResourceManager's page /conf. Only this check needs the access.",
     ),
   );
 }
@@ -288,7 +287,7 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
   if (cacheMb < RUNTIME_MB) {
     return doubtful(
       text,
-      `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}: otherwise, nodes unpack Node.js and TensorFlow for each job.`,
+      `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}. Otherwise, nodes unpack Node.js and TensorFlow for each job.`,
     );
   }
   return checksVirtual
@@ -299,9 +298,9 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
     : good(text);
 }
 
-const MAKE_ROOM = 'Free space (tony-ts cache prune, tony-ts history prune), or request more';
+const FREE_SPACE = 'Free space (tony-ts cache prune, tony-ts history prune), or request more';
 
-async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
+async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
   const place = parseUri(home);
   if (place.scheme !== 'hdfs') {
     return good(`your home is ${home}`);
@@ -310,31 +309,31 @@ async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise
   const hdfs = WebHdfs.of(configuration, authority, user);
   try {
     const { ofQuota, ofNames, ofFileSystem } = await hdfs.room(path);
-    const told = [
+    const parts = [
       ...(ofFileSystem === null ? [] : [`${formatBytes(ofFileSystem)} are free`]),
       ...(ofQuota === null ? [] : [`${formatBytes(ofQuota)} of your space quota are left`]),
       ...(ofNames === null ? [] : [`${ofNames} files and folders of your name quota are left`]),
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
-    if (told.length === 0) {
+    if (parts.length === 0) {
       return doubtful(
         'the NameNode does not report the free space',
         '`hdfs dfs -df -h /` and `hdfs dfs -count -q -h` show how much is free.',
       );
     }
     if (ofNames !== null && ofNames < HDFS_NAMES) {
-      return bad(told.join('; '), `${MAKE_ROOM}: a job writes up to ${HDFS_NAMES} files and folders.`);
+      return bad(parts.join('; '), `${FREE_SPACE}: a job writes up to ${HDFS_NAMES} files and folders.`);
     }
     return least < HDFS_BYTES
-      ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} including replicas.`)
-      : good(told.join('; '));
+      ? bad(parts.join('; '), `${FREE_SPACE}: the runtime takes ${formatBytes(HDFS_BYTES)} including replicas.`)
+      : good(parts.join('; '));
   } finally {
     hdfs.close();
   }
 }
 
 /** Checks the disk space where the runtime is built and cached. */
-async function roomHere(environment: NodeJS.ProcessEnv): Promise<Verdict> {
+async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   const folder = cacheFolder(environment);
   const runtime = await findRuntime().catch((error: unknown) => {
     if (error instanceof TonyError && error.code === 'FOLDER_UNSAFE') {

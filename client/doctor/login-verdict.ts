@@ -1,10 +1,10 @@
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
-/** A login that ends within this time may end during the first command. */
+/** If a login expires within this time, the user should renew it before the next command. */
 const SOON_MS = 30 * 60_000;
 
-/** Returns who the user is on the cluster, by which login, and until when. */
+/** Reports the user's name on the cluster, the kind of login, and when the login expires. */
 export async function loginVerdict({ login, user }: HadoopCluster): Promise<Verdict> {
   const { text, endsAt } = await login.describe();
   if (endsAt === null) {

@@ -5,13 +5,13 @@ import { doubtful, good, type Verdict } from './diagnosis.ts';
 const MASTER_EXPIRY = 'yarn.am.liveness-monitor.expiry-interval-ms';
 const NODE_EXPIRY = 'yarn.nm.liveness-monitor.expiry-interval-ms';
 const DEFAULT_EXPIRY_MS = 600_000;
-/** The time for a second attempt to start and for the executors to find it. */
+/** The estimated time until a second attempt has started and the executors have connected to it. */
 const START_MS = 30_000;
 
 /**
- * Checks whether, with the ResourceManager's settings, a second ApplicationMaster can start before the executors' leases expire. YARN
- * replaces an ApplicationMaster on a lost node when no heartbeat of the node or of the ApplicationMaster has arrived for the expiry
- * interval. It checks this three times per interval.
+ * Checks whether YARN can replace a lost ApplicationMaster before the executors' leases expire. YARN starts the next attempt when it has
+ * received no heartbeat from the node or from the ApplicationMaster for an expiry interval. It checks three times per interval, so the
+ * loss is detected after at most 4/3 of the interval.
  */
 export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const [master, node] = [MASTER_EXPIRY, NODE_EXPIRY].map((name) => Number(settings.get(name) ?? DEFAULT_EXPIRY_MS)) as [number, number];
@@ -23,6 +23,6 @@ export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   }
   return doubtful(
     text,
-    `Lower ${MASTER_EXPIRY} to ${LEAST_LEASE_MS / 2}: otherwise, programs exit before a second ApplicationMaster finds them, and training resumes from a checkpoint.`,
+    `Lower ${MASTER_EXPIRY} to ${LEAST_LEASE_MS / 2}. Otherwise, programs exit before a second ApplicationMaster starts, and training resumes from a checkpoint.`,
   );
 }

@@ -2,12 +2,12 @@ import { types } from 'node:util';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
 
-/** A string is sent as UTF-8, a typed array or buffer as the bytes it covers. Readers receive bytes. */
+/** A string is sent as UTF-8; a typed array or buffer is sent as its bytes. Readers receive bytes. */
 export type FeedRecord = string | ArrayBufferView | ArrayBufferLike;
 
 const CHUNK_BYTES = 256 * 1024;
 const CHUNK_RECORDS = 256;
-/** Bytes that a buffered record occupies in addition to its content. */
+/** The estimated memory overhead of a buffered record (bytes). */
 const RECORD_COST = 64;
 
 /** Records that travel in one message. Sequence numbers start at 1 and have no gaps. */
@@ -18,13 +18,13 @@ export interface Chunk {
 }
 
 /**
- * The records of one producer that no worker has acknowledged yet. A named producer may continue an earlier process, so its chunks get
- * numbers only after `numberFrom` has received the next number from the job.
+ * Buffers the records of one producer until workers acknowledge them. A named producer may continue the sequence of an earlier process.
+ * Its chunks therefore get their numbers only when the job sends the next expected number, which the caller passes to `numberFrom`.
  */
 export class ChunkQueue {
   readonly #chunks: Chunk[] = [];
   #chunkBytes = 0;
-  /** Records that belong to no chunk yet. */
+  /** Records that are not in a chunk yet. */
   #records: Uint8Array[] = [];
   #recordBytes = 0;
   #nextSequence = 1;
@@ -38,19 +38,19 @@ export class ChunkQueue {
     return this.#chunkBytes + this.#recordBytes;
   }
 
-  /** The sequence number of the oldest chunk, or of the next one if there is none. */
+  /** The sequence number of the oldest chunk; if the queue is empty, of the next chunk. */
   get first(): number {
     return this.#chunks[0]?.sequence ?? this.#nextSequence;
   }
 
-  /** The sequence number of the newest chunk, 0 if there has been none; null while chunks have no numbers. */
+  /** The sequence number of the newest chunk; 0 before the first chunk, null while chunks have no numbers. */
   get last(): number | null {
     return this.#isNumbered ? this.#nextSequence - 1 : null;
   }
 
   /**
-   * Adds a record that `toRecordBytes` returned. @returns `full` if the pending records fill a chunk, `begun` if this is the first pending
-   * record
+   * Adds a record from `toRecordBytes`.
+   * @returns `full` if the pending records fill a chunk, `begun` if this is the first pending record
    */
   add(record: Uint8Array): 'full' | 'begun' | 'pending' {
     if (this.#recordBytes + record.length > CHUNK_BYTES) {
@@ -79,7 +79,7 @@ export class ChunkQueue {
       this.#chunkBytes += bytes;
       [records, bytes] = [[], 0];
     };
-    // Before chunks had numbers, more records than one message can hold may have accumulated.
+    // Records that were added before chunks had numbers may need more than one chunk.
     for (const record of this.#records) {
       const cost = record.length + RECORD_COST;
       if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) {
@@ -114,8 +114,8 @@ export class ChunkQueue {
   }
 
   /**
-   * Yields the chunks with sequence numbers from `from` that fit into a window of `windowBytes`. Earlier unacknowledged chunks count
-   * towards the window.
+   * Yields the chunks from sequence number `from` that fit into a window of `windowBytes`. Earlier chunks that are not acknowledged also
+   * occupy the window.
    */
   *within(windowBytes: number, from: number): Generator<Chunk> {
     let bytes = 0;

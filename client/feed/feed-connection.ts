@@ -9,7 +9,7 @@ import {
 } from '../../protos/feed-protocol.ts';
 import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 
-/** The maximum time from connecting to the job's first message (ms). */
+/** Timeout (ms) for the job's first message after connecting. */
 const FIRST_MESSAGE_MS = 15_000;
 
 const FeedClient = makeClientConstructor(feedService(), 'Feed');
@@ -19,11 +19,11 @@ export interface FeedConnectionEvents {
   readonly message: (message: FeedMessage) => void;
   /** Called when the send buffer has drained. */
   readonly room: () => void;
-  /** Called once, when the connection ends. `isFinal`: a new connection would fail, too. */
+  /** Called once, when the connection ends. `isFinal`: reconnecting would fail with the same error. */
   readonly lost: (reason: string, isFinal: boolean) => void;
 }
 
-/** A producer's connection to the job's ApplicationMaster: TLS with the job's certificate pinned. */
+/** A producer's TLS connection to the job's ApplicationMaster. Trusts only the job's own certificate. */
 export class FeedConnection {
   readonly #client: InstanceType<typeof FeedClient>;
   readonly #stream: Stream;

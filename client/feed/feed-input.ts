@@ -8,12 +8,8 @@ const NEWLINE = 0x0a;
  * Splits the input into records: lines without their line feeds (including an unterminated last line), or the records of a TFRecord stream.
  * @throws TonyError DATA_INVALID for damaged or overlong records
  */
-export async function* recordsOf(input: AsyncIterable<Buffer>, format: 'lines' | 'tfrecord'): AsyncGenerator<Buffer, void> {
-  if (format === 'lines') {
-    yield* linesOf(input);
-  } else {
-    yield* tfRecordsOf(input);
-  }
+export function recordsOf(input: AsyncIterable<Buffer>, format: 'lines' | 'tfrecord'): AsyncGenerator<Buffer, void> {
+  return format === 'lines' ? linesOf(input) : tfRecordsOf(input);
 }
 
 async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
@@ -34,7 +30,9 @@ async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, vo
     begun.push(bytes.subarray(from));
     length += bytes.length - from;
     if (length > MAXIMUM_RECORD_BYTES) {
-      throw tooLong();
+      throw new TonyError('DATA_INVALID', `a line has more than ${MAXIMUM_RECORD_BYTES} bytes`, {
+        hint: 'Check that the input is text. For binary records, use --format tfrecord.',
+      });
     }
   }
   if (length > 0) {
@@ -56,10 +54,4 @@ async function* tfRecordsOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer
     yield* parser.push(bytes);
   }
   parser.finish();
-}
-
-function tooLong(): TonyError {
-  return new TonyError('DATA_INVALID', `a line has more than ${MAXIMUM_RECORD_BYTES} bytes`, {
-    hint: 'Check that the input is text. For binary records, use --format tfrecord.',
-  });
 }

@@ -8,11 +8,11 @@ import { type ConnectOptions, checkId } from '../connections/connect-job.ts';
 import { localPaths } from '../files/local-layout.ts';
 import { localRoot } from '../staging/local-folder.ts';
 
-/** Where a job publishes the address of its feeds. */
+/** The file in which a job publishes the address of its feeds. */
 export interface FeedPlace {
   /**
-   * Returns null while the job does not accept feeds. Throws a TonyError: ACCESS_DENIED for another user's job, or the error of an
-   * unreachable cluster.
+   * Returns null until the job accepts feeds.
+   * @throws TonyError ACCESS_DENIED for another user's job, HDFS_UNREACHABLE
    */
   read(): Promise<FeedAddress | null>;
   close(): void;

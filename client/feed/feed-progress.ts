@@ -29,11 +29,11 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
 }
 
 /**
- * Describes the progress in one line. Removes control characters from the reason, which comes from the job and thus possibly from another
- * user.
+ * Describes the progress in one line. Removes control characters from the reason: the text comes from the job, which may be another
+ * user's.
  */
-export function describeProgress({ state, reason: said, written, taken, readers }: FeedProgress): string {
-  const reason = harmless(said);
+export function describeProgress({ state, reason: text, written, taken, readers }: FeedProgress): string {
+  const reason = harmless(text);
   const counts = `${written} records written, ${taken} received`;
   switch (state) {
     case 'waiting':

@@ -15,10 +15,11 @@ export interface FeedProgress {
    * full. `over`: the feed has ended.
    */
   readonly state: 'waiting' | 'connected' | 'full' | 'over';
-  /** Why the feed makes no progress, as part of a sentence; empty if it does. */
+  /** Why the feed makes no progress, as a clause without a final period; empty while records flow. */
   readonly reason: string;
-  /** Numbers of records written, and acknowledged by workers of the job. */
+  /** The number of records passed to `write`. */
   readonly written: number;
+  /** The number of records that workers have acknowledged. */
   readonly taken: number;
   /** The number of workers that read this feed. */
   readonly readers: number;
@@ -26,8 +27,8 @@ export interface FeedProgress {
 
 export interface FeedOptions extends ConnectOptions {
   /**
-   * Name of this producer; default: a random one. The feed ends only when each producer has ended it. If a producer's process dies without
-   * `end`, another process can continue or end the feed under the same name. Records that the dead process had not sent are lost.
+   * Name of this producer; default: a random name. The feed ends when every producer has called `end`. If a producer's process crashes
+   * before `end`, another process with the same name can continue or end the feed. Records that the crashed process had not sent are lost.
    */
   readonly producer?: string;
   /** Called when the progress changes, at most a few times per second. */
@@ -41,13 +42,13 @@ const FEED_OPTIONS: OptionNames<FeedOptions> = { ...CONNECT_OPTIONS, producer: t
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 /** Interval (ms) at which to check whether an unreachable job has ended. */
-const LOOK_EVERY_MS = 2_000;
+const CHECK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
 
 /**
- * Writes records to a feed of a running job, which reads it with `fromFeed(name)`. While the job's buffers are full, `write` waits, without
- * a timeout. Each record is delivered to exactly one worker: the writer sends it again after a lost connection or a restart of the
- * ApplicationMaster, until a worker has acknowledged it.
+ * Opens a feed of a running job for writing. The job's program reads the records with `fromFeed(name)`. While the job's buffers are full,
+ * `write` waits without a timeout. Each record is delivered to exactly one worker: after a lost connection or a restart of the
+ * ApplicationMaster, the writer resends every record that no worker has acknowledged.
  *
  * @param name the feed's name in the job's program
  * @throws TonyError USAGE, APPLICATION_UNKNOWN; later, from `write` and `end`: FEED_ENDED when the job has ended, with its result,
@@ -84,7 +85,7 @@ export class FeedWriter {
   readonly #job: JobConnection;
   readonly #place: FeedPlace;
   readonly #feed: string;
-  /** The producer's name; another process can continue the feed with it. */
+  /** The producer's name, which another process can use to continue the feed. */
   readonly producer: string;
   readonly #options: FeedOptions;
   readonly #closing = new AbortController();
@@ -94,7 +95,7 @@ export class FeedWriter {
   #endSent = false;
   #window = FIRST_WINDOW_BYTES;
   #connection: FeedConnection | null = null;
-  /** The next chunk to send on this connection; null until the job has announced the first one it expects. */
+  /** Sequence number of the next chunk to send on this connection; null until the job has sent the number that it expects first. */
   #sendFrom: number | null = null;
   #isOver = false;
   #failure: unknown = null;
@@ -102,8 +103,8 @@ export class FeedWriter {
   #readers = 0;
   #written = 0;
   #taken = 0;
-  #toldAt = Number.NEGATIVE_INFINITY;
-  #telling: NodeJS.Timeout | null = null;
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  #reportTimer: NodeJS.Timeout | null = null;
   readonly #waiting = new Set<() => void>();
 
   constructor(job: JobConnection, place: FeedPlace, feed: string, producer: string, options: FeedOptions) {
@@ -123,8 +124,8 @@ export class FeedWriter {
   }
 
   /**
-   * Resolves when the buffer has room for the next record. Callers need not await each call, but then memory use is unbounded. The bytes
-   * are copied before `write` returns.
+   * Adds a record and resolves when the buffer has room for the next one. Without awaiting each call, memory use is unbounded. `write`
+   * copies the bytes before it returns.
    *
    * @throws TonyError USAGE for an unsupported value, for a record that is too large, and after `end`; other records are not affected
    */
@@ -160,8 +161,8 @@ export class FeedWriter {
   }
 
   /**
-   * Closes the connection without ending the feed; the job waits for another producer with the same name. Records that no worker has
-   * acknowledged are not sent again.
+   * Closes the connection without ending the feed: the job waits for another producer with the same name. Records that no worker has
+   * acknowledged may be lost.
    */
   async close(): Promise<void> {
     this.#failure ??= new TonyError('USAGE', 'The feed was closed.');
@@ -173,11 +174,11 @@ export class FeedWriter {
     this.#connection?.close();
     this.#wake();
     await this.#work;
-    if (this.#telling !== null) {
-      clearTimeout(this.#telling);
+    if (this.#reportTimer !== null) {
+      clearTimeout(this.#reportTimer);
     }
-    this.#telling = null;
-    this.#tellNow();
+    this.#reportTimer = null;
+    this.#reportNow();
     this.#place.close();
     this.#job.close();
   }
@@ -185,7 +186,7 @@ export class FeedWriter {
   /** Connects, and reconnects after a lost connection, until workers have acknowledged all records or the job has ended. */
   async #run(): Promise<void> {
     const { signal } = this.#closing;
-    let lookedAt = Number.NEGATIVE_INFINITY;
+    let checkedAt = Number.NEGATIVE_INFINITY;
     for (let failures = 1; !signal.aborted && !this.#isOver; failures++) {
       try {
         const address = await this.#place.read();
@@ -201,9 +202,9 @@ export class FeedWriter {
         if (signal.aborted || this.#isOver) {
           break;
         }
-        if (performance.now() - lookedAt > LOOK_EVERY_MS) {
+        if (performance.now() - checkedAt > CHECK_EVERY_MS) {
           const { result, status } = await this.#job.observe();
-          lookedAt = performance.now();
+          checkedAt = performance.now();
           if (result !== null) {
             const why = result.diagnostics === '' ? '' : `: ${result.diagnostics}`;
             throw new TonyError('FEED_ENDED', `${this.#job.applicationId} ended (${result.state}) before it received all records${why}`);
@@ -219,7 +220,7 @@ export class FeedWriter {
         }
         this.#reason = messageOf(error);
       }
-      this.#tell();
+      this.#report();
       await pause(jittered(backoffMs(failures, BACKOFF)), signal);
     }
   }
@@ -228,13 +229,13 @@ export class FeedWriter {
   #connect(address: FeedAddress): Promise<boolean> {
     const opening = { feed: this.#feed, producer: this.producer, first: this.#queue.first };
     return new Promise((resolve, reject) => {
-      let hasSpoken = false;
-      const stop = (): void => resolve(hasSpoken);
+      let hasMessage = false;
+      const stop = (): void => resolve(hasMessage);
       this.#sendFrom = null;
       this.#connection = new FeedConnection(address, opening, {
         message: (message) => {
-          hasSpoken = true;
-          this.#hear(message);
+          hasMessage = true;
+          this.#receive(message);
         },
         room: () => this.#pump(),
         lost: (reason, isFinal) => {
@@ -244,7 +245,7 @@ export class FeedWriter {
           if (isFinal) {
             reject(new TonyError('FEED_REFUSED', `The job rejected this producer: ${reason}.`));
           } else {
-            resolve(hasSpoken);
+            resolve(hasMessage);
           }
         },
       });
@@ -252,7 +253,7 @@ export class FeedWriter {
     });
   }
 
-  #hear({ expected = 0, taken, windowBytes, over = false, readers = 0 }: FeedMessage): void {
+  #receive({ expected = 0, taken, windowBytes, over = false, readers = 0 }: FeedMessage): void {
     this.#readers = readers;
     this.#window = windowBytes;
     this.#taken += this.#queue.acknowledge(taken);
@@ -267,7 +268,7 @@ export class FeedWriter {
     }
     this.#pump();
     this.#wake();
-    this.#tell();
+    this.#report();
   }
 
   #cut(): void {
@@ -275,7 +276,7 @@ export class FeedWriter {
     this.#pump();
   }
 
-  /** The sequence number of this producer's last chunk; null until the feed is ended and the number is known. */
+  /** The sequence number of this producer's last chunk; null until `end` was called and chunks have numbers. */
   get #last(): number | null {
     return this.#isEnded ? this.#queue.last : null;
   }
@@ -326,19 +327,19 @@ export class FeedWriter {
     this.#waiting.clear();
   }
 
-  #tell(): void {
-    if (this.#options.onProgress === undefined || this.#telling !== null) {
+  #report(): void {
+    if (this.#options.onProgress === undefined || this.#reportTimer !== null) {
       return;
     }
-    const pause = Math.max(0, this.#toldAt + PROGRESS_MS - performance.now());
-    this.#telling = setTimeout(() => {
-      this.#telling = null;
-      this.#tellNow();
+    const pause = Math.max(0, this.#reportedAt + PROGRESS_MS - performance.now());
+    this.#reportTimer = setTimeout(() => {
+      this.#reportTimer = null;
+      this.#reportNow();
     }, pause);
   }
 
-  #tellNow(): void {
-    this.#toldAt = performance.now();
+  #reportNow(): void {
+    this.#reportedAt = performance.now();
     const isConnected = this.#connection !== null && this.#sendFrom !== null;
     const isFull = this.#queue.bytes > this.#window;
     const unread = this.#readers === 0 ? `no worker reads the feed ${this.#feed} yet` : '';

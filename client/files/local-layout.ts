@@ -1,21 +1,24 @@
 import path from 'node:path';
 
-/** Returns the paths of a local job's files. The ApplicationMaster's local negotiator uses the same container paths. */
+/** Returns the paths of a local job's files. LocalNegotiator in the ApplicationMaster uses the same container paths. */
 export function localPaths(root: string, applicationId: string) {
   const job = path.join(root, 'jobs', applicationId);
   const containers = path.join(job, 'containers');
+  const masterContainer = (attempt: number): string =>
+    `container_${applicationId.replace(/^local_/, '')}_${String(attempt).padStart(2, '0')}_000001`;
   return {
     job,
     history: path.join(root, 'history', applicationId),
     output: path.join(root, 'output', applicationId),
     /** Host, ports and token of the ApplicationMaster; the file has mode 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** The process IDs of the ApplicationMaster and, unless this is the last attempt, of the process that starts the next attempt. */
+    /** Process IDs: the ApplicationMaster, and before the last attempt also the process that starts the next attempt. */
     masterPid: path.join(job, 'master.pid'),
     containers,
-    /** @param attempt number of the ApplicationMaster's attempt, from 1. */
-    masterContainer: (attempt: number): string =>
-      `container_${applicationId.replace(/^local_/, '')}_${String(attempt).padStart(2, '0')}_000001`,
+    /** Returns the container ID of the ApplicationMaster's attempt; the first attempt is 1. */
+    masterContainer,
+    /** The container IDs of all attempts, whether or not they have started. */
+    masterContainers: Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => masterContainer(at + 1)),
     work: (containerId: string) => path.join(containers, containerId, 'work'),
     logs: (containerId: string) => path.join(containers, containerId, 'logs'),
   };
@@ -23,7 +26,7 @@ export function localPaths(root: string, applicationId: string) {
 
 export type LocalPaths = ReturnType<typeof localPaths>;
 
-/** The number of attempts, as by default in YARN: a killed ApplicationMaster is restarted once, and its job continues. */
+/** The number of attempts, which is YARN's default: the job survives one crash of the ApplicationMaster. */
 export const LOCAL_ATTEMPTS = 2;
 
 export function isLocalId(applicationId: string): boolean {

@@ -21,7 +21,7 @@ test.each([0o770, 0o707, 0o1777])('rejects a folder with mode %o, to which other
   await expect(refuseForeignFolder(folder, 'TONY_LOCAL_DIR')).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
     message: expect.stringContaining('is writable for other users'),
-    hint: `Run chmod go-w ${folder}, or set TONY_LOCAL_DIR to a folder of your own.`,
+    hint: `Run chmod go-w ${folder}, or set TONY_LOCAL_DIR to a folder that only you can write to.`,
   });
 });
 
@@ -31,6 +31,6 @@ test.skipIf(process.getuid?.() !== 0)('rejects a folder of another user, but not
   await chown(folder, 4712, 4712);
   await expect(refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711)).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
-    hint: 'Set TONY_CACHE_DIR to a folder of your own.',
+    hint: 'Set TONY_CACHE_DIR to a folder that only you can write to.',
   });
 });

@@ -6,8 +6,8 @@ const OTHERS_WRITE = 0o022;
 const ROOT = 0;
 
 /**
- * Rejects a folder with programs if another user owns it or can write to it, because this process or a job would run its content. Accepts a
- * missing folder, and a folder of root.
+ * Rejects a folder with programs if another user owns it or can write to it, because this process or a job runs these programs. Accepts a
+ * missing folder and a folder that root owns.
  *
  * @param variable the environment variable that selects another folder. The error message names it.
  * @throws TonyError FOLDER_UNSAFE
@@ -26,6 +26,6 @@ export async function refuseForeignFolder(folder: string, variable: string, user
     : `is writable for other users (mode ${(found.mode & 0o777).toString(8)})`;
   const remedy = isForeign ? 'Set' : `Run chmod go-w ${folder}, or set`;
   throw new TonyError('FOLDER_UNSAFE', `The folder ${folder} ${why}, who could change the programs that your jobs run.`, {
-    hint: `${remedy} ${variable} to a folder of your own.`,
+    hint: `${remedy} ${variable} to a folder that only you can write to.`,
   });
 }

@@ -6,18 +6,18 @@ import type { JobPlace } from '../records/job-place.ts';
 
 /** The sender of a request. */
 export interface Visitor {
-  /** Null for a holder of the token, who has the rights of the user who started the server. */
+  /** Null with token access, which grants the rights of the user who started the server. */
   readonly user: string | null;
 }
 
 /** Authenticates requests and authorizes access to histories. */
 export interface HistoryAccess {
-  /** Null when the request has already been answered: rejected or redirected. */
+  /** Authenticates a request. Returns null after it has rejected or redirected the request. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
 }
 
-/** Access with the token in the printed URL, which grants everything that the user who started the server may read. */
+/** Access with the token in the printed URL. Visitors may read everything that the user who started the server may read. */
 export class TokenAccess implements HistoryAccess {
   readonly #gate: Gate;
 
@@ -35,19 +35,20 @@ export class TokenAccess implements HistoryAccess {
 }
 
 const COOKIE = 'tony-history-user';
-/** The cookie with the value that the form's hidden field must repeat. Other sites cannot read it, so they cannot send the form. */
+/** Protects the form from other sites: its hidden field must repeat the value of this cookie, which other sites cannot read. */
 const FORM_COOKIE = 'tony-history-form';
 const FORM_FIELD = 'sign-in';
 const FORM_SECRET = /^[\w-]{24}$/;
 const CHALLENGE = { 'WWW-Authenticate': 'PseudoAuth' };
 const LIFE_MS = 12 * 3_600_000;
-/** User names of an operating system, short enough for a header. */
+/** Linux user names. The limit keeps the cookie short enough for a header. */
 const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
- * Access for all users of a cluster without Kerberos, where users state their own names. Programs add `?user.name=` to each request, as for
- * Hadoop's own pages. In a browser, users sign in with the server's form and receive a signed cookie. A link with `?user.name=` only fills
- * in the form, because an attacker could make a user follow such a link. Each job's view ACL determines which users may see it.
+ * Access for all users of a cluster without Kerberos, where Hadoop trusts the user name in a request. Programs add `?user.name=` to each
+ * request, as for Hadoop's own pages. In a browser, users sign in with the server's form and receive a signed cookie. A link with
+ * `?user.name=` only fills in the form, because an attacker could make a user follow such a link. Each job's view ACL controls access to
+ * its history.
  */
 export class SimpleAccess implements HistoryAccess {
   readonly #key = randomBytes(32);
@@ -55,7 +56,7 @@ export class SimpleAccess implements HistoryAccess {
   readonly #hosts: readonly string[];
   readonly #now: () => number;
 
-  /** @param options.hosts host names of the server in addition to this machine's names, in lower case */
+  /** @param options.hosts additional host names of the server, in lower case */
   constructor(options: {
     readonly viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
     readonly hosts: readonly string[];
@@ -94,7 +95,7 @@ export class SimpleAccess implements HistoryAccess {
     }
     const sentence = named === undefined || isName ? 'Enter your user name.' : 'This is not a valid user name.';
     if (wantsPage(request)) {
-      this.#askWho(request, response, sentence, isName ? named : '');
+      this.#showForm(request, response, sentence, isName ? named : '');
     } else {
       answerText(request, response, 401, `${sentence} Programs add ?user.name=NAME to the URL.`, CHALLENGE);
     }
@@ -106,7 +107,7 @@ export class SimpleAccess implements HistoryAccess {
     return expected !== null && sameText(query.get(FORM_FIELD) ?? '', expected);
   }
 
-  #askWho(request: IncomingMessage, response: ServerResponse, sentence: string, name: string): void {
+  #showForm(request: IncomingMessage, response: ServerResponse, sentence: string, name: string): void {
     const form = cookieOf(request.headers.cookie ?? '', FORM_COOKIE) ?? '';
     const secret = FORM_SECRET.test(form) ? form : randomBytes(18).toString('base64url');
     response.setHeader('Set-Cookie', `${FORM_COOKIE}=${secret}; Path=/; HttpOnly; SameSite=Strict`);
@@ -123,20 +124,20 @@ export class SimpleAccess implements HistoryAccess {
   }
 
   #signed(user: string): string {
-    const said = `${Buffer.from(user).toString('base64url')}.${this.#now() + LIFE_MS}`;
-    return `${said}.${this.#seal(said)}`;
+    const payload = `${Buffer.from(user).toString('base64url')}.${this.#now() + LIFE_MS}`;
+    return `${payload}.${this.#signature(payload)}`;
   }
 
   #verified(cookie: string | null): string | null {
-    const [, said = '', name = '', until = '', seal = ''] = /^(([\w-]+)\.(\d{1,15}))\.([\w-]+)$/.exec(cookie ?? '') ?? [];
-    if (!sameText(seal, this.#seal(said)) || Number(until) < this.#now()) {
+    const [, payload = '', name = '', until = '', signature = ''] = /^(([\w-]+)\.(\d{1,15}))\.([\w-]+)$/.exec(cookie ?? '') ?? [];
+    if (!sameText(signature, this.#signature(payload)) || Number(until) < this.#now()) {
       return null;
     }
     return Buffer.from(name, 'base64url').toString();
   }
 
-  #seal(said: string): string {
-    return createHmac('sha256', this.#key).update(said).digest('base64url');
+  #signature(payload: string): string {
+    return createHmac('sha256', this.#key).update(payload).digest('base64url');
   }
 }
 
@@ -144,7 +145,7 @@ function wantsPage(request: IncomingMessage): boolean {
   return (request.headers.accept ?? '').includes('text/html');
 }
 
-/** Returns the target without the query's user name. The result is relative, as in web/access.ts. */
+/** Removes the user name from the query and returns a relative URL, which also works behind a proxy that changes the path. */
 function withoutName(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query
@@ -167,7 +168,7 @@ function signInPage(sentence: string, name: string, secret: string): string {
 <body>
 <h1>Job history</h1>
 <form method="get">
-<p><label for="name">${sentence} This cluster takes your word for it.</label></p>
+<p><label for="name">${sentence} This cluster does not verify user names.</label></p>
 <input type="hidden" name="${FORM_FIELD}" value="${secret}">
 <p><input id="name" name="user.name" value="${name}" autocomplete="username" autofocus required maxlength="128"> <button>Show jobs</button></p>
 </form>

@@ -11,7 +11,7 @@ import { ListBudget, type ListLimits } from './list-budget.ts';
 const AT_ONCE = 16;
 /** Maximum number of jobs with a cached outline. */
 const REMEMBERED = 2_000;
-/** Sufficient for several thousand jobs of usual size. A list omits the jobs beyond these limits. */
+/** Sufficient for several thousand typical jobs. A list omits the jobs that exceed these limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
 /** The number of bytes charged for listing a job's folder, regardless of its content. */
 const FOLDER_BYTES = 4 << 10;
@@ -26,7 +26,7 @@ export interface HistoryQuery {
   /** Part of the job's name; case-insensitive. */
   readonly name?: string | undefined;
   readonly limit: number;
-  /** Returns whether the requester may view the job; called only for jobs that match the other criteria. */
+  /** Returns whether the visitor may view the job. Called only for jobs that match the other criteria. */
   readonly mayView?: ((place: JobPlace) => Promise<boolean>) | undefined;
 }
 
@@ -56,7 +56,7 @@ interface Looked {
   readonly bytes: number;
 }
 
-/** Lists jobs from their histories, newest first, and reads as few files as possible. */
+/** Lists jobs from their histories, newest first. Caches the result for each job, and reads only files that have changed. */
 export class HistoryIndex {
   readonly #store: HistoryStore;
   readonly #limits: ListLimits;
@@ -98,7 +98,7 @@ export class HistoryIndex {
     return { jobs, message: [...general, ...messages.slice(0, MOST_MESSAGES)].join(' ') };
   }
 
-  /** The jobs of all `users`, newest first. */
+  /** Returns the jobs of `users`, newest first. */
   async #places(users: readonly string[], messages: string[]): Promise<JobPlace[]> {
     const places: JobPlace[] = [];
     for (let at = 0; at < users.length; at += AT_ONCE) {
@@ -173,8 +173,8 @@ export class HistoryIndex {
   }
 
   /**
-   * The file system has just answered, so an error concerns only this job's files, which their owner may have damaged. Such an
-   * error must not fail the list.
+   * Reads one job. Reports every error as STORAGE_REFUSED, so that the list omits the job and continues: the storage has just answered
+   * another request, so the cause must be the job's files.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {
@@ -222,8 +222,8 @@ function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean 
 }
 
 /**
- * Returns a message for a job or folder that cannot be read, so that it does not hide others. Rethrows the error if the storage is
- * unreachable; the whole list then fails.
+ * Returns a message for a job or folder that cannot be read; the list omits it. Rethrows the error if the storage is unreachable, which
+ * fails the whole list.
  */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) {

@@ -124,7 +124,7 @@ test('the list shows the newest job first, applies filters and rejects invalid f
   }
 });
 
-test('answers 403 for a job that the user may not view, whether it exists or not', async () => {
+test('answers 403 for a job that the user may not view, and for a job that does not exist', async () => {
   const { url } = await open(everybody());
   const answers = await Promise.all(
     [`jobs/alice/${FIRST}/`, 'jobs/alice/local_9_0001/', 'jobs/%ff/local_9_0001/', `jobs/..%2falice/${FIRST}/`].map((target) =>
@@ -191,12 +191,12 @@ test('a link fills in the sign-in form but cannot sign in as another user', asyn
   expect(linked.body).toContain('value="mallory"');
   expect(cookieIn(linked.headers)).toMatch(/^tony-history-form=/);
   expect((await browse(`${url}?user.name=alice`, { cookie })).status).toBe(200);
-  // A page of another site can cause such requests, for example for images: the server answers them without signing anybody in.
+  // A page of another site can cause such requests, for example for images: the server answers them without signing in a user.
   const program = await fetch(`${url}tony/api/history?user.name=mallory`, { headers: { cookie } });
   expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
 });
 
-test('rejects requests whose host name is not that of the server', async () => {
+test('rejects requests for another host name', async () => {
   const { url } = await open(everybody());
   for (const target of ['', 'tony/api/history?user.name=alice', `jobs/alice/${FIRST}/tony/api/job?user.name=alice`]) {
     const { status, body } = await browse(`${url}${target}`, { host: 'evil.example:80' });

@@ -24,7 +24,7 @@ const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
 const OWNER = '';
 const DEFAULT_JOBS = 200;
 const MOST_JOBS = 1_000;
-/** Limits for jobs that are kept in memory with their events and curves: their number, and the total length of their source texts. */
+/** Limits for jobs in memory: their number, and the total size of the files from which they were read. */
 const MOST_OPEN = 16;
 const MOST_OPEN_BYTES = 48 << 20;
 const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
@@ -38,7 +38,7 @@ export interface HistoryServerOptions {
   readonly tensorBoards: TensorBoardPool;
   /** See StoredJobView. */
   readonly anywhere: boolean;
-  /** Queries a running job; given only if viewers use their own rights. */
+  /** Queries a running job. Set only for token access, where visitors have the rights of this process. */
   readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
   readonly log: Logger;
 }
@@ -51,7 +51,7 @@ interface OpenJob {
 }
 
 /**
- * Serves the pages of finished jobs:
+ * Serves the pages of jobs from their histories:
  *
  *   /                                the job list
  *   /tony/api/history                the job list as JSON: ?user= ?state= ?name= ?limit=
@@ -115,14 +115,15 @@ export class HistoryServer implements JobPages {
     if (!APPLICATION_ID.test(applicationId)) {
       return answerText(request, response, 404, 'This is not an application ID.');
     }
-    // The pages use relative links, which resolve correctly only below a trailing slash.
+    // The pages contain relative links, which require the trailing slash.
     if (rest === undefined) {
       return answerText(request, response, 308, 'The path of a job ends with a slash.', { Location: `./${applicationId}/${query}` });
     }
-    const place = await this.#place(decoded(name), applicationId);
-    const { access } = this.#options;
+    const user = decoded(name);
+    const { access, store } = this.#options;
+    const place = user === null ? null : await store.place(user, applicationId);
     if (place === null || !(await access.mayView(visitor, place))) {
-      // The answer must not reveal whether a job that the user may not view exists.
+      // A user without access gets the same answer for an existing job as for a missing one.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -136,7 +137,7 @@ export class HistoryServer implements JobPages {
       await this.#wake(job, visitor.user ?? OWNER);
     }
     await job.site.handle(request, response, `${rest}${query}`);
-    // Checks the limits again, because a job's size is known only after it has been read.
+    // The size of a job is known only after its files have been read.
     this.#closeOthers(job);
   }
 
@@ -151,10 +152,6 @@ export class HistoryServer implements JobPages {
       close(job);
       this.#open.delete(folder);
     }
-  }
-
-  async #place(user: string | null, applicationId: string): Promise<JobPlace | null> {
-    return user === null ? null : this.#options.store.place(user, applicationId);
   }
 
   #opened(place: JobPlace): OpenJob {
@@ -252,20 +249,22 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** final.json describes the job's own TensorBoard; the pages show the TensorBoard of this server instead. */
+/** Replaces the TensorBoard in the job's stored status, which ended with the job, by the TensorBoard of this server. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
-  let told: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
+  let shown: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {
     status: async () => {
       const of = await view.status();
       const tensorboard = tensorBoard.status();
-      // Returns the same object until something changes, so that it is serialised only once.
+      // JobSite serialises a status object only once, so return the same object until a value changes.
       const same =
-        told?.of === of && told.status.tensorboard.state === tensorboard.state && told.status.tensorboard.message === tensorboard.message;
-      if (told === null || !same) {
-        told = { of, status: { ...of, tensorboard } };
+        shown?.of === of &&
+        shown.status.tensorboard.state === tensorboard.state &&
+        shown.status.tensorboard.message === tensorboard.message;
+      if (shown === null || !same) {
+        shown = { of, status: { ...of, tensorboard } };
       }
-      return told.status;
+      return shown.status;
     },
     configuration: () => view.configuration(),
     events: (after) => view.events(after),

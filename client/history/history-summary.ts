@@ -4,7 +4,7 @@ import type { ListedJob } from './history-index.ts';
 /** The maximum length of a message in the list (characters); the job's own page shows the full message. */
 const LONGEST_MESSAGE = 2_000;
 
-/** A row of the job list. */
+/** Returns a row of the job list. */
 export function historySummary({ place, status }: ListedJob): HistorySummary {
   const { applicationId, user } = place;
   const { name, queue, state, startedAt, finishedAt, step } = status;
@@ -12,7 +12,7 @@ export function historySummary({ place, status }: ListedJob): HistorySummary {
   return { applicationId, user, name, queue, state, startedAt, finishedAt, step, message, href: `${jobPath(user, applicationId)}tony/` };
 }
 
-/** Path of a job's site, relative to the index page. */
+/** Returns the path of a job's pages, relative to the job list. */
 export function jobPath(user: string, applicationId: string): string {
   return `jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }

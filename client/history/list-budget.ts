@@ -17,8 +17,8 @@ interface Share {
 }
 
 /**
- * Bounds the work for one list. Each user has a separate share: users may create any number of histories of any size, and must not be able
- * to crowd others out of the list.
+ * Limits the work for one list. Each user has a separate share, so that a user with many or large histories cannot hide the jobs of other
+ * users.
  */
 export class ListBudget {
   readonly #limits: ListLimits;
@@ -34,8 +34,8 @@ export class ListBudget {
   }
 
   /**
-   * Takes bytes from a user's share and returns whether enough were left. After the first refusal, all further requests for this user are
-   * refused, so that the list contains the user's newest jobs without gaps.
+   * Takes bytes from a user's share. Returns false if the share is too small, and then also for all later calls for this user, so that the
+   * list contains the user's newest jobs without gaps.
    */
   take(user: string, bytes: number): boolean {
     const share = this.#of(user);
@@ -47,7 +47,7 @@ export class ListBudget {
     return true;
   }
 
-  /** Charges bytes that turned out to be needed while reading. */
+  /** Charges bytes that were read in addition to the estimate passed to `take`. */
   takeMore(user: string, bytes: number): void {
     this.#of(user).bytes -= bytes;
   }

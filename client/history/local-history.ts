@@ -1,11 +1,10 @@
-import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DEFAULT_SITE } from '../../conf/site.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
-import { LocalJob } from '../connections/local-job.ts';
-import { isLocalId, LOCAL_ATTEMPTS, localPaths } from '../files/local-layout.ts';
+import { LocalJob, readPiece, startedMasters } from '../connections/local-job.ts';
+import { isLocalId, localPaths } from '../files/local-layout.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import type { Found, JobPlace } from '../records/job-place.ts';
 import type { LogPiece } from '../records/log-piece.ts';
@@ -66,27 +65,14 @@ export class LocalHistory implements HistoryStore {
   }
 
   async masters({ applicationId }: JobPlace): Promise<string[]> {
-    const paths = localPaths(this.#folder, applicationId);
-    const there = new Set(await readdir(paths.containers).catch(() => []));
-    return Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => paths.masterContainer(at + 1)).filter((id) => there.has(id));
+    return startedMasters(localPaths(this.#folder, applicationId));
   }
 
   async log({ applicationId }: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
     if (!CONTAINER_ID.test(containerId) || !/^[\w.]+$/.test(file)) {
       return null;
     }
-    const handle = await open(join(localPaths(this.#folder, applicationId).logs(containerId), file), 'r').catch(() => null);
-    if (handle === null) {
-      return null;
-    }
-    try {
-      const { size } = await handle.stat();
-      const start = Math.max(0, size - tail);
-      const { bytesRead, buffer } = await handle.read(Buffer.alloc(size - start), 0, null, start);
-      return { bytes: buffer.subarray(0, bytesRead), end: start + bytesRead };
-    } finally {
-      await handle.close();
-    }
+    return readPiece(join(localPaths(this.#folder, applicationId).logs(containerId), file), { tail });
   }
 
   close(): void {
@@ -94,7 +80,7 @@ export class LocalHistory implements HistoryStore {
   }
 }
 
-/** The submission time (ms since the epoch), which is part of the ID. */
+/** Returns the submission time (ms since the epoch), which is part of the ID. */
 function startOf(applicationId: string): number {
   return Number(/^local_(\d+)_/.exec(applicationId)?.[1] ?? 0);
 }

@@ -40,7 +40,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
     try {
       places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
-      // Skips a user whose histories are not readable: they are not removable either.
+      // This user can neither read nor remove these histories.
       if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
         continue;
       }
@@ -53,7 +53,7 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
         if (outcome.status === 'fulfilled') {
           looked.push(outcome.value);
         }
-        // Skips an unreadable history, such as that of another user.
+        // Skips a history that this user may not read.
         else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) {
           throw outcome.reason;
         }

@@ -17,13 +17,12 @@ import { readFrozen } from '../records/job-record.ts';
 import { type HistoryAccess, SimpleAccess, TokenAccess } from './history-access.ts';
 import { HistoryServer } from './history-server.ts';
 import { jobPath } from './history-summary.ts';
-import { localTensorBoard } from './local-tensorboard.ts';
 import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store.ts';
-import { TensorBoardPool } from './tensorboard-pool.ts';
+import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool.ts';
 
-/** Disk limit (bytes) of each TensorBoard if the server is for all users, because any user could otherwise fill the disk. */
+/** Disk limit (bytes) of each TensorBoard with `--auth simple`, so that no user can fill the disk. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
-/** Cache size for view ACLs (characters). job.json never changes once written, but another user controls its size. */
+/** Cache size for view ACLs (characters). Entries never expire, because job.json does not change. */
 const REMEMBERED_CHARACTERS = 8 << 20;
 /** Overhead of a list entry, in characters. */
 const LIST_CHARACTERS = 32;
@@ -32,8 +31,8 @@ export interface ServeOptions extends ClusterOptions {
   readonly local: boolean;
   readonly localRoot?: string | undefined;
   /**
-   * `token`: anyone with the printed URL has access, with the rights of this process. `simple`: all users have access, according to each
-   * job's view ACL.
+   * `token`: visitors need the printed URL, and have the rights of this process. `simple`: all users have access, limited by each job's view
+   * ACL.
    */
   readonly auth: 'token' | 'simple';
   /** Address to listen on. */
@@ -46,9 +45,9 @@ export interface ServeOptions extends ClusterOptions {
 }
 
 export interface RunningHistoryServer {
-  /** URL of the job list, including the token where one is required. */
+  /** URL of the job list, including the token for `--auth token`. */
   readonly url: string;
-  /** URL of one job's site. */
+  /** Returns the URL of a job's pages. */
   jobUrl(place: JobPlace): string;
   /** Starts a job's TensorBoard before a viewer opens it. */
   prepare(place: JobPlace): Promise<void>;
@@ -66,10 +65,10 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   if (auth === 'simple' && local) {
     throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove either --local or --auth.' });
   }
-  // Checked before `openCluster`, which needs a ticket: the answer is the same without one.
+  // Check before `openCluster`, which requires a Kerberos ticket.
   if (auth === 'simple' && (await readConfiguration(options)).secure) {
-    throw new TonyError('USAGE', '--auth simple believes the names that users state, but the cluster requires Kerberos.', {
-      hint: 'Use --auth token. A proxy that authenticates users can stand in front of it.',
+    throw new TonyError('USAGE', '--auth simple does not verify user names, but the cluster requires Kerberos.', {
+      hint: 'Use --auth token, if necessary behind a proxy that authenticates users.',
     });
   }
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
@@ -82,13 +81,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   try {
     const folder = await mkdtemp(join(tmpdir(), 'tony-ts-history-'));
     closers.push(() => rm(folder, { recursive: true, force: true }));
-    const start = localTensorBoard({
-      storage: store.storage,
-      copyBytes: auth === 'simple' ? SHARED_COPY_BYTES : undefined,
-      log,
-      onProgress: options.onProgress,
-    });
-    const tensorBoards = new TensorBoardPool({ start, folder, log });
+    const tensorBoards = new TensorBoardPool({ start: tensorBoardStarter(options, store), folder, log });
     closers.push(() => tensorBoards.close());
     const token = randomBytes(24).toString('base64url');
     const access =
@@ -117,6 +110,17 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
+/** Returns a function that starts TensorBoard on this machine. The first start downloads TensorBoard if needed. */
+function tensorBoardStarter({ auth, log, onProgress }: ServeOptions, { storage }: HistoryStore): TensorBoardPoolOptions['start'] {
+  return async ({ summaryDir, folder }) => {
+    const { ensureTensorBoard } = await import('../runtime/ensure-tensorboard.ts');
+    const { TensorBoard } = await import('../../web/tensorboard/tensorboard.ts');
+    const { tree } = await ensureTensorBoard(onProgress);
+    const limit = auth === 'simple' ? { copyBytes: SHARED_COPY_BYTES } : {};
+    return TensorBoard.start({ packages: tree, summaryDir, storage, folder, log, ...limit });
+  };
+}
+
 async function listening(options: { address: string; port: number; site: JobPages; log: Logger }): Promise<WebServer> {
   try {
     return await WebServer.open(options);
@@ -127,7 +131,7 @@ async function listening(options: { address: string; port: number; site: JobPage
   }
 }
 
-/** Each job's view ACL comes from its job.json. If that file is not readable, only the owner and administrators have access. */
+/** Reads view ACLs from job.json. If a job's file is unreadable, only the job's owner and administrators have access. */
 async function simpleAccess(
   options: ServeOptions,
   store: HistoryStore,
@@ -150,12 +154,12 @@ async function simpleAccess(
     }
     return jobViewers(configuration, { user: place.user, view });
   };
-  // The list of host names contains IPv6 addresses without brackets.
+  // SimpleAccess expects IPv6 addresses without brackets.
   const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
   return new SimpleAccess({ viewers, hosts: [...hosts, ...named] });
 }
 
-/** Returns the status that a running job reports; null if it does not answer. */
+/** Queries the status of a running job; null if the job does not answer. */
 async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobStatus | null> {
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {

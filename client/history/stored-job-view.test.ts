@@ -40,7 +40,7 @@ test('cached samples count towards the memory use of a job view', async () => {
   expect(view.bytes - before).toBeGreaterThan(500_000);
 });
 
-test('tasks that only the events name count towards the memory use of a job view', async () => {
+test('tasks that appear only in events count towards the memory use of a job view', async () => {
   const event = (index: number): string => `${JSON.stringify({ at: 1, event: 'task-requested', role: 'w', index })}\n`;
   const view = await viewOf({ 'events-1.jsonl': Array.from({ length: 1_000 }, (_, index) => event(index)).join('') });
   expect((await view.status()).tasks).toHaveLength(1_000);

@@ -23,8 +23,8 @@ export interface StoredJobViewOptions {
   /** Queries the running job; resolves to null if it does not answer. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Whether summary paths found in the job's files may point outside the job's own folder: true for viewers with their own rights, false
-   * for a server that reads on behalf of others.
+   * Whether the job's files may refer to a summary folder outside the job's history. True with token access; false if the server reads on
+   * behalf of other users, who could otherwise make it read foreign files.
    */
   readonly anywhere: boolean;
   readonly log: Logger;
@@ -33,7 +33,7 @@ export interface StoredJobViewOptions {
 interface Loaded {
   readonly entries: readonly HistoryEntry[];
   readonly status: JobStatus;
-  /** Whether the job has written its final status (possibly damaged), so that nothing changes any more. */
+  /** Whether the job has written its final status, possibly damaged. The files do not change afterwards. */
   readonly isFinal: boolean;
   readonly bytes: number;
   readonly at: number;
@@ -93,7 +93,7 @@ export class StoredJobView implements JobView {
       const { summaryDir } = await this.status();
       return {
         runs: [],
-        message: `The summaries are not in the history folder but in ${summaryDir}. To see them, run \`tony-ts tensorboard\`.`,
+        message: `The summaries are in ${summaryDir}, outside the history folder. To see them, run \`tony-ts tensorboard\`.`,
       };
     }
     if (this.#scalars?.dir !== dir) {
@@ -103,7 +103,7 @@ export class StoredJobView implements JobView {
     return this.#scalars.reader.charts();
   }
 
-  /** URI of the summaries folder; null if this reader must not read it. */
+  /** Returns the URI of the summaries folder; null if the server must not read this folder. */
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
     const { summaryDir } = await this.status();
@@ -135,7 +135,7 @@ export class StoredJobView implements JobView {
     this.#scalars?.reader.close();
   }
 
-  /** Approximate memory use: the length of the source texts. */
+  /** Approximate memory use, measured as the size of the files. */
   get bytes(): number {
     return (this.#loaded?.bytes ?? 0) + this.#sampleBytes;
   }
@@ -169,8 +169,8 @@ export class StoredJobView implements JobView {
     const record = await readRecord(store.storage, place, true);
     const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
     const runs = typeof answer === 'object' && answer.result === null;
-    const said = runs ? await live?.() : null;
-    const status = said ?? storedStatus(record, answer ?? 'forgotten');
+    const current = runs ? await live?.() : null;
+    const status = current ?? storedStatus(record, answer ?? 'forgotten');
     const bytes = record.bytes + status.tasks.length * TASK_BYTES;
     this.#loaded = { entries: record.entries, status, isFinal: record.final !== null, bytes, at };
     return this.#loaded;

@@ -46,7 +46,7 @@ test('the pool starts one TensorBoard per opened job', async () => {
   expect(target.connect?.()).toBeInstanceOf(PassThrough);
 });
 
-test('the pool replaces a TensorBoard without recent visits, but none that is in use', async () => {
+test('the pool replaces a TensorBoard without recent visits, but not a TensorBoard in use', async () => {
   open();
   expect([pool.wake('a', 'a'), pool.wake('b', 'b')]).toEqual(['', '']);
   expect(pool.wake('c', 'c')).toContain('2 TensorBoards are in use');
@@ -92,7 +92,7 @@ test('a TensorBoard that cannot start reports the reason and occupies no slot', 
   await expect.poll(() => living).toEqual(['a']);
 });
 
-test('the pool replaces a TensorBoard in permanent use after its minimum time, preferably one that the same user opened', async () => {
+test('the pool replaces a TensorBoard in permanent use after its minimum time, preferably of the same user', async () => {
   open();
   pool.wake('a', 'mallory');
   pool.wake('b', 'bob');

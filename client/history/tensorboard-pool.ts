@@ -9,10 +9,11 @@ import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 const MOST = 3;
 /** A TensorBoard without viewers stops after this time (ms). */
 const IDLE_MS = 10 * 60_000;
-/** A TensorBoard without viewers stops after this shorter time (ms) if another one needs its slot. */
+/** A TensorBoard without viewers stops after this shorter time (ms) if another job needs its slot. */
 const SPARE_MS = 60_000;
 /**
- * The time (ms) after which a TensorBoard may be replaced even while in use. An open page keeps polling it, so it might never become idle.
+ * The time (ms) after which the pool may replace a TensorBoard even while it is in use. An open page polls its TensorBoard, which then never
+ * becomes idle.
  */
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
@@ -25,7 +26,7 @@ export interface RunningTensorBoard {
 }
 
 export interface TensorBoardPoolOptions {
-  /** Starts a TensorBoard over the summaries, with its own working folder. */
+  /** Starts a TensorBoard that shows `summaryDir` and uses `folder` as its working folder. */
   readonly start: (options: { readonly summaryDir: string; readonly folder: string }) => Promise<RunningTensorBoard>;
   /** Absolute path of the parent of the working folders. */
   readonly folder: string;
@@ -37,11 +38,11 @@ export interface TensorBoardPoolOptions {
 interface Slot {
   readonly running: Promise<RunningTensorBoard>;
   ready: RunningTensorBoard | null;
-  /** Why the start failed; empty if it has not failed. */
+  /** The error message of a failed start; otherwise empty. */
   failure: string;
   usedAt: number;
   readonly startedAt: number;
-  /** The visitor for whom it was started. */
+  /** The visitor whose request started it. */
   readonly visitor: string;
 }
 
@@ -63,10 +64,10 @@ export class TensorBoardPool {
   }
 
   /**
-   * Starts a TensorBoard for these summaries unless one runs, and records the access. Returns an empty string, or a sentence that says why
-   * none can start.
+   * Starts a TensorBoard for these summaries unless one runs, and records the access.
    *
-   * @param visitor the viewer; of the TensorBoards that have run for their minimum time, one of this viewer's is replaced first
+   * @param visitor the viewer, whose own TensorBoards the pool replaces first
+   * @returns an empty string, or the reason why no TensorBoard can start
    */
   wake(summaryDir: string, visitor: string): string {
     if (this.#closed) {
@@ -125,7 +126,7 @@ export class TensorBoardPool {
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
 
-  /** Null while no TensorBoard is ready. */
+  /** Returns a function that connects to the TensorBoard of these summaries; null while it is not ready. */
   connect(summaryDir: string): (() => Duplex) | null {
     const slot = this.#slots.get(summaryDir);
     const ready = slot?.ready ?? null;
@@ -153,7 +154,7 @@ export class TensorBoardPool {
     for (const summaryDir of this.#slots.keys()) {
       this.#end(summaryDir);
     }
-    // Includes TensorBoards that were already stopping.
+    // Also waits for TensorBoards that were already stopping.
     await Promise.all(this.#endings);
   }
 
@@ -184,12 +185,12 @@ export class PooledTensorBoard implements TensorBoardTarget {
     this.#refusal = why === '' ? null : { state: 'waiting', message: why };
   }
 
-  /** Whether TensorBoard was started; it may not be ready yet. */
+  /** Whether TensorBoard has been started. It may not be ready yet. */
   get isAwake(): boolean {
     return this.#summaryDir !== null && this.#refusal === null;
   }
 
-  /** Marks TensorBoard as unavailable, because there are no summaries that it may show. */
+  /** Marks TensorBoard as unavailable. */
   refuse(message: string): void {
     this.#refusal = { state: 'unavailable', message };
   }

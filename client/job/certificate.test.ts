@@ -18,7 +18,7 @@ test('configurationOfNode reads the configuration of a node with a self-signed c
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const refused = async () => {
-    throw new Error('a login was demanded');
+    throw new Error('a login is required');
   };
   try {
     const { port } = server.address() as AddressInfo;

@@ -88,7 +88,7 @@ function oid(hexadecimal: string): Buffer {
   return der(0x06, Buffer.from(hexadecimal, 'hex'));
 }
 
-/** DER integers have no redundant leading zeros, but one zero byte where the first bit would otherwise be read as a sign. */
+/** Encodes an unsigned number as DER, without redundant leading zeros. Adds a zero byte if the first bit is 1, because it is the sign bit. */
 function unsigned(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0);
   const significant = first < 0 ? Buffer.from([0]) : Buffer.from(bytes.subarray(first));

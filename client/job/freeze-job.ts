@@ -10,20 +10,19 @@ export interface FreezeOptions {
   readonly submittedAt: number;
   /** URI of the staging root. */
   readonly root: string;
-  /** Location of the user's histories; default: in the staging root, readable only by the user. */
+  /** Location of the user's histories; default: the staging root, which only the user can read. */
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
-  /** TensorBoard's packages; null or omitted if tony-ts adds no TensorBoard to the job, or could not build it. */
+  /** TensorBoard's packages; null or omitted if the job has no TensorBoard of tony-ts, or building it failed. */
   readonly tensorboard?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
-  /** Base of locations without a scheme: `hdfs://host:8020/user/alice`, or a folder's file:// URI. */
+  /** Base URI of relative locations: `hdfs://host:8020/user/alice`, or a folder's file:// URI. */
   readonly home: string;
 }
 
 /**
- * Converts the job to the form that the ApplicationMaster and executors read: all locations are URIs, independent of the submitting
- * machine.
+ * Converts the job to the form that the ApplicationMaster and the executors read. All locations are absolute URIs.
  */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
@@ -50,7 +49,7 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   };
 }
 
-/** @param root URI of the staging root. */
+/** Returns the URI of a job's output folder. @param root URI of the staging root. */
 export function jobOutput(root: string, applicationId: string): string {
   return joinUri(root, 'output', applicationId);
 }

@@ -4,16 +4,16 @@ import { Secret } from '../../platform/secret.ts';
 import { selfSignedCertificate } from './certificate.ts';
 
 const HOUR = 3_600_000;
-/** The certificate only has to stay valid until its job ends. Both ends pin it. */
+/** Lifetime of the certificate (ms), which must exceed the duration of any job. */
 const VALIDITY = 365 * 24 * HOUR;
-/** How far the clocks of nodes may be behind the client's clock (ms). */
+/** Maximum time (ms) by which a node's clock may be behind the client's clock. */
 const CLOCK_SKEW = 24 * HOUR;
 
 /**
- * Creates the secrets with which a job's processes authenticate each other: a shared secret, and a key pair with its certificate. The
- * result is keyed by the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster only in its container's credentials.
+ * Creates the secrets with which a job's processes authenticate each other: a shared secret, and a private key with its certificate. The
+ * keys of the map are the names in `CREDENTIALS`. YARN passes the secrets to the ApplicationMaster in its container's credentials.
  *
- * @param jobFile the text of job.json; its digest lets each attempt of the ApplicationMaster verify that it reads the submitted job.
+ * @param jobFile the text of job.json. The ApplicationMaster verifies the digest of the file that it reads.
  */
 export function createJobSecrets(now: number, jobFile: string): ReadonlyMap<string, Secret> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -56,7 +56,7 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
 }
 
 /**
- * Writes the files of a new job into a folder and creates the folder if necessary. Never changes existing files.
+ * Creates a folder with the files of a new job. Never changes existing files.
  *
  * @returns the names of the files.
  * @throws TonyError ALREADY_EXISTS, JOB_INVALID

@@ -6,9 +6,9 @@ import { createGzip } from 'node:zlib';
 import { TonyError } from '../../platform/errors.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
-/** Change this value whenever the same content would produce other bytes, so that the cache does not reuse an older archive. */
+/** The version of the archive format. Change it with every change to the bytes of an archive; otherwise, old archives are reused. */
 const FORMAT = 'tony-archive-1';
-/** The modification time of every entry, fixed so that an archive's bytes depend only on names and contents. */
+/** The modification time of every entry. It is constant, so that an archive's bytes depend only on names and contents. */
 const MODIFIED = new Date('2000-01-01T00:00:00Z');
 const BLOCK = 512;
 const FILES_AT_ONCE = 16;
@@ -62,8 +62,8 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 }
 
 /**
- * Packs a folder as a tar.gz whose bytes depend only on its content: sorted entries, one owner, one time, two modes. The stream fails if a
- * file has changed since it was hashed; otherwise the cache would permanently keep the archive under the wrong hash.
+ * Packs a folder as a tar.gz whose bytes depend only on names and contents: the entries are sorted, and owner and time are constant. The
+ * stream fails if a file has changed since it was hashed, because the cache stores the archive under its hash.
  */
 export function packFolder(folder: HashedFolder): Readable {
   const gzip = createGzip();
@@ -79,7 +79,7 @@ function modeOf(entry: FolderEntry): number {
   return entry.type === 'file' && !entry.executable ? 0o644 : 0o755;
 }
 
-/** Writes ustar, with pax headers for names that are too long; see POSIX.1-2008, pax, "ustar Interchange Format". */
+/** Writes the ustar format, with pax headers for long names; see POSIX.1-2008, pax, "ustar Interchange Format". */
 async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
   const { Header, Pax } = await import('tar');
   for (const entry of folder.entries) {
@@ -107,7 +107,7 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
 async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let sent = 0;
-  // `end` is inclusive, so this reads up to one byte more than expected, which detects a file that has grown.
+  // `end` is inclusive: this reads one byte more if the file has grown.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
     if (sent > size) {

@@ -73,7 +73,7 @@ describe('listSource', () => {
     expect(withheld).toEqual(['.npmrc']);
   });
 
-  test('keeps links inside the folder, and makes absolute ones relative', async () => {
+  test('keeps links to targets inside the folder, and makes absolute targets relative', async () => {
     await write({ 'lib/a.js': 'a' });
     await symlink('../lib/a.js', path.join(folder, 'lib', 'again.js'));
     await symlink(path.join(folder, 'lib'), path.join(folder, 'absolute'));
@@ -95,7 +95,7 @@ describe('listSource', () => {
     expect((await listSource(folder, ['out'])).entries).toEqual([]);
   });
 
-  test('rejects a link that leaves the folder through another link', async () => {
+  test('rejects a link whose final target is outside the folder', async () => {
     const outside = await mkdtemp(path.join(tmpdir(), 'tony-outside-'));
     await symlink(outside, path.join(folder, 'hop'));
     await symlink('hop/..', path.join(folder, 'chain'));
@@ -103,7 +103,7 @@ describe('listSource', () => {
     await rm(outside, { recursive: true });
   });
 
-  test('rejects a missing folder, a file in its place, and entries that are not files', async () => {
+  test('rejects a missing folder, a file instead of a folder, and entries that are not files', async () => {
     await expect(listSource(path.join(folder, 'none'), [])).rejects.toMatchObject({ code: 'SOURCE_MISSING', exitCode: 2 });
     await write({ file: '' });
     await expect(listSource(path.join(folder, 'file'), [])).rejects.toMatchObject({

@@ -3,15 +3,15 @@ import path from 'node:path';
 import type { Ignore } from 'ignore';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** An entry of a shipped folder. Paths are relative, with `/`. */
+/** An entry of a folder to upload. Paths are relative, with `/`. */
 export type FolderEntry =
   | { readonly type: 'folder'; readonly path: string }
   | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
-  /** `target` is relative to the link's folder and lies within the shipped folder. */
+  /** `target` is relative to the link's folder, and is inside the uploaded folder. */
   | { readonly type: 'link'; readonly path: string; readonly target: string };
 
 export interface FolderListing {
-  /** Absolute, with links resolved. */
+  /** Absolute path with links resolved. */
   readonly root: string;
   /** Sorted by path; a folder precedes its content. */
   readonly entries: readonly FolderEntry[];
@@ -22,40 +22,26 @@ export interface FolderListing {
 }
 
 /**
- * Names under which tools store passwords, tokens and private keys. Such files are omitted unless a line such as `!.env` in .tonyignore
- * includes them. Installed packages are exempt, because their certificates are public.
+ * Files in which tools store passwords, tokens and private keys. They are excluded unless a line such as `!.env` in .tonyignore includes
+ * them. Installed packages are exempt, because they contain public certificates.
  */
 const SECRETS = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template', '.envrc', '.npmrc', '.netrc', '_netrc', '.pypirc', '.pgpass'],
   ...['.git-credentials', '.dockercfg', '.docker/config.json', '.aws/', '.azure/', '.kube/', '.ssh/', '.gnupg/', '.config/gcloud/'],
-  ...[
-    'id_rsa',
-    'id_dsa',
-    'id_ecdsa',
-    'id_ed25519',
-    'id_*_sk',
-    '*.pem',
-    '*.key',
-    '*.p12',
-    '*.pfx',
-    '*.ppk',
-    '*.jks',
-    '*.keystore',
-    '*.kdbx',
-    '*.keytab',
-  ],
+  ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', 'id_*_sk', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
+  ...['*.jks', '*.keystore', '*.kdbx', '*.keytab'],
   ...['credentials.json', 'service-account*.json', '.yarnrc.yml', '.vault-token', '.htpasswd'],
   ...['!**/node_modules/**', '!**/site-packages/**'],
 ];
 
-/** Paths that a container does not need. A line such as `!.git/` in .tonyignore includes one of them. */
+/** Paths that jobs do not need. A line such as `!.git/` in .tonyignore includes a path anyway. */
 const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
 const IGNORE_FILE = '.tonyignore';
 
 /**
- * Lists the files of a source folder to ship: all except version control folders, files whose names suggest secrets, and the paths that
- * `exclude` and the folder's .tonyignore name (both in gitignore syntax). Links that lead out of the folder are rejected, because they
- * would be broken in a container.
+ * Lists the files of a source folder to upload. Excludes version control folders, files whose names suggest secrets, and the paths in
+ * `exclude` and the folder's .tonyignore (both in gitignore syntax). Rejects links to targets outside the folder, because a container does
+ * not have the targets.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');
@@ -116,9 +102,7 @@ async function ignoreFile(root: string): Promise<string> {
 interface Rules {
   /** All rules. */
   readonly rules: Ignore;
-  /**
-   * Only the rules of the job and its folder. Files that these rules omit are not reported, because the user excluded them intentionally.
-   */
+  /** All rules except SECRETS. Files that only SECRETS excludes are reported to the user. */
   readonly withoutSecrets: Ignore;
 }
 
@@ -142,7 +126,7 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
         entries.push({ type: 'folder', path: relative });
         pending.push(relative);
       } else if (child.isSymbolicLink() && links === 'follow') {
-        const { size } = await fileBehind(absolute);
+        const { size } = await linkedFile(absolute);
         entries.push({ type: 'file', path: relative, size, executable: false });
         bytes += size;
       } else if (child.isSymbolicLink()) {
@@ -172,12 +156,12 @@ async function children(folder: string) {
   }
 }
 
-async function fileBehind(link: string): Promise<{ size: number }> {
-  const behind = await stat(link).catch((error: unknown) => {
+async function linkedFile(link: string): Promise<{ size: number }> {
+  const target = await stat(link).catch((error: unknown) => {
     throw unreadable(link, error);
   });
-  if (behind.isFile()) {
-    return behind;
+  if (target.isFile()) {
+    return target;
   }
   throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; in data folders, tony-ts follows only links to files.`, {
     hint: 'Add the target folder to `data` in job.yaml as a separate entry.',
@@ -185,13 +169,12 @@ async function fileBehind(link: string): Promise<{ size: number }> {
 }
 
 /**
- * Returns a link's target as the archive must contain it. The link's parent folders are real folders, because the listing follows no links
- * to folders.
+ * Returns a link's target for the archive: relative to the link's folder.
  */
 async function insideTarget(root: string, link: string): Promise<string> {
   const target = await readlink(link);
   const aim = path.resolve(path.dirname(link), target);
-  // Also checks the final target: a chain of links may leave the folder even if each single link stays inside.
+  // Also check the final target, because the link may point to another link whose target is outside the folder.
   const real = await realpath(link).catch(() => aim);
   if (!isInside(root, aim) || !isInside(root, real)) {
     throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {

@@ -10,7 +10,7 @@ export interface TaskContainer {
   readonly nodeHttp: string | null;
 }
 
-/** Returns all containers that a job's tasks have had: by task in the job's order, oldest first within a task. */
+/** Returns all containers of a job's tasks, including past ones: by task in the job's order, and oldest first within a task. */
 export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
   const found = new Map<string, TaskContainer>();
   for (const { containerId, role, index, node } of history) {
@@ -25,6 +25,6 @@ export function orderContainers(status: JobStatus | null, history: readonly Hist
     }
   }
   const order = new Map(status?.tasks.map(({ role, index }, at) => [`${role}:${index}`, at]));
-  // The order within a task is that of the history, because a Map keeps insertion order and sorting is stable.
+  // Within a task, the containers keep the order of the history: a Map keeps insertion order, and sorting is stable.
   return [...found.values()].toSorted((a, b) => (order.get(a.task) ?? order.size) - (order.get(b.task) ?? order.size));
 }

@@ -4,6 +4,7 @@ import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import { suggest } from '../../platform/suggest.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
@@ -11,7 +12,7 @@ import { waitingReason } from '../cluster/yarn-diagnostics.ts';
 import { checkedStatus } from '../connections/job-status.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 
-/** States of a listed job: YARN's states before it runs, the states that the job reports while it runs, then its result. */
+/** States of a listed job: YARN's states before it runs, the states that the ApplicationMaster reports, and results. */
 export const LISTED_STATES = [
   'SUBMITTED',
   'ACCEPTED',
@@ -27,8 +28,8 @@ export type ListedState = (typeof LISTED_STATES)[number];
 
 export interface ListOptions extends ClusterOptions {
   /**
-   * List local jobs instead of a cluster's; default false. Local jobs belong to the caller and always report their state, so `user` and
-   * `ask` do not apply.
+   * List local jobs instead of a cluster's; default false. `user` and `ask` do not apply: local jobs are always the caller's, and always
+   * report their state.
    */
   readonly local?: boolean | undefined;
   /** Folder of local jobs; default ~/.tony-ts/local. */
@@ -37,21 +38,21 @@ export interface ListOptions extends ClusterOptions {
   readonly user?: string | null | undefined;
   /** Include finished jobs that the ResourceManager still lists; default: only unfinished jobs. */
   readonly ended?: boolean | undefined;
-  /** Only jobs whose name contains this; case-insensitive. */
+  /** Only jobs whose name contains this text; case-insensitive. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
   /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job that waits or has a task that waits. */
   readonly state?: ListedState | undefined;
   /** Maximum number of jobs, newest first. */
   readonly limit?: number | undefined;
-  /** Query running jobs for their state; default: query only YARN, and `job` is null. */
+  /** Query the ApplicationMasters of running jobs; default: query only YARN, and `job` is null. */
   readonly ask?: boolean | undefined;
 }
 
 export interface JobSummary extends Application {
   /** The job's state. */
   readonly phase: ListedState;
-  /** Why the job, or a part of it, does not run; empty if everything runs or the reason is unknown. */
+  /** Why the job or some of its tasks do not run; empty if all tasks run or the reason is unknown. */
   readonly waiting: string;
   /** The ApplicationMaster's report while the job runs; null if it was not queried, does not answer, or denies access. */
   readonly job: JobProgress | null;
@@ -71,9 +72,9 @@ export interface JobProgress {
   readonly tasks: number;
 }
 
-/** Maximum number of jobs to query; for the others, the list shows YARN's state. */
+/** Maximum number of jobs to query. For further jobs, the list shows YARN's state. */
 const MOST_ASKED = 200;
-/** Number of concurrent queries. Many hanging jobs delay the list no longer than a single hanging job. */
+/** Number of concurrent queries. */
 const ASKED_AT_ONCE = 50;
 
 /** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_* */
@@ -117,14 +118,14 @@ export class JobLister {
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
     const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
-    // A running job's state is known only after it has answered, so the limit is applied later.
+    // With `state`, apply the limit later: the state of a running job is known only after its ApplicationMaster has answered.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
-    const said = ask || isSaid(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
+    const statuses = ask || isReported(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
     return chosen
       .map((each) => {
         const masterSilentMs = this.#silences.get(each.id)?.ms ?? null;
-        return summaryOf(each, said.get(each.id) ?? null, { masterSilentMs, shortage: shortages.get(each.id) ?? null });
+        return summaryOf(each, statuses.get(each.id) ?? null, { masterSilentMs, shortage: shortages.get(each.id) ?? null });
       })
       .filter((each) => matchesListing(each, { ...options, ended: true }))
       .slice(0, limit);
@@ -138,29 +139,29 @@ export class JobLister {
 
   async #ask(applications: readonly Application[]): Promise<Map<string, JobStatus>> {
     const running = applications.filter(({ state }) => state === 'RUNNING').slice(0, MOST_ASKED);
-    const said = new Map<string, JobStatus>();
+    const statuses = new Map<string, JobStatus>();
     const silences = new Map(running.map(({ id }) => [id, this.#silences.get(id) ?? new MasterSilence()]));
     this.#silences = silences;
     const deadline = performance.now() + MASTER_ANSWER_MS;
     const next = silences.entries();
     const ask = async (): Promise<void> => {
       for (const [id, silence] of next) {
-        // Past the deadline, the list shows YARN's state for the remaining jobs.
+        // After the deadline, the list shows YARN's state for the remaining jobs.
         if (performance.now() > deadline) {
           return;
         }
         const answer = await silence.ask(() => this.#hasty.proxy(id, 'tony/api/job'));
-        const status = answer?.status === 200 ? checkedStatus(jsonOf(answer.body), id) : null;
+        const status = answer?.status === 200 ? checkedStatus(parseJson(answer.body), id) : null;
         if (status !== null) {
-          said.set(id, status);
+          statuses.set(id, status);
         }
       }
     };
     await Promise.all(Array.from({ length: ASKED_AT_ONCE }, ask));
-    return said;
+    return statuses;
   }
 
-  /** Returns what ApplicationMasters wait for, by application ID. */
+  /** Returns the resources for which ApplicationMasters wait, by application ID. */
   async #shortagesOf(applications: readonly Application[]): Promise<Map<string, string>> {
     const waiting = applications.filter(({ state }) => state === 'ACCEPTED').slice(0, MOST_ASKED);
     if (waiting.length === 0) {
@@ -185,15 +186,7 @@ export class JobLister {
   }
 }
 
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-/** @param shortage the explanation from `MasterShortages`. */
+/** Combines YARN's and the job's information. @param shortage the explanation from `MasterShortages` */
 export function summaryOf(
   application: Application,
   status: JobStatus | null,
@@ -202,12 +195,9 @@ export function summaryOf(
   const job = status && progressOf(status);
   // YARN still reports RUNNING for a moment after the ApplicationMaster has reported the end.
   const phase = job?.state ?? wordOf(application);
-  const waiting = job === null ? (application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '') : waitOf(job);
+  const yarnReason = application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '';
+  const waiting = job === null ? yarnReason : isEndState(job.state) ? '' : job.message;
   return { ...application, phase, waiting, job, masterSilentMs };
-}
-
-function waitOf({ state, message }: JobProgress): string {
-  return isEndState(state) ? '' : message;
 }
 
 export function progressOf({ state, message, step, metrics, checkpointStep, generations, tasks }: JobStatus): JobProgress {
@@ -230,7 +220,7 @@ export function matchesListing(
   );
 }
 
-/** Returns the result of a finished application, which is more informative than FINISHED. */
+/** Converts YARN's state. Returns the result of a finished application. */
 function wordOf({ state, finalStatus }: Application): ListedState {
   switch (state) {
     case 'FINISHED':
@@ -247,12 +237,12 @@ function isIn(phase: ListedState, wanted: ListedState): boolean {
   return phase === wanted || (wanted === 'WAITING' && phase === 'ACCEPTED');
 }
 
-/** Whether only the job itself reports this state. */
-function isSaid(state: ListedState | undefined): boolean {
+/** Whether only the ApplicationMaster reports this state. */
+function isReported(state: ListedState | undefined): boolean {
   return state === 'STARTING' || state === 'WAITING' || state === 'RECOVERING' || state === 'RUNNING';
 }
 
-/** The ResourceManager names queues by their last component or by their full path. */
+/** Compares queue names. The ResourceManager uses either the last component or the full path. */
 function isQueue(actual: string, wanted: string): boolean {
   return actual === wanted || actual === `root.${wanted}` || actual.endsWith(`.${wanted}`);
 }

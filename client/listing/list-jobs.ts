@@ -18,9 +18,9 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 };
 
 /**
- * Lists the jobs that a cluster's ResourceManager reports, or local jobs; newest first.
+ * Lists a cluster's jobs, as its ResourceManager reports them, or local jobs; newest first.
  *
- * @throws TonyError USAGE when the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
+ * @throws TonyError USAGE if the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
  * RM_UNREACHABLE, KERBEROS_*
  */
 export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {

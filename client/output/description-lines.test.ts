@@ -39,6 +39,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
         command: 'node train.ts',
         env: {},
         nodeLabel: null,
+        docker: null,
         restart: { policy: 'on-failure', maxRestarts: 3 },
         tracking: 'tracked',
         chief: true,
@@ -127,7 +128,7 @@ test('a description begins with the first failure and the last lines of its task
   ]);
 });
 
-test('a description lists lost nodes with times, and programs that may still run there', () => {
+test('a description lists lost nodes with times, and programs that may still be running there', () => {
   const lost = description({
     lostNodes: [{ node: 'node2:8041', at: started + 1_000 }],
     orphanedContainers: [orphanedContainer()],
@@ -136,8 +137,8 @@ test('a description lists lost nodes with times, and programs that may still run
   const at = lines.findIndex((line) => line.includes('lost nodes'));
   expect(lines.slice(at, at + 3)).toEqual([
     '  lost nodes   node2:8041 at 2026-11-21 14:03:45',
-    '  orphans      worker:1 may still run on node2:8041 for up to 24 s: YARN has',
-    '               given up the container on it, and its executor is not reachable.',
+    '  orphans      worker:1 may still be running on node2:8041 for up to 24 s: YARN',
+    '               considers its container lost, and its executor is not reachable.',
   ]);
   // After the job's end, lost nodes are still listed, but orphaned containers are not.
   const later = { ...lost, finishedAt: started + 2_000 };

@@ -15,12 +15,11 @@ import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_ST
 const LABEL = 13;
 const INDENT = '  ';
 const TEXT_LINES = 12;
-/** The maximum numbers of checkpoints, containers and nodes to list. Only the newest are listed, because long jobs have many. */
+/** The maximum number of checkpoints to list; the newest are listed. */
 const STEPS_NAMED = 12;
 
 /**
- * Describes a job on one page, beginning with the first failure and its last lines. Lines fit the terminal, except for URLs and for the
- * YAML of the configuration.
+ * Describes a job on one page, beginning with the first failure. Wraps lines to the terminal, except URLs and the configuration's YAML.
  */
 export function descriptionLines(job: JobDescription, terminal: Terminal, now: number): string[] {
   return [
@@ -36,7 +35,7 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
   ];
 }
 
-/** If no task has failed, the section shows the job's diagnostics, which state why the job failed. */
+/** Shows the first failure of a task. If the job failed without a failed task, shows the job's diagnostics. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   const hasFailed = result?.state === 'FAILED';
   if (failure === null && !hasFailed) {
@@ -62,7 +61,7 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // The section above already shows the failure.
+    // failureSection has already shown the failure.
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
@@ -178,7 +177,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
   },
 ];
 
-/** The task table, with a task's failure below its row. */
+/** Formats the task table, with a task's failure below its row. */
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
   if (tasks.length === 0) {
     return [];
@@ -226,7 +225,7 @@ function placeLines({ places }: JobDescription): string[] {
   return Object.entries(places).flatMap(([name, place]) => (place === null ? [] : [address(name, place, 0)]));
 }
 
-/** The job's configuration; `--output yaml` also shows how the client staged it. */
+/** Formats the job's configuration without the locations of its staged files, which only `--output yaml` shows. */
 function configurationLines(configuration: unknown): string[] {
   if (typeof configuration !== 'object' || configuration === null) {
     return [];
@@ -260,7 +259,7 @@ function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 
-/** The terminal for lines that are indented below a title. */
+/** Returns a terminal for lines that are indented below a title. */
 function narrower(terminal: Terminal): Terminal {
   return {
     live: terminal.live,

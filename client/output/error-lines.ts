@@ -3,22 +3,22 @@ import type { TonyError } from '../../platform/errors.ts';
 import { harmless, printable, type Terminal } from '../terminal/terminal.ts';
 import { fold } from '../terminal/text-width.ts';
 
-/** Formats an error with its next step. Includes the stack trace only with --debug or for an internal error. */
+/** Formats an error with its hint. Includes the stack trace with --debug and for internal errors. */
 export function describeError(error: TonyError, terminal: Terminal, debug: boolean): string {
-  const say = (label: string, text: string): string[] => {
+  const labelled = (label: string, text: string): string[] => {
     const lines = harmless(text).split('\n');
     if (!terminal.live) {
       return lines.map((line, at) => (at === 0 ? `${label} ${line}` : line));
     }
     return lines.flatMap((line, at) => fold(at === 0 ? `${label} ${line}` : line, terminal.columns - 1));
   };
-  const lines = say(terminal.paint('red', 'error:'), error.message);
+  const lines = labelled(terminal.paint('red', 'error:'), error.message);
   if (error.hint !== '') {
-    lines.push(...say(terminal.paint('cyan', 'hint:'), error.hint));
+    lines.push(...labelled(terminal.paint('cyan', 'hint:'), error.hint));
   }
   if (debug || error.code === 'INTERNAL') {
     lines.push(terminal.paint('dim', inspect(error, { depth: 5 })));
   }
-  // Removes control characters, because the message and the stack may quote another user's text.
+  // The message and the stack may contain another user's text, and thus control characters.
   return `${printable(lines.join('\n'))}\n`;
 }

@@ -9,11 +9,11 @@ import { nodeWithPort, oneLine } from './job-table.ts';
 const ROOM_FOR_DATES = 100;
 const TASK_WIDTH = 12;
 const EVENT_WIDTH = 19;
-/** The maximum number of lines for the text of an event, after the first. */
+/** The maximum number of further lines for the text of an event. */
 const MORE_LINES = 3;
 const INDENT = '    ';
 
-/** Formats an event: time, task and text, with further lines (such as the last lines of a failed program) below. */
+/** Formats an event as a line with time, task and text. Further lines, such as the last output of a failed program, follow below. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const { at, event, generation, attempt, node } = entry;
   const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
@@ -25,15 +25,15 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const what = oneLine([first, which.join(', ')].filter((part) => part !== '').join('  '));
   const time = terminal.live && terminal.columns < ROOM_FOR_DATES ? clockTime(at) : fullTime(at);
   const head = `${time}  ${padTo(oneLine(subjectOf(entry)), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
-  const lines = within(head, what, terminal);
+  const lines = wrapped(head, what, terminal);
   const paint = styleOf(event);
   const [begin = '', ...rest] = paint === null ? lines : lines.map((line) => terminal.paint(paint, line));
   const below = more.filter((line) => line.trim() !== '').map((line) => cut(`${INDENT}${line.replace(/\s/g, ' ')}`, terminal));
   return [begin, ...rest, ...below.map((line) => terminal.paint('dim', line))];
 }
 
-/** Lines in a pipe are not shortened, so that they can be searched. */
-function within(head: string, what: string, terminal: Terminal): string[] {
+/** Wraps the text below the head if both do not fit on one line. Does not wrap the output to a pipe, so that it can be searched. */
+function wrapped(head: string, what: string, terminal: Terminal): string[] {
   const whole = `${head}  ${what}`.trimEnd();
   const width = Math.max(20, terminal.columns - 1);
   if (!terminal.live || widthOf(whole) <= width) {

@@ -2,8 +2,7 @@ import { harmless, wrap } from '../terminal/terminal.ts';
 import { oneLine } from './job-table.ts';
 
 /**
- * The maximum number of terminal lines for the sentence, and for each line of output. Lines of output may be long, and their ends often
- * contain the location of an error.
+ * The maximum number of terminal lines for the sentence, and for each line of output. A long line often ends with the location of an error.
  */
 const MOST_LINES = 4;
 

@@ -21,7 +21,7 @@ class Detached extends Error {
   }
 }
 
-/** Shows the progress of a job until it ends or the user detaches. Returns the exit code for the process. */
+/** Shows the progress of a job until it ends or the user detaches. Returns the exit code of the command. */
 export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
   const { output, ask, input, mayDetach } = options;
   const away = new AbortController();
@@ -52,7 +52,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
-      // Shows the URL again for each attempt of the ApplicationMaster, because it changes.
+      // The URL changes with each attempt of the ApplicationMaster.
       const master = next.value.observation.status?.masterAttempt ?? 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;

@@ -15,7 +15,7 @@ const EVENTS_SHOWN = 20;
 const LONGEST_USER = 12;
 const LOST_LINES = 3;
 
-/** One line per job, fitted to the terminal. */
+/** Formats one line per job, fitted to the terminal. */
 export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, withUsers: boolean): string[] {
   return fittedTable(
     jobs,
@@ -31,7 +31,7 @@ export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, wit
   );
 }
 
-/** Describes a finished job: its result and its history, with the failure at the end, next to the prompt. */
+/** Describes a job from its history. The failure is at the end, next to the shell's prompt. */
 export function historyDetails(
   job: { readonly folder: string; readonly status: JobStatus; readonly entries: readonly HistoryEntry[] },
   terminal: Terminal,
@@ -44,7 +44,7 @@ export function historyDetails(
     `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
     `history: ${oneLine(folder)}`,
   ];
-  // The losses may be older than the events shown below.
+  // A node may have been lost before the events that are shown below.
   const lost = lostNodesText(lostNodes(entries));
   if (lost !== '') {
     lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));
@@ -74,10 +74,10 @@ export function historyDetails(
 
 function eventText(entry: HistoryEntry, width: number, rows: readonly { readonly node: string | null }[]): string {
   const { at, event, node } = entry;
-  const who = subjectOf(entry);
+  const subject = subjectOf(entry);
   const where = node === undefined ? '' : ` on ${nodeName(node, rows)}`;
   const [what = ''] = describeEntry(entry).split('\n');
-  return clip(oneLine(`${clockTime(at)} ${event}${who === '' ? '' : ` ${who}`}${where}${what === '' ? '' : `: ${what}`}`), width);
+  return clip(oneLine(`${clockTime(at)} ${event}${subject === '' ? '' : ` ${subject}`}${where}${what === '' ? '' : `: ${what}`}`), width);
 }
 
 function took({ startedAt, finishedAt }: JobStatus): string {

@@ -13,19 +13,19 @@ export interface SubmittedNotice {
 
 /** Shows the progress of a job while it is submitted and followed: as a live table, lines of text, or lines of JSON. */
 export interface JobOutput {
-  /** The resources to be requested, before anything is uploaded. */
+  /** Shows the containers that the job will request, before files are uploaded. */
   plan(plan: JobPlan): void;
-  /** The request that a submit would send to the ResourceManager. */
+  /** Shows the request that a submission would send to the ResourceManager. */
   request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
-  /** The URL for browsers, if it becomes known only after the submit. */
+  /** Shows the URL of the job's pages, if it becomes known only after the submission. */
   pages(url: string): void;
   look(look: Look): void;
   report(report: JobReport): void;
-  /** Called when the user detaches from the running job. The output so far stays above this text. */
+  /** Shows a final text when the user detaches from the running job. Keeps the previous output. */
   leave(text: string): void;
-  /** A message to the user. */
+  /** Shows a message to the user. */
   say(text: string): void;
   /** Restores the terminal. */
   close(): void;

@@ -55,12 +55,12 @@ describe('jobTable', () => {
     expect(jobTable(waiting, plain(80), 0)[1]).toBe('  worker:1 waits: queue default is full');
   });
 
-  test("lists the programs that may still run on a lost node below the message, within the terminal's height", () => {
+  test("lists the programs that may still be running on a lost node below the message, within the terminal's height", () => {
     const waiting = { ...status, message: 'worker:1 got no container', orphanedContainers: [orphanedContainer()] };
     expect(jobTable(waiting, plain(80), 0).slice(1, 4)).toEqual([
       '  worker:1 got no container',
-      '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the',
-      '  container on it, and its executor is not reachable.',
+      '  worker:1 may still be running on node2:8041 for up to 24 s: YARN considers',
+      '  its container lost, and its executor is not reachable.',
     ]);
     const lost = Array.from({ length: 50 }, (_, index) => orphanedContainer({ index, node: `node${index}:8041` }));
     expect(jobTable({ ...status, orphanedContainers: lost }, plain(80, 20), 0).length).toBeLessThanOrEqual(18);
@@ -134,8 +134,8 @@ describe('changes', () => {
           { ...status, notices: window(Math.min(seen, all.length)) },
           { ...status, notices: window(all.length) },
         ];
-        const told = changes(before, after).map((event) => (event.type === 'notice' ? event.message : ''));
-        expect(told).toEqual(all.slice(Math.max(Math.min(seen, all.length), all.length - Math.max(1, bound))));
+        const notices = changes(before, after).map((event) => (event.type === 'notice' ? event.message : ''));
+        expect(notices).toEqual(all.slice(Math.max(Math.min(seen, all.length), all.length - Math.max(1, bound))));
       }),
     );
     fc.assert(fc.property(lists, (notices) => changes({ ...status, notices }, { ...status, notices }).length === 0));

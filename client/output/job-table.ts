@@ -25,7 +25,7 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
 const MESSAGE_LINES = 3;
-/** Maximum number of lines: for one sentence about orphaned containers (`each`), and for all such sentences together (`all`). */
+/** Maximum number of lines about orphaned containers: per sentence (`each`), and in total (`all`). */
 const ORPHAN_LINES = { each: 2, all: 4 };
 
 export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
@@ -39,12 +39,12 @@ export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   stopped: 'dim',
 };
 
-/** Formats a line for the job and one line per task, fitted to the terminal; leaves a free line for the prompt. */
+/** Formats a line for the job and one line per task. Fits the terminal, and leaves a line for the prompt. */
 export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
   const head = jobLines(status, terminal, now, width);
   const room = Math.max(3, terminal.rows - head.length - 3);
-  const shown = status.tasks.length <= room ? status.tasks : mostTelling(status.tasks, room - 1);
+  const shown = status.tasks.length <= room ? status.tasks : mostUrgent(status.tasks, room - 1);
   const lines = fittedTable(shown, TASK_COLUMNS, terminal);
   const hidden = status.tasks.length - shown.length;
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
@@ -91,12 +91,12 @@ export function jobStyle(state: JobStatus['state']): Style {
 }
 
 /** Selects the tasks to show if there are more tasks than lines: failed and waiting tasks first. */
-function mostTelling(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
+function mostUrgent(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
   return tasks.filter((task) => chosen.includes(task));
 }
 
-/** The sort key of a task state: the most urgent first. */
+/** Returns the sort key of a task state. The lowest key is the most urgent. */
 export function urgency(state: TaskState): number {
   switch (state) {
     case 'failed':
@@ -141,12 +141,12 @@ export function metricsText(metrics: Readonly<Record<string, number>>): string {
     .join('  ');
 }
 
-/** Removes the profile of the training steps. Only the report at a job's end, its pages and `--output json` show the profile. */
+/** Removes the profile of the training steps, which only the final report, the job's pages and `--output json` show. */
 export function withoutProfile(metrics: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith('profile/')));
 }
 
-/** The host name without its domain, which is the same for all nodes. */
+/** Returns a node's host name without its domain, which is usually the same for all nodes. */
 export function hostOf(node: string | null): string {
   if (node === null) {
     return '-';
@@ -163,7 +163,7 @@ export function nodeName(node: string | null, rows: readonly { readonly node: st
 }
 
 /**
- * Returns a node's host with its port, which distinguishes several NodeManagers on one host. Omits port 0, which nodes of local jobs have.
+ * Returns a node's host with the NodeManager's port. Local jobs have no NodeManager, so their port is 0 and is omitted.
  */
 export function nodeWithPort(node: string): string {
   return node.replace(/:0$/, '');

@@ -9,7 +9,7 @@ const INDENT = '    ';
 const REASON_LINES = 2;
 const GPUS = 'yarn.io/gpu';
 
-/** Formats one line per job, fitted to the terminal; below it, why the job waits, or that its ApplicationMaster does not answer. */
+/** Formats one line per job, fitted to the terminal. A line below states why the job waits, or that its ApplicationMaster does not answer. */
 export function jobListLines(
   jobs: readonly JobSummary[],
   terminal: Terminal,
@@ -26,7 +26,7 @@ function reasonLines({ waiting, masterSilentMs }: JobSummary, terminal: Terminal
   );
 }
 
-/** The columns of a job list. */
+/** Returns the columns of a job list. */
 export function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     { title: 'JOB', cell: ({ id }) => id, keep: 9 },
@@ -55,7 +55,7 @@ export function listColumns({ withUsers, now }: { readonly withUsers: boolean; r
   ];
 }
 
-/** The columns of a job list that is refreshed, with progress. */
+/** Returns the columns of `top`, which are the columns of a job list and the metrics. */
 export function progressColumns(options: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
     ...listColumns(options),

@@ -13,7 +13,7 @@ import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.t
 const HIDE_CURSOR = '\x1b[?25l';
 const SHOW_CURSOR = '\x1b[?25h';
 
-/** Redraws the last lines of a terminal in place: upload bars, then the job's table. Permanent lines scroll up above them. */
+/** Redraws upload bars or the job's table in the last lines of a terminal. Permanent lines scroll up above them. */
 export class LiveOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
@@ -65,7 +65,7 @@ export class LiveOutput implements JobOutput {
 
   look(look: Look): void {
     this.#look = look;
-    // The table shows states and metrics. Notices and failures are printed above it, because the next frame would erase them.
+    // The table shows the current state, so notices and failures are printed permanently above it.
     this.#draw(
       look.events
         .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
@@ -75,7 +75,7 @@ export class LiveOutput implements JobOutput {
 
   report(report: JobReport): void {
     this.#question = '';
-    // The report below states the result; the last table stays unchanged.
+    // Print the last table permanently, without the message: the report below contains the message.
     if (this.#look?.observation.status) {
       this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
     }
@@ -97,7 +97,7 @@ export class LiveOutput implements JobOutput {
     this.#draw([text]);
   }
 
-  /** Shows a question below the table until it is answered; an empty text removes it. */
+  /** Shows a question below the table. An empty text removes the question. */
   ask(question: string): void {
     this.#question = question;
     this.#draw([]);
@@ -113,7 +113,7 @@ export class LiveOutput implements JobOutput {
   #draw(above: readonly string[]): void {
     const frame = [...this.#uploadLines(), ...this.#jobLines(), ...(this.#question === '' ? [] : [this.#question])];
     const back = this.#drawn > 0 ? `\x1b[${this.#drawn}A\r\x1b[J` : '';
-    // Hides the cursor only while lines are redrawn.
+    // Hide the cursor while the screen has lines that are redrawn.
     const hides = frame.length > 0;
     const cursor = hides === this.#hidden ? '' : hides ? HIDE_CURSOR : SHOW_CURSOR;
     this.#hidden = hides;

@@ -2,21 +2,21 @@ import type { LogLine } from '../connections/log-reader.ts';
 import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
 import { fold, widthOf } from '../terminal/text-width.ts';
 
-/** The colours of tasks; red is reserved for errors. */
+/** The colours of tasks. Red is reserved for errors. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
 const TAB = 8;
 
 /**
- * Formats log lines of several tasks. Each line begins with its task's name, on a terminal coloured and aligned; long lines wrap beside the
- * name.
+ * Formats log lines of several tasks. Each line begins with its task's name. On a terminal, the names are coloured and aligned, and long
+ * lines wrap within the column to the right of the names.
  */
 export class LogLines {
   readonly #prefixed: boolean;
   #width = 0;
 
-  /** `prefixed`: whether lines begin with the task's name; false for the lines of a single task. */
+  /** @param options.prefixed whether lines begin with the task's name; false for a single task */
   constructor({ prefixed }: { readonly prefixed: boolean }) {
     this.#prefixed = prefixed;
   }
@@ -44,17 +44,17 @@ export class LogLines {
   }
 }
 
-/** Returns the colour of a task, which is always the same; neighbouring tasks of a role have different colours. */
+/** Returns the colour of a task. It depends only on the task's name, and differs between neighbouring tasks of a role. */
 export function colourOf(task: string): Style {
   const [role = '', index = '0'] = task.split(':');
   const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);
   return COLOURS[(sum + Number(index)) % COLOURS.length] ?? 'cyan';
 }
 
-/** Returns the line as a terminal would finally show it: after carriage returns, only the last text. */
+/** Removes the text that carriage returns overwrite, as a terminal does. */
 function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
-  // Expands tabs, because the prefix would shift a terminal's tab stops.
+  // Expand tabs, because the prefix shifts the terminal's tab stops.
   const parts = last.split('\t');
   return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (widthOf(part) % TAB)))).join('');
 }

@@ -49,10 +49,10 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
   };
 }
 
-/** A failed task that may restart is in the state `requested`. */
+/** States in which a task's failure is news. A failed task that restarts is in the state `requested`. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
-/** @param rows the job's tasks, which determine whether node names need a port; undefined if unknown */
+/** Formats an event. @param rows the job's tasks, which determine whether node names need a port; undefined if unknown */
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {
     case 'state':
@@ -61,8 +61,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
       const node = event.node === null ? '' : rows === undefined ? nodeWithPort(event.node) : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      // Omits the failure in other states: a new attempt still has the failure of the previous attempt, which has already been reported.
-      // The last lines of stderr appear in the final report.
+      // In other states, `failure` is the failure of the previous attempt, which has already been reported.
       const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${describeFailure(event.failure, event.role)}`;
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
@@ -75,7 +74,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
   }
 }
 
-/** The final report of a job: its failure, beginning with the first task that failed, or its results and their location. */
+/** Formats the final report of a job: the cause of a failure, or the results and their locations. */
 export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
   if (report.state === 'SUCCEEDED') {
@@ -106,7 +105,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** Formats the profile, sorted by duration: `step time: 6.2 ms exchange, 3.6 ms compute, ...; rank 0 was the slowest`. */
+/** Formats the profile, longest phase first: `step time: 6.2 ms exchange, 3.6 ms compute, ...; rank 0 was the slowest`. */
 function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   const phases = Object.entries(metrics).flatMap(([name, value]) => {
     const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];

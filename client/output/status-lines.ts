@@ -5,7 +5,7 @@ import { harmless, type Terminal } from '../terminal/terminal.ts';
 import { jobTable } from './job-table.ts';
 import { reportLines } from './report-lines.ts';
 
-/** The output of `tony-ts status`, with the failure at the end, next to the prompt. */
+/** Formats the output of `tony-ts status`, with the failure at the end, next to the shell's prompt. */
 export function statusLines(
   { applicationId, pages }: { readonly applicationId: string; readonly pages: string | null },
   { status, phase, waiting, masterSilentMs, result }: Observation,
@@ -14,8 +14,7 @@ export function statusLines(
 ): string[] {
   const lines: string[] = [];
   if (status !== null) {
-    // Shows all tasks regardless of the window's height, because the output is not redrawn. Clears the message, because the result is shown
-    // below.
+    // Show all tasks regardless of the window's height, because the output is not redrawn. The report below contains the message.
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) {

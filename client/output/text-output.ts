@@ -22,12 +22,12 @@ export class TextOutput implements JobOutput {
   readonly #terminal: Terminal;
   readonly #where: string;
   readonly #clock: () => number;
-  readonly #uploads = new Map<string, { readonly since: number; readonly told: number }>();
+  readonly #uploads = new Map<string, { readonly since: number; readonly shownAt: number }>();
   #metricsAt = Number.NEGATIVE_INFINITY;
   #state = '';
   #stateAt = Number.NEGATIVE_INFINITY;
 
-  /** `where` names the location of staged files, e.g. `on HDFS`. */
+  /** @param where the location of staged files, e.g. `on HDFS` */
   constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = () => performance.now()) {
     this.#write = write;
     this.#clock = clock;
@@ -36,15 +36,11 @@ export class TextOutput implements JobOutput {
   }
 
   plan(plan: JobPlan): void {
-    for (const line of planLines(plan, this.#terminal)) {
-      this.say(line);
-    }
+    this.#lines(planLines(plan, this.#terminal));
   }
 
   request(request: SubmitRequest): void {
-    for (const line of requestLines(request)) {
-      this.say(line);
-    }
+    this.#lines(requestLines(request));
   }
 
   staging(event: StagingEvent): void {
@@ -54,19 +50,16 @@ export class TextOutput implements JobOutput {
     }
   }
 
-  /** Returns a progress line for a long upload at intervals. */
+  /** Returns a progress line if the last one is older than UPLOAD_EVERY_MS. */
   #progress(event: StagingEvent): string | undefined {
     if (event.type === 'unchanged') {
       return undefined;
     }
     const now = this.#clock();
-    const { since, told } = this.#uploads.get(event.name) ?? { since: now, told: now };
-    if (now - told < UPLOAD_EVERY_MS) {
-      this.#uploads.set(event.name, { since, told });
-      return undefined;
-    }
-    this.#uploads.set(event.name, { since, told: now });
-    return uploadFacts(event.name, event.sent, event.total, now - since);
+    const { since, shownAt } = this.#uploads.get(event.name) ?? { since: now, shownAt: now };
+    const isDue = now - shownAt >= UPLOAD_EVERY_MS;
+    this.#uploads.set(event.name, { since, shownAt: isDue ? now : shownAt });
+    return !isDue ? undefined : uploadFacts(event.name, event.sent, event.total, now - since);
   }
 
   submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
@@ -93,7 +86,7 @@ export class TextOutput implements JobOutput {
     const now = this.#clock();
     switch (event.type) {
       case 'state':
-        // Omits end states, because the report states the result with its reason.
+        // The final report contains the end state.
         if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) {
           return false;
         }
@@ -107,7 +100,7 @@ export class TextOutput implements JobOutput {
         this.#metricsAt = now;
         return true;
       case 'task':
-        // Omits the initial request of each task, which carries no information.
+        // `requested` without a failure is the initial state of every task.
         return event.state !== 'requested' || event.failure !== null;
       case 'checkpoint':
       case 'notice':
@@ -116,7 +109,11 @@ export class TextOutput implements JobOutput {
   }
 
   report(report: JobReport): void {
-    for (const line of reportLines(report, this.#terminal)) {
+    this.#lines(reportLines(report, this.#terminal));
+  }
+
+  #lines(lines: readonly string[]): void {
+    for (const line of lines) {
       this.say(line);
     }
   }

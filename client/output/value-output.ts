@@ -3,8 +3,7 @@ export const OUTPUT_FORMATS = ['table', 'json', 'yaml'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
 /**
- * Characters that JSON and YAML leave unescaped but a terminal may interpret: further control characters and those that change the text
- * direction.
+ * Characters that a terminal may interpret, but JSON and YAML do not escape: C1 control characters and changes of the text direction.
  */
 const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -19,7 +18,7 @@ export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Pr
   }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
-    // Converts the value through JSON first, so that both formats agree: undefined is omitted, dates become strings.
+    // Convert through JSON, so that both formats omit undefined and write dates as strings.
     const document = new Document(JSON.parse(JSON.stringify(value)));
     // YAML supports escapes only in double quotes.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {

@@ -97,10 +97,17 @@ test('reads nodes in the formats of Hadoop 3.2 and 3.0', async () => {
     },
   });
   const none = { usedMemoryMB: 0, availMemoryMB: 0, usedVirtualCores: 0, availableVirtualCores: 0 };
-  const told = { usedMemoryMB: 6144, availMemoryMB: 2048, usedVirtualCores: 9, availableVirtualCores: -1 };
+  const resources = { usedMemoryMB: 6144, availMemoryMB: 2048, usedVirtualCores: 9, availableVirtualCores: -1 };
   const node = [
-    { id: 'n1:1', nodeHostName: 'n1', state: 'RUNNING', ...told, usedResource: gpus(3, 6144, 9), availableResource: gpus(1, 2048, -1) },
-    { id: 'n2:1', nodeHostName: 'n2', state: 'RUNNING', ...told },
+    {
+      id: 'n1:1',
+      nodeHostName: 'n1',
+      state: 'RUNNING',
+      ...resources,
+      usedResource: gpus(3, 6144, 9),
+      availableResource: gpus(1, 2048, -1),
+    },
+    { id: 'n2:1', nodeHostName: 'n2', state: 'RUNNING', ...resources },
     { id: 'n3:1', nodeHostName: 'n3', state: 'UNHEALTHY', ...none },
   ];
   const { nodes } = await answers({ nodes: json(JSON.stringify({ nodes: { node } })), scheduler: json(SCHEDULER), apps: APPLICATIONS });

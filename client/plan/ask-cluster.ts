@@ -13,22 +13,21 @@ import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
 /**
- * Information about the cluster for a plan. A submission does not need it, so it is collected within a short timeout, and the plan omits
- * parts that the cluster does not report.
+ * The cluster's state for a plan. The plan only informs the user, so the timeout is short, and a plan may have missing parts.
  */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
   /** The totals that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** What is unknown, and why. */
+  /** The missing parts, with the reasons. */
   readonly notes: readonly string[];
 }
 
-/** Timeout (ms), counted from the moment at which everything else is ready. */
+/** Timeout (ms), counted from the call of `answers`. */
 const PATIENCE_MS = 2_000;
 
-/** Starts the requests. `answers` waits a short while for pending requests, and throws JOB_INVALID if the job's queue does not exist. */
+/** Starts the requests. `answers` waits up to `patienceMs` for pending requests. It throws JOB_INVALID if the job's queue does not exist. */
 export function askCluster(
   job: Job,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -68,7 +67,7 @@ export function askCluster(
 
 type Outcome<T> = { readonly value: T } | { readonly why: string };
 
-/** Never rejects, so that callers need not await it. */
+/** Converts a rejection to a value, so that a request may fail before the caller awaits it. */
 function outcome<T>(asked: Promise<T>): Promise<Outcome<T>> {
   return asked.then(
     (value) => ({ value }),

@@ -1,6 +1,6 @@
 import type { Job } from '../../conf/job.ts';
 
-/** Returns a note if the job replaces PATH, because the shell then finds commands only in the folders that it lists. */
+/** Returns a note if the job replaces PATH. The shell then finds commands only in the folders of the new PATH. */
 export function environmentNotes({ env, roles }: Pick<Job, 'env' | 'roles'>): string[] {
   const places = [
     ...(Object.hasOwn(env, 'PATH') ? ['env'] : []),
@@ -9,5 +9,5 @@ export function environmentNotes({ env, roles }: Pick<Job, 'env' | 'roles'>): st
   if (places.length === 0) {
     return [];
   }
-  return [`${places.join(' and ')} replaces the whole PATH: the shell finds commands such as node only in the folders that it lists.`];
+  return [`${places.join(' and ')} replaces the whole PATH. The shell finds commands such as node only in the folders of the new PATH.`];
 }

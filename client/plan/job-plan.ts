@@ -21,7 +21,7 @@ export interface JobPlan {
   readonly notes: readonly string[];
 }
 
-/** From the minimum that the job needs to the maximum that it uses. */
+/** The minimum that the job needs, and the maximum that it can use. */
 export interface Span {
   readonly least: number;
   readonly most: number;
@@ -32,7 +32,7 @@ export interface PlannedContainers {
   /** `ApplicationMaster`, or the role's name. */
   readonly role: string;
   readonly instances: Span;
-  /** Per container: memory (MiB), vcores, gpus, other resource types. */
+  /** Resources of each container: memory (MiB), vcores, gpus, other resource types. */
   readonly resources: Room;
   readonly nodeLabel: string | null;
   /** Whether the job can start and run without the role. */
@@ -49,23 +49,23 @@ export interface Headroom {
   /** The queue's maximum resources. */
   readonly maximum: Room;
   readonly used: Room;
-  /** What this user may still request within the limits of the queue, of its parent queues, and of the user. */
+  /** The resources that this user may still request within the limits of the queue, its parent queues, and the user. */
   readonly free: Room;
 }
 
 export type Verdict =
-  /** Everything that the job needs currently fits. */
+  /** All required containers currently fit. */
   | { readonly type: 'fits' }
-  /** The job starts after other jobs have ended, or the cluster has grown. */
+  /** The job starts when other jobs have ended, or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
-   * YARN would reject the job, because its queue is stopped or may not use the requested nodes; or the ApplicationMaster would end it
-   * immediately, because a total is exceeded and the site file sets `over: fail`.
+   * YARN would reject the job, because its queue is stopped or may not use the requested nodes. Or the ApplicationMaster would fail it
+   * immediately, because the job exceeds a quota total and the site file sets `over: fail`.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
-  /** The job could not run even on an idle cluster; its requests have to change. */
+  /** The job could not run even on an idle cluster, unless its requests change. */
   | { readonly type: 'never'; readonly reasons: readonly string[] }
-  /** The ResourceManager does not report enough. */
+  /** The ResourceManager does not report enough to decide. */
   | { readonly type: 'unknown' };
 
 export interface PlannedUpload {

@@ -4,7 +4,7 @@ import type { Room } from '../../hadoop/yarn/queue-room.ts';
 import { bringsTensorBoard, withTensorBoard } from '../job/tensorboard-role.ts';
 import type { Part } from '../staging/staging.ts';
 import type { JobPlan, PlannedContainers, PlannedUpload, Span } from './job-plan.ts';
-import { type Ask, freeInQueue, MASTER } from './placement.ts';
+import { type Ask, freeInQueue, masterAsk } from './placement.ts';
 import { type ClusterRoom, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
@@ -37,18 +37,11 @@ function commonPlan(
   return { name, user, queue, containers, total: totalOf(containers), uploads, uploadBytes };
 }
 
-/** The requests for the ApplicationMaster's container and those of each role, including a TensorBoard that tony-ts adds. */
+/** Returns the container requests of the ApplicationMaster and of each role, including a TensorBoard that tony-ts adds. */
 export function asksOf(job: Job): Ask[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
-    {
-      role: MASTER,
-      instances: { least: 1, most: 1 },
-      resources: { memory: memoryMb, vcores },
-      nodeLabel,
-      optional: false,
-      command: null,
-    },
+    masterAsk({ memory: memoryMb, vcores }, nodeLabel),
     ...withTensorBoard(job).roles.map((role): Ask => {
       const { memoryMb: memory, vcores: cores, gpus, other } = role.resources;
       const comesAlong = bringsTensorBoard(job) && role.name === TENSORBOARD_ROLE;
@@ -76,7 +69,7 @@ function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
   };
 }
 
-/** Explains why the memory in the plan exceeds the requests: the ResourceManager rounds up. */
+/** Lists the requests whose memory the ResourceManager rounds up. */
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
   const rounded = asks.flatMap(({ role, resources }) => {
     const given = roundedUp(resources, queue).memory ?? 0;

@@ -4,17 +4,17 @@ import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { awaitedPartition } from '../cluster/yarn-diagnostics.ts';
 import { nodeRoom } from './ask-cluster.ts';
-import { type Ask, MASTER, type NodeRoom } from './placement.ts';
+import { type Ask, masterAsk, type NodeRoom } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
-/** How long YARN usually needs to start an ApplicationMaster (ms). */
+/** The usual time (ms) in which YARN starts an ApplicationMaster. */
 const USUAL_WAIT_MS = 3_000;
 /** How long answers about nodes and queues are cached (ms). */
 const ANSWERS_LAST_MS = 10_000;
 
 /**
- * Determines which resource an ApplicationMaster waits for from the free resources of nodes and queues: YARN's diagnostics report only that
- * it waits. Returns null if enough is free, or if the figures do not show which resources the scheduler counts.
+ * Determines for which resource an ApplicationMaster waits. YARN's diagnostics do not contain the resource, so this class compares the
+ * request with the free resources of nodes and queues.
  */
 export class MasterShortages {
   readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
@@ -23,14 +23,17 @@ export class MasterShortages {
   readonly #seen = new Map<string, number>();
   readonly #answers = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>();
 
-  /** `user`: the user who queries the ResourceManager; `now` returns ms since the epoch. */
+  /**
+   * @param user the user of this process
+   * @param now returns ms since the epoch
+   */
   constructor(resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>, user: string, now: () => number = Date.now) {
     this.#resourceManager = resourceManager;
     this.#user = user;
     this.#now = now;
   }
 
-  /** Returns the end of a sentence, without its full stop; null if the reason is uncertain or the wait has just begun. Never rejects. */
+  /** Returns a clause without a final period; null if the reason is uncertain or the wait has just begun. Never rejects. */
   async of(application: Application): Promise<string | null> {
     const ask = masterAskOf(application);
     if (ask === null || !this.#waitsLong(application)) {
@@ -48,8 +51,8 @@ export class MasterShortages {
   }
 
   /**
-   * Whether the application has waited longer than usual. Uses the earlier of its start time and the time at which this machine first saw
-   * it, because clocks differ.
+   * Whether the application has waited longer than usual. Clocks differ, so the wait begins at the earlier of two times: YARN's start time,
+   * and the time at which this process first saw the application.
    */
   #waitsLong({ id, startedAt }: Application): boolean {
     const first = this.#seen.get(id) ?? this.#now();
@@ -57,7 +60,7 @@ export class MasterShortages {
     return this.#now() - Math.min(first, startedAt) >= USUAL_WAIT_MS;
   }
 
-  /** Also caches failures, so that a failed request is not repeated immediately. */
+  /** Returns the cached answer, or sends the request. Also caches failures. */
   #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const known = this.#answers.get(key);
     if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) {
@@ -69,21 +72,14 @@ export class MasterShortages {
   }
 }
 
-/** Returns the request for the ApplicationMaster; null if it does not wait for resources or the application is not a tony-ts job. */
+/** Returns the request for the ApplicationMaster; null if the application does not wait for resources or is not a tony-ts job. */
 export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
   const { memory, vcores } = demandOfTags(tags)?.master ?? {};
   if (partition === null || memory === undefined || vcores === undefined) {
     return null;
   }
-  return {
-    role: MASTER,
-    instances: { least: 1, most: 1 },
-    resources: { memory, vcores },
-    nodeLabel: partition,
-    optional: false,
-    command: null,
-  };
+  return masterAsk({ memory, vcores }, partition);
 }
 
 export function shortageOf(
@@ -92,9 +88,9 @@ export function shortageOf(
   queue: QueueRoom | null,
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
 ): string | null {
-  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. A node
-  // may have reserved resources for this ApplicationMaster's container, and the queue counts them as used. In that case, only the figures
-  // of the nodes are reliable.
+  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters are not the reason. If a node
+  // has reserved resources for a container, which may be this ApplicationMaster's, the queue counts them as used. In that case, only the
+  // free resources of the nodes are exact.
   const isExact = queue?.reservedContainers === 0;
   const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
     return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;

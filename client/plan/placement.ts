@@ -17,20 +17,24 @@ export interface NodeRoom {
 /** Whether the scheduler counts a resource type. */
 export type Counted = (resource: string) => boolean;
 
-/** The name of the request whose container starts before all others. */
+/** The role name of the ApplicationMaster's container, which starts first. */
 export const MASTER = 'ApplicationMaster';
+
+export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
+  return { role: MASTER, instances: { least: 1, most: 1 }, resources, nodeLabel, optional: false, command: null };
+}
 
 interface PlacementOptions {
   /** The label for requests without one. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** What each limit on the job in its queue leaves free, by label; see `budgetsOf`. */
+  /** The free resources under each limit of the job's queue, by label; see `budgetsOf`. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
- * Simulates the placement of containers on nodes, largest first and best fit: required containers, then optional ones. Returns the number
- * of placed containers by role. YARN may place the containers differently, but cannot place more than the nodes hold.
+ * Simulates the placement of containers on nodes: required containers before optional ones, largest first, each on the node with the least
+ * free resources. Returns the number of placed containers by role. YARN may use another placement.
  */
 export function placed(
   asks: readonly Ask[],
@@ -45,13 +49,13 @@ export function placed(
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
-    // The queue has no share of these nodes.
+    // The queue may not use nodes with this label.
     if (bounds === undefined) {
       return;
     }
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
-    // After a node receives a container, it has less free space and thus remains the best fit.
+    // A node that has received a container has even fewer free resources, so it remains the best fit.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
@@ -79,7 +83,7 @@ export function placed(
     if (ask.optional) {
       place(ask, ask.instances.least);
     }
-    // Tasks above the minimum are requested only when all tasks of the minimum have containers.
+    // The ApplicationMaster requests tasks above the minimum only after the minimum has containers.
     if (counts.get(ask.role) === ask.instances.least) {
       place(ask, ask.instances.most - ask.instances.least);
     }
@@ -97,7 +101,7 @@ export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   );
 }
 
-/** Returns what the user may still request in the queue, under all limits. */
+/** Returns the resources that the user may still request in the queue, under all limits. */
 export function freeInQueue(queue: QueueRoom): Room {
   const free: Record<string, number> = {};
   for (const left of budgetsOf(queue).get(queue.defaultLabel) ?? []) {
@@ -112,7 +116,7 @@ function lessUsed(maximum: Room, used: Room): Room {
   return Object.fromEntries(Object.entries(maximum).map(([resource, most]) => [resource, most - (used[resource] ?? 0)]));
 }
 
-/** A node has at most one label; containers without a label go to nodes without one. */
+/** Whether YARN places requests with this label on the node. Requests without a label go to nodes without a label. */
 export function isOf({ labels }: NodeRoom, label: string): boolean {
   return label === '' ? labels.every((each) => each === '') : labels.includes(label);
 }
@@ -122,7 +126,7 @@ export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-/** Whether the resources are within a limit; a limit does not apply to types that it omits. */
+/** Whether the resources are within a limit. An omitted resource type is unlimited. */
 export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }
@@ -135,7 +139,7 @@ export function times(resources: Room, factor: number): Room {
   return Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, amount * factor]));
 }
 
-/** Compares GPUs first, as the scarcest resource. */
+/** Sorts by free GPUs, then by free memory. */
 function byTightness(one: Room, other: Room): number {
   return (one.gpus ?? 0) - (other.gpus ?? 0) || (one.memory ?? 0) - (other.memory ?? 0);
 }

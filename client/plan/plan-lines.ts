@@ -5,7 +5,7 @@ import { type Terminal, wrap } from '../terminal/terminal.ts';
 import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
-/** The maximum number of lines for a reason; actual reasons are shorter. */
+/** The maximum number of lines for a reason. */
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 
@@ -50,7 +50,7 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   ];
 }
 
-/** The user's free share of the queue's maximum, for every resource type that the job requests. */
+/** Formats the user's free resources in the queue, for every resource type that the job requests. */
 function roomText({ free, maximum }: Headroom, types: readonly string[]): string {
   const parts = types.flatMap((name) => {
     const most = maximum[name];
@@ -75,7 +75,7 @@ function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: str
   return wrapped(`${first}${second}`, terminal);
 }
 
-/** `POST URL`, and the request body as the ResourceManager reads it. */
+/** Formats a request as a line `POST URL` and the JSON body. */
 export function requestLines({ method, url, body }: SubmitRequest): string[] {
   return [`${method} ${url}`, ...JSON.stringify(body, null, 2).split('\n')];
 }

@@ -64,7 +64,7 @@ describe('a job fits now', () => {
     );
   });
 
-  test('even if a role that it does not wait for does not fit', () => {
+  test('even if an optional role does not fit', () => {
     const tensorboard = ask('tensorboard', 1, { memory: 100 * GIB }, { optional: true });
     const { verdict, fitNow } = fitOf([master, tensorboard], room());
     expect([verdict.type, fitNow?.get('tensorboard')]).toEqual(['fits', 0]);

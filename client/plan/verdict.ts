@@ -3,7 +3,7 @@ import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts
 import type { Verdict } from './job-plan.ts';
 import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 
-/** The cluster's resources, as far as the ResourceManager reports them. */
+/** The cluster's resources that the ResourceManager reports. */
 export interface ClusterRoom {
   readonly user: string;
   /** The largest container, with every resource type of the cluster. */
@@ -14,7 +14,7 @@ export interface ClusterRoom {
   readonly queue: QueueRoom | null;
   /** Totals of the site file that the job would exceed; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** What happens to a job that exceeds these totals. */
+  /** Whether a job that exceeds these totals waits or fails. */
   readonly over: 'wait' | 'fail';
 }
 
@@ -24,7 +24,7 @@ export interface Fit {
   readonly fitNow: ReadonlyMap<string, number> | null;
 }
 
-/** Determines whether a job can run now, later or never. `subject` is the name of the job in the reasons. */
+/** Determines whether a job can run now, later or never. @param subject the job's name in the reasons */
 export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
@@ -50,13 +50,13 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the 
   return { verdict: { type: isKnown ? 'fits' : 'unknown' }, fitNow };
 }
 
-/** The ResourceManager rounds memory up to a multiple of its smallest container. */
+/** Rounds memory up to a multiple of the smallest container, as the ResourceManager does. */
 export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
   const step = queue?.memoryStep ?? 1;
   return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
 }
 
-/** The scheduler's default calculator counts only memory. A cluster with GPUs must have a calculator that counts all types. */
+/** Returns which resources the scheduler counts. Its default calculator counts only memory. With GPUs, YARN requires one that counts all. */
 function countedBy({ queue, largest }: ClusterRoom): Counted {
   const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
   return all ? () => true : (resource) => resource === 'memory';
@@ -83,7 +83,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
     return reasons;
   }
   const counted = countedBy(room);
-  // For a request without a label, all nodes count, because nodes with a label may also serve such requests.
+  // Nodes with a label may also serve requests without a label.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) {
     return [];
@@ -91,7 +91,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
 }
 
-/** Why YARN would reject the job or one of its requests, regardless of free resources. */
+/** Returns the reasons why YARN would reject the job, regardless of free resources. */
 function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
   const { path, state, reaches } = queue;
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
@@ -179,7 +179,7 @@ function userReason(
   return `${user} is limited to ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
-/** Whether the limit for ApplicationMasters is reached. The first ApplicationMaster of a queue may always run. */
+/** Returns a reason if the queue's limit for ApplicationMasters is reached. YARN always permits a queue's first ApplicationMaster. */
 function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
   if (masters === null || runningApplications === 0) {
     return null;
@@ -196,7 +196,7 @@ function nodeReasons(
   needed: readonly Ask[],
   nodes: readonly NodeRoom[],
   options: { readonly defaultLabel: string; readonly counted: Counted },
-  said: readonly QueueReason[],
+  queueReasons: readonly QueueReason[],
 ): string[] {
   if (!nodes.some(({ usable }) => usable)) {
     return ['no node is in use'];
@@ -214,14 +214,14 @@ function nodeReasons(
     }
     const most = (resource: string): number => Math.max(0, ...candidates.map(({ free }) => free[resource] ?? 0));
     const short = asked(resources).filter(([name, amount]) => options.counted(name) && most(name) < amount);
-    const unsaid = short.filter(([name]) => !said.some(({ resource }) => resource === name));
+    const unexplained = short.filter(([name]) => !queueReasons.some(({ resource }) => resource === name));
     if (short.length > 0) {
-      return unsaid.map(([name, amount]) => {
+      return unexplained.map(([name, amount]) => {
         const best = most(name) === 0 ? 'no node has any' : `the maximum is ${describeAmount(name, most(name))}`;
         return `no node${labelled(label)} has ${describeAmount(name, amount)} free for ${role}: ${best}`;
       });
     }
-    if (said.length > 0) {
+    if (queueReasons.length > 0) {
       return [];
     }
     if (!candidates.some(({ free }) => holds(free, resources, options.counted))) {

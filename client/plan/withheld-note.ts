@@ -1,6 +1,6 @@
 const MOST_NAMED = 5;
 
-/** Returns a note about the files that `listSource` omits because of their names; empty if it omits none. */
+/** Returns a note about the files that `listSource` excludes because of their names; empty without such files. */
 export function withheldNotes(withheld: readonly string[]): string[] {
   const [first] = withheld;
   if (first === undefined) {

@@ -8,7 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 
-/** The user and groups to which quotas attribute a job on this cluster. Looks up groups only if the site file names any. */
+/** Returns the user, groups and queue whose quotas apply to a job. Looks up groups only if the site file has quotas for groups. */
 export async function ownerOf(
   job: Pick<Job, 'queue'>,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
@@ -20,7 +20,7 @@ export async function ownerOf(
 }
 
 /**
- * Rejects a job that was loaded without the site's final values, instead of silently overriding the user's values.
+ * Rejects a job whose values differ from the site's final values.
  *
  * @throws TonyError FINAL_VALUES with every value that differs
  */
@@ -46,7 +46,7 @@ export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): vo
   }
 }
 
-/** Like the ApplicationMaster, counts the TensorBoard that tony-ts adds as a task. */
+/** Returns the limits that the job exceeds. Like the ApplicationMaster, counts a TensorBoard that tony-ts adds as a task. */
 export function violationsOfWhole(job: Job, owner: Owner, site: Pick<SiteConfig, 'quotas'>): Violation[] {
   return violationsOf(withTensorBoard(job), owner, site.quotas);
 }

@@ -39,7 +39,7 @@ test("long values wrap, and no line exceeds the terminal's width", () => {
   }
 });
 
-test('says so when there are no limits', () => {
+test('states that there are no limits', () => {
   expect(quotaLines(DEFAULT_SITE.quotas, null, NARROW)).toEqual(['There is no site file, so there are no limits.']);
   expect(quotaLines(DEFAULT_SITE.quotas, '/etc/x', NARROW)).toEqual(['/etc/x sets no limits.']);
 });

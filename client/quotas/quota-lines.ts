@@ -15,7 +15,7 @@ const GAPS = 4;
 const LEAST_TEXT = 16;
 const MOST_LINES = 8;
 
-/** Formats all limits as a table of subject, kind of limit and amounts; one row for each kind of limit. */
+/** Formats all limits as a table with one row for each subject and kind of limit. */
 export function quotaLines(quotas: Quotas, from: string | null, terminal: Terminal): string[] {
   const rows = entriesOf(quotas).flatMap(({ who, limits }) => limitsOf(limits).map((limit) => ({ who, ...limit })));
   if (rows.length === 0) {

@@ -14,17 +14,17 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = { alice: ['research'
 
 function job(number: number, user: string, gpus: number, { queue = 'gpu', has = gpus, role = 'worker' } = {}): CountedJob {
   const owner: Owner = { user, groups: GROUPS[user] ?? [], queue };
-  const told = { [role]: { instances: gpus, memory: gpus * 1024, gpus } };
+  const declared = { [role]: { instances: gpus, memory: gpus * 1024, gpus } };
   return {
     applicationId: `j${number}`,
     ...owner,
-    ...takenBy({ roles: told, master: {} }, { gpus: has, memory: has * 1024 }, {}),
+    ...takenBy({ roles: declared, master: {} }, { gpus: has, memory: has * 1024 }, {}),
     holds: has > 0,
   };
 }
 
 /** `path who used/limit jobs waiting` */
-function told(text: string, jobs: readonly CountedJob[]): string[] {
+function linesOf(text: string, jobs: readonly CountedJob[]): string[] {
   return quotaSums(quotas(text), jobs).totals.map(
     ({ path, user, group, queue, role, used, limit, jobs: ids, waiting }) =>
       `${path} ${user ?? group ?? queue ?? '-'}/${role ?? '-'} ${used}/${limit} [${ids}] [${waiting}]`,
@@ -37,7 +37,7 @@ roles: {worker: {total: {gpus: 8}}}
 users: {alice: {total: {gpus: 4}}}
 groups: {research: {total: {instances: 9, memory: 4g}}}
 queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}`;
-  expect(told(text, [job(1, 'alice', 3), job(2, 'bob', 1, { queue: 'default' }), job(3, 'carol', 1, { role: 'ps' })])).toEqual([
+  expect(linesOf(text, [job(1, 'alice', 3), job(2, 'bob', 1, { queue: 'default' }), job(3, 'carol', 1, { role: 'ps' })])).toEqual([
     'quotas.roles.worker.total.gpus -/worker 4/8 [j1,j2] []',
     'quotas.users.alice.total.gpus alice/- 3/4 [j1] []',
     'quotas.groups.research.total.memory research/- 4096/4096 [j1,j2] []',
@@ -48,14 +48,14 @@ queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}`;
 
 test('"*" becomes one row for each unlisted name that uses resources, or a row "*" if none does', () => {
   const text = `users: {alice: {total: {gpus: 4}}, '*': {total: {gpus: 2}}}\nqueues: {'*': {roles: {'*': {total: {gpus: 3}}}}}`;
-  expect(told(text, [job(1, 'carol', 2), job(2, 'bob', 1, { role: 'chief' })])).toEqual([
+  expect(linesOf(text, [job(1, 'carol', 2), job(2, 'bob', 1, { role: 'chief' })])).toEqual([
     'quotas.users.alice.total.gpus alice/- 0/4 [] []',
     'quotas.users.*.total.gpus bob/- 1/2 [j2] []',
     'quotas.users.*.total.gpus carol/- 2/2 [j1] []',
     'quotas.queues.*.roles.*.total.gpus gpu/chief 1/3 [j2] []',
     'quotas.queues.*.roles.*.total.gpus gpu/worker 2/3 [j1] []',
   ]);
-  expect(told(text, [])).toEqual([
+  expect(linesOf(text, [])).toEqual([
     'quotas.users.alice.total.gpus alice/- 0/4 [] []',
     'quotas.users.*.total.gpus */- 0/2 [] []',
     'quotas.queues.*.roles.*.total.gpus */* 0/3 [] []',
@@ -65,7 +65,7 @@ test('"*" becomes one row for each unlisted name that uses resources, or a row "
 test('a waiting job uses nothing, and counts as waiting only for the totals that it would exceed', () => {
   const text = 'queues: {gpu: {total: {gpus: 4}}}\nusers: {bob: {total: {gpus: 8}}}';
   const jobs = [job(1, 'alice', 3), job(2, 'bob', 3, { has: 0 })];
-  expect(told(text, jobs)).toEqual(['quotas.users.bob.total.gpus bob/- 0/8 [] []', 'quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] [j2]']);
+  expect(linesOf(text, jobs)).toEqual(['quotas.users.bob.total.gpus bob/- 0/8 [] []', 'quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] [j2]']);
   expect(quotaSums(quotas(text), jobs).waiting).toEqual([
     {
       applicationId: 'j2',
@@ -75,12 +75,14 @@ test('a waiting job uses nothing, and counts as waiting only for the totals that
     },
   ]);
   // A job that has just been admitted has no containers yet either.
-  expect(told(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
+  expect(linesOf(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
 });
 
-test('a job that has started takes precedence over an earlier one that has not', () => {
+test('a started job takes precedence over an earlier job that has not started', () => {
   const text = 'roles: {worker: {total: {gpus: 4}}}';
-  expect(told(text, [job(1, 'alice', 3, { has: 0 }), job(2, 'bob', 3)])).toEqual(['quotas.roles.worker.total.gpus -/worker 3/4 [j2] [j1]']);
+  expect(linesOf(text, [job(1, 'alice', 3, { has: 0 }), job(2, 'bob', 3)])).toEqual([
+    'quotas.roles.worker.total.gpus -/worker 3/4 [j2] [j1]',
+  ]);
 });
 
 test("resources that exceed a job's tags count for every role, and are reported", () => {
@@ -89,7 +91,7 @@ test("resources that exceed a job's tags count for every role, and are reported"
   expect(sums.undeclared).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
 });
 
-test('jobs that hold no more than their tags declare stay within the total', () => {
+test('jobs that hold at most the resources in their tags stay within the total', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.constantFrom('alice', 'bob', 'carol')), { maxLength: 12 }),

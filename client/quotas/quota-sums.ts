@@ -3,7 +3,7 @@ import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin 
 
 /** An unfinished job, as counted in totals. */
 export interface CountedJob extends RunningJob {
-  /** Whether it has containers besides its ApplicationMaster's. */
+  /** Whether the job has containers for its tasks. */
   readonly holds: boolean;
 }
 
@@ -12,19 +12,19 @@ export interface QuotaSum {
   /** Path of the limit, e.g. `quotas.users.*.total.gpus`. */
   readonly path: string;
   /**
-   * The user, group or queue whose jobs are summed; at most one of the three is set, none for all jobs. `*` is any name that the site file
-   * does not list, in a row without use.
+   * The user, group or queue whose jobs are summed. At most one of the three fields is set; for all jobs, all are null. `*` means any name
+   * that the site file does not list, if no such user or queue has jobs.
    */
   readonly user: string | null;
   readonly group: string | null;
   readonly queue: string | null;
-  /** The role whose tasks count; null: all. */
+  /** The role whose tasks count; null for all roles. */
   readonly role: string | null;
   readonly resource: string;
   readonly limit: number;
-  /** Resources that started and admitted jobs use or will use. */
+  /** Resources of the started and admitted jobs, including containers that they have not received yet. */
   readonly used: number;
-  /** IDs of the jobs that use part of it. */
+  /** IDs of the jobs whose resources count. */
   readonly jobs: readonly string[];
   /** IDs of the jobs that wait because they would exceed the total. */
   readonly waiting: readonly string[];
@@ -38,7 +38,7 @@ export interface WaitingJob {
   readonly shortages: readonly Shortage[];
 }
 
-/** A job that uses more than its tags declare; the excess counts for every role. */
+/** A job that uses more than its tags declare. The excess counts towards the totals of every role. */
 export interface UndeclaredUse {
   readonly applicationId: string;
   readonly user: string;
@@ -63,20 +63,20 @@ const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
- * Computes the use of every total, by the rules that ApplicationMasters use to admit jobs.
+ * Computes the use of every total, with the same rules by which ApplicationMasters admit jobs.
  *
- * @param jobs in order of submission: of two jobs that together exceed a total, the later one waits, unless it has already started.
+ * @param jobs in order of submission. If two jobs together exceed a total, the later job waits, unless it has already started.
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
-  const judged = jobs.map((job, index) => {
+  const checked = jobs.map((job, index) => {
     if (job.holds || quotas.over === 'fail') {
       return { job, shortages: [] };
     }
     const counted = jobs.filter((other, place) => place < index || other.holds);
     return { job, shortages: shortagesWithin(job, job, quotas, counted) };
   });
-  const begun = judged.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job);
-  const waiting = judged.filter(({ shortages }) => shortages.length > 0);
+  const begun = checked.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job);
+  const waiting = checked.filter(({ shortages }) => shortages.length > 0);
   const sums = scopesOf(quotas, jobs).flatMap((scope) => {
     const ofRoles = namesWithin(
       scope.roles,
@@ -148,7 +148,7 @@ function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
   ];
 }
 
-/** All listed names, and in place of `*` the unlisted names that use resources; `*` itself if there are none. */
+/** Returns all listed names. Replaces `*` by the unlisted names in `found`; keeps `*` if there are none. */
 function namesWithin<T>(
   entries: Readonly<Record<string, T>>,
   found: readonly string[],

@@ -10,7 +10,7 @@ const NEARLY_FULL = 0.9;
 const INDENT = '  ';
 const MOST_LINES = 8;
 
-/** Formats a table with one row per total and its use, then lists the waiting jobs with the total that each waits for. */
+/** Formats a table with one row per total. Below the table, lists the waiting jobs and the totals for which they wait. */
 export function quotaUsageLines({ from, over, totals, waiting, undeclared }: QuotaUsage, terminal: Terminal): string[] {
   if (totals.length === 0) {
     return [from === null ? 'There is no site file, so there are no totals.' : `${from} sets no matching totals.`];
@@ -69,7 +69,7 @@ const COLUMNS: readonly FittedColumn<QuotaSum>[] = [
 /** The subject of a limit: a user, group or queue, a role, or a role within one of these. */
 export type Who = Pick<QuotaSum, 'user' | 'group' | 'queue' | 'role'>;
 
-/** `queue research, role worker`, `every other user` */
+/** Formats a subject: `queue research, role worker`, `every other user`. */
 export function whoText({ user, group, queue, role }: Who): string {
   const parts = Object.entries({ user, group, queue, role }).flatMap(([kind, name]) => {
     if (name === null) {

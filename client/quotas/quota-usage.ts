@@ -20,13 +20,13 @@ const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user
 export interface QuotaUsage extends QuotaSums {
   /** The site file; null if there is none. */
   readonly from: string | null;
-  /** What happens to a job that would exceed a total. */
+  /** Whether a job that would exceed a total waits or fails. */
   readonly over: Quotas['over'];
 }
 
 /**
- * Returns how much of each of the site file's totals is in use, and which jobs wait for which total. Reads the site file from HDFS, as
- * ApplicationMasters do, or from this machine if HDFS has none.
+ * Returns the use of each total in the site file, and which jobs wait for which total. Like ApplicationMasters, reads the site file on HDFS;
+ * without a site file on HDFS, reads the local site file.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */

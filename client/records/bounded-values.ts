@@ -1,4 +1,4 @@
-/** Keeps the first and the newest values of a sequence, each part within a weight bound. */
+/** Keeps the first and the newest values of a sequence. Each of the two parts has a maximum weight. */
 export class FirstAndNewest<T> {
   readonly #bounds: { readonly first: number; readonly newest: number };
   readonly #first: T[] = [];
@@ -6,7 +6,7 @@ export class FirstAndNewest<T> {
   #isFirstFull = false;
   #newest: { readonly value: T; readonly weight: number }[] = [];
   #newestWeight = 0;
-  /** Index of the oldest valid entry in `#newest`. Older entries are removed in batches, because each removal moves the whole array. */
+  /** Index of the oldest valid entry in `#newest`. Earlier entries are removed in batches, because each removal moves the whole array. */
   #begin = 0;
 
   constructor(bounds: { readonly first: number; readonly newest: number }) {

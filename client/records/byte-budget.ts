@@ -8,7 +8,7 @@ export class ByteBudget {
     this.#most = most;
   }
 
-  /** Runs `work` when its bytes fit. Work that exceeds the bound runs alone. */
+  /** Runs `work` when its bytes fit into the budget. Work that exceeds the whole budget runs alone. */
   async use<T>(bytes: number, work: () => Promise<T>): Promise<T> {
     const share = Math.min(bytes, this.#most);
     if (this.#waiting.length > 0 || this.#taken + share > this.#most) {

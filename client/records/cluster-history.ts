@@ -8,6 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
+import { isAway } from '../cluster/patience.ts';
 import { resultOf } from '../cluster/yarn-diagnostics.ts';
 import { historyFolders, isUserName, sharedFolder } from './history-place.ts';
 import type { HistoryStore } from './history-store.ts';
@@ -17,19 +18,19 @@ import type { ClusterAnswer } from './stored-status.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['FINISHED', 'FAILED', 'KILLED']);
 /**
- * The maximum number of applications to request one by one. For more, one request for all applications is cheaper, and its cached answer
- * serves repeated lists.
+ * The maximum number of applications to request one by one. For more applications, a single request for all of them is cheaper, and its
+ * answer is cached.
  */
 const FEW = 3;
 const ANSWER_LIFE_MS = 5_000;
 /**
- * The maximum numbers of names to read from the shared folder, and from each user's folder in it: users may create any number of entries
- * there.
+ * The maximum numbers of names to read from the shared folder and from each user's folder. Users may create any number of entries in these
+ * folders.
  */
 const MOST_USERS = 50_000;
 const MOST_HISTORIES = 20_000;
 
-/** Histories on HDFS. For jobs without a final status, the ResourceManager's information supplements them. */
+/** Reads histories on HDFS, and asks the ResourceManager about jobs without a final status. */
 export class ClusterHistory implements HistoryStore {
   readonly storage: Storage;
   readonly user: string;
@@ -70,7 +71,7 @@ export class ClusterHistory implements HistoryStore {
   async users(): Promise<Found<string>> {
     const shared = sharedFolder(this.#site, this.#cluster.home);
     const folders = shared === null ? [] : await this.storage.list(shared, { most: MOST_USERS });
-    // Any user may create folders in the shared folder, so a folder counts as a user's only if that user owns it.
+    // Any user may create folders in the shared folder. Trust only a folder that the user of the same name owns.
     const owners = folders.filter(({ type, name, owner }) => type === 'folder' && owner === name).map(({ name }) => name);
     const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} has more than ${MOST_USERS} entries.`;
     return { found: [...new Set([...owners, this.user])], message };
@@ -94,7 +95,7 @@ export class ClusterHistory implements HistoryStore {
       found.set(name, { applicationId: name, user, folder: uri });
     }
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
-    // Names are listed in ascending order, so a truncated list lacks the newest jobs.
+    // HDFS lists names in ascending order, so a truncated list lacks the newest jobs.
     const message = full
       .map((parent) => `The newest histories may be missing: ${parent} has more than ${MOST_HISTORIES} entries.`)
       .join(' ');
@@ -126,7 +127,7 @@ export class ClusterHistory implements HistoryStore {
       const asked = places.map(async (place) => [place.folder, answerFor(place, await this.#application(place.applicationId))] as const);
       return new Map(await Promise.all(asked));
     } catch (error) {
-      if (error instanceof TonyError && error.exitCode === 3) {
+      if (isAway(error)) {
         return new Map(places.map(({ folder }) => [folder, 'silent']));
       }
       throw error;
@@ -137,7 +138,7 @@ export class ClusterHistory implements HistoryStore {
     try {
       const application = await this.#application(place.applicationId);
       if (application?.user !== place.user) {
-        return mastersBeside(entries);
+        return inferredMasters(entries);
       }
       const attempts = await this.#resourceManager.attempts(place.applicationId);
       return attempts.flatMap(({ containerId }) => containerId ?? []);
@@ -145,16 +146,16 @@ export class ClusterHistory implements HistoryStore {
       if (!(error instanceof TonyError)) {
         throw error;
       }
-      return mastersBeside(entries);
+      return inferredMasters(entries);
     }
   }
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
-    // The container ID comes from files that the job wrote; it must not give access to another application's logs.
+    // The container ID comes from files that the job's owner can change. Reject the IDs of other applications.
     if (!belongsTo(containerId, place.applicationId)) {
       return null;
     }
-    // Omits the node address in the history, which is untrusted: a user could direct the server's requests to any machine.
+    // Ignore the node address in the history: with a changed address, a user could direct the server's requests to any machine.
     const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
     return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
   }
@@ -194,8 +195,8 @@ export class ClusterHistory implements HistoryStore {
 }
 
 /**
- * Returns YARN's answer only if the application belongs to the folder's owner: the server queries with its own rights, and must not reveal
- * another user's application.
+ * Returns YARN's report only if the folder's owner submitted the application. The server queries YARN with its own rights, and must not
+ * reveal another user's application.
  */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
   if (application === undefined || application.user !== place.user) {
@@ -214,10 +215,10 @@ function belongsTo(containerId: string, applicationId: string): boolean {
 }
 
 /**
- * Derives the ApplicationMasters' container IDs from those of the tasks: YARN assigns the first container of an attempt to the
- * ApplicationMaster, and IDs of one attempt differ only in their last number.
+ * Infers the ApplicationMasters' container IDs from the tasks' container IDs. The IDs of one attempt differ only in their last number, which
+ * is 1 for the ApplicationMaster.
  */
-export function mastersBeside(entries: readonly HistoryEntry[]): string[] {
+export function inferredMasters(entries: readonly HistoryEntry[]): string[] {
   const first = new Map<number, string>();
   for (const { containerId } of entries) {
     if (containerId === undefined) {

@@ -4,14 +4,14 @@ import type { HistoryStore } from './history-store.ts';
 import type { JobPlace } from './job-place.ts';
 
 const AT_ONCE = 16;
-/** Maximum number of owners that a message names. */
+/** Maximum number of owners in a message. */
 const MOST_NAMED = 5;
 
 /**
- * Finds a job's history by ID: the requester's own, that of the given user, or the only existing one. Any user can name a folder after
- * another user's application. Therefore, if there are several histories, returns that of the application's user.
+ * Finds the history of a job: first in the histories of `user` (default: the caller), then in the histories of all users. If several users
+ * have a history with this ID, returns the history of the application's owner, because any user can create a folder with this name.
  *
- * @throws TonyError HISTORY_UNKNOWN when no history is visible, or when the cluster no longer knows the application's owner
+ * @throws TonyError HISTORY_UNKNOWN if no history is visible, or if several exist and YARN has no record of the owner
  */
 export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {
   const own = await store.place(user ?? store.user, applicationId);
@@ -25,8 +25,8 @@ export async function findPlace(store: HistoryStore, applicationId: string, user
   if (first !== undefined) {
     return second === undefined ? first : ofApplicationUser(store, applicationId, found);
   }
-  const whose = user === undefined || user === store.user ? '' : ` of ${user}`;
-  throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${whose}. ${store.limits}`.trim());
+  const owner = user === undefined || user === store.user ? '' : ` of ${user}`;
+  throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim());
 }
 
 async function ofApplicationUser(store: HistoryStore, applicationId: string, places: readonly JobPlace[]): Promise<JobPlace> {
@@ -39,7 +39,7 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   const users = places.slice(0, MOST_NAMED).map((place) => place.user);
   throw new TonyError(
     'HISTORY_UNKNOWN',
-    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. The cluster no longer knows which of them submitted it.`,
+    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. YARN has no record of the user who submitted it.`,
     { hint: 'Use --user to name the user who submitted the job.' },
   );
 }

@@ -21,7 +21,7 @@ test('histories are in the staging root, or in the folder that the site file set
   expect(historyUrl('http://history:1', 'a b', 'application_1_0001')).toBe('http://history:1/jobs/a%20b/application_1_0001/');
 });
 
-test('finds histories that were written before the site file changed, but none in folders of other users', () => {
+test('finds histories from before a change of the site file, but not in folders of other users', () => {
   const own = `${alice.root}/history/application_1_0001`;
   expect(historyFolders(NONE, alice, job)).toEqual([own]);
   expect(historyFolders(SHARED, alice, job)).toEqual(['hdfs://nn:8020/tony/history/alice/application_1_0001', own]);

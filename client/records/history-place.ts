@@ -9,8 +9,8 @@ import { placeUri } from '../files/place-uri.ts';
  *
  *   <staging root>/history/<application id>/   private to the user: 0700, files 0600
  *   <history.dir>/<user>/<application id>/     if the site file sets a shared folder: 0750, files 0640. On HDFS, new files inherit the
- *                                              folder's group, the history server's. <history.dir> itself is 1777, so that users can create
- *                                              their folders; a folder counts as alice's only if alice owns it.
+ *                                              folder's group, which is the group of the history server. <history.dir> is 1777, so that
+ *                                              users can create their folders. Readers ignore a folder <user> that this user does not own.
  */
 
 const SHARED_FOLDER = 0o750;
@@ -48,7 +48,7 @@ export function historyFolders(
   const shared = sharedFolder(site, reader.home);
   return [
     ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
-    // Omits other users' private staging folders, which are not readable.
+    // The staging folders of other users are not readable.
     ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
   ];
 }
@@ -58,7 +58,7 @@ export function sharedFolder(site: SiteConfig, home: string): string | null {
   return placeUri(site.history.dir, home);
 }
 
-/** Whether the text is a possible user name, and so a possible name of a history folder. */
+/** Whether the text is a valid user name, and thus a valid folder name. */
 export function isUserName(text: string): boolean {
   return text.length <= 256 && /^[^/\p{Cc}]+$/u.test(text) && !/^\.\.?$/.test(text);
 }
@@ -68,9 +68,9 @@ export function historyUrl(server: string, user: string, applicationId: string):
   return `${server}/jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }
 
-/** Creates a job's history folder in the shared location, and verifies that the parent folder belongs to the user. */
+/** Creates a job's history folder in the shared location, and verifies that the user owns the parent folder. */
 export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
-  // In the staging root, which is private to the user, the ApplicationMaster creates the folder when it first writes.
+  // In the private staging root, the ApplicationMaster creates the folder.
   if (!shared) {
     return;
   }

@@ -1,5 +1,6 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 import { isRecord } from '../../platform/is-record.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { historyFiles, parseEntries } from '../../web/history-files.ts';
 import type { JobPlace } from './job-place.ts';
@@ -7,7 +8,8 @@ import { LARGEST_FINAL, LARGEST_JOB, MOST_NAMES, readPart } from './job-record.t
 import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWithoutTasks, shortened } from './stored-status.ts';
 
 /*
- * A job's entry in a list: its final status, or else the data of job.json and its newest events. The sizes and times in the folder listing show how much there is to read, and whether anything has changed since the last read.
+ * Reads a job's entry for a list: its final status, or the data of job.json and the newest events. The file sizes and modification times in
+ * the folder's listing show how many bytes to read, and whether a file has changed since the last read.
  */
 
 /** Limits on the event data to read, newest files first (bytes, files). */
@@ -20,13 +22,13 @@ export interface OutlineFiles {
   readonly job: Entry | null;
   /** The newest event files, in ascending order. */
   readonly events: readonly Entry[];
-  /** The newest attempt that has events; 0 if there are no events. */
+  /** The newest attempt with events; 0 without events. */
   readonly attempt: number;
-  /** Whether older events exist that `events` does not include. */
+  /** Whether there are older event files. */
   readonly areMore: boolean;
   /** Bytes to read; exceeded only when final.json is damaged. */
   readonly bytes: number;
-  /** A text that stays the same as long as none of these files changes. */
+  /** A text that changes when one of these files changes. */
   readonly stamp: string;
 }
 
@@ -107,18 +109,13 @@ async function readCourse(storage: Storage, { events, attempt, areMore }: Outlin
     parts.unshift(read ?? []);
   }
   const course = courseOf(parts.flat());
-  // A history that is long enough to be truncated belongs to a job whose programs have run.
+  // A job with so many events has started its programs.
   return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
 }
 
 /** Extracts the fields that a list shows from a job.json of any version. */
 function parseHead(text: string): JobHead | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return null;
-  }
+  const value = parseJson(text);
   if (!isRecord(value)) {
     return null;
   }

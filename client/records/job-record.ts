@@ -2,6 +2,7 @@ import { parseFrozenJob } from '../../conf/frozen-job.ts';
 import type { FrozenJob } from '../../conf/job.ts';
 import type { HistoryEntry, UsageSample } from '../../conf/status.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFiles, parseEntry, parseSample } from '../../web/history-files.ts';
@@ -12,7 +13,8 @@ import { type FinalStatus, type JobRecord, parseFinal } from './stored-status.ts
 import { linesOf } from './text-lines.ts';
 
 /*
- * A history folder belongs to a user, who may write anything into it. These limits (bytes) bound the memory use: files larger than any that an ApplicationMaster writes count as missing, lines are read one at a time, and only the first and the newest of them are kept.
+ * The owner of a history folder may write anything into it. These limits (bytes) bound the memory use. Files that are larger than any file
+ * of an ApplicationMaster count as missing. Lines are read one at a time, and only the first and the newest lines are kept.
  */
 export const LARGEST_FINAL = 16 << 20;
 export const LARGEST_JOB = 4 << 20;
@@ -22,22 +24,23 @@ const LARGEST_ALL_LINES = 128 << 20;
 const LONGEST_LINE = 256 << 10;
 /** Maximum number of names to read from a history folder. */
 export const MOST_NAMES = 1_000;
-/** Bytes of event lines to keep. An ApplicationMaster writes at most 25,000 events of about 200 bytes each. */
+/** Bytes of event lines to keep. An ApplicationMaster writes at most 25,000 events of about 200 bytes. */
 const FIRST_EVENTS = 2 << 20;
 const NEWEST_EVENTS = 6 << 20;
 /**
- * Limit for samples: 20,000 values of single tasks, the most that a browser draws. The weight of a sample is the length of its line, or the
- * memory of its tasks if that is larger.
+ * Limit for samples: 20,000 values of single tasks, which is the maximum that a page draws. The weight of a sample is the length of its line
+ * or the memory of its tasks, whichever is larger.
  */
 const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 
-/** Limits the total size of texts that this process reads and parses concurrently; parsed texts need several times that memory. */
+/** Limits the total size of texts that this process parses concurrently. Parsing needs several times the memory of the text. */
 const READING = new ByteBudget(32 << 20);
 
 /**
- * Reads a job's history. Ignores missing and damaged files. `withEvents`: read the events even if final.json is complete.
+ * Reads a job's history. Ignores missing and damaged files.
  *
+ * @param withEvents whether to read the events even if final.json is complete
  * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
  */
 export async function readRecord(storage: Storage, place: JobPlace, withEvents: boolean): Promise<JobRecord> {
@@ -50,7 +53,7 @@ export async function readRecord(storage: Storage, place: JobPlace, withEvents: 
   return { applicationId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
 }
 
-/** Reads the final status, and the length of its text. */
+/** Reads the final status and returns it with the length of its text. */
 export async function readFinal(
   storage: Storage,
   { folder, applicationId }: Pick<JobPlace, 'folder' | 'applicationId'>,
@@ -61,7 +64,7 @@ export async function readFinal(
   return (await read) ?? { final: null, bytes: 0 };
 }
 
-/** Reads the frozen job of job.json; null if there is no readable job.json. */
+/** Reads the frozen job from job.json; null if the file is missing or damaged. */
 export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<FrozenJob | null> {
   return readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
     try {
@@ -74,14 +77,7 @@ export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'f
 
 /** Reads a job.json of any version without validating it; undefined if it is missing or damaged. */
 export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
-  const read = await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
-    try {
-      return { value: JSON.parse(text) as unknown };
-    } catch {
-      return null;
-    }
-  });
-  return read?.value;
+  return (await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, parseJson)) ?? undefined;
 }
 
 /** Reads the events of all attempts in order; `bytes` is the length of the lines that were kept. */
@@ -96,7 +92,7 @@ export async function readEvents(storage: Storage, folder: string): Promise<{ en
   return { entries: kept.values, bytes: kept.weight };
 }
 
-/** Reads the tasks' usage samples, thinned evenly if there are many. `bytes`: their approximate memory use. */
+/** Reads the tasks' usage samples, evenly thinned if there are many. `bytes` is their approximate memory use. */
 export async function readSamples(
   storage: Storage,
   { folder }: Pick<JobPlace, 'folder'>,
@@ -138,7 +134,7 @@ async function* fileLines(storage: Storage, uri: string, size: number): AsyncGen
   }
 }
 
-/** Reads and parses a file; null if it does not exist, or is larger than `largest`, which no ApplicationMaster exceeds. */
+/** Reads and parses a file; null if it does not exist or is larger than `largest`. */
 async function readParsed<T>(storage: Storage, uri: string, largest: number, parse: (text: string) => T | null): Promise<T | null> {
   let entry: Entry | null;
   try {
@@ -171,7 +167,7 @@ export async function readPart<T>(
   }
 }
 
-/** Ignores a NOT_FOUND error, because the file may have been removed in the meantime. Rethrows any other error as a TonyError. */
+/** Ignores a NOT_FOUND error, because the file may have just been removed. Rethrows any other error as a TonyError. */
 function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError && error.code === 'NOT_FOUND') {
     return;

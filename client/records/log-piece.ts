@@ -1,6 +1,6 @@
 /** A part of a log file. */
 export interface LogPiece {
   readonly bytes: Uint8Array;
-  /** Offset of the byte after the last one of `bytes`. */
+  /** Offset in the file at which `bytes` ends. */
   readonly end: number;
 }

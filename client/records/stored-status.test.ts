@@ -107,7 +107,7 @@ test('a running job without final.json is RUNNING, or STARTING if it has no even
   expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'STARTING', tasks: [{ state: 'requested' }, {}] });
 });
 
-test('if YARN no longer knows the job, the result comes from the last events', () => {
+test('if YARN has no record of the job, the result comes from the last events', () => {
   const finished = [...entries, { at: 3000, event: 'job-finished', result: 'FAILED', detail: 'worker:1: no\nmore' }] as const;
   expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
     state: 'FAILED',
@@ -117,7 +117,7 @@ test('if YARN no longer knows the job, the result comes from the last events', (
   expect(storedStatus(record(), 'forgotten')).toMatchObject({
     state: 'FAILED',
     finishedAt: 2400,
-    message: `The job stopped before it recorded its result, and YARN no longer knows the result. Its last event was task-failed at ${fullTime(2400)}.`,
+    message: `The job stopped before it recorded its result, and YARN has no record of the result. Its last event was task-failed at ${fullTime(2400)}.`,
   });
   expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
     state: 'FAILED',

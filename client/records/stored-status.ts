@@ -15,29 +15,32 @@ import {
 import { type FirstFailure, firstFailureSchema, programEndSchema, taskFailureSchema } from '../../conf/task-failure.ts';
 import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import { fullTime } from '../terminal/clock.ts';
 
 /*
- * Derives a job's final status from its history. A complete final.json contains the status. If the file is missing, because YARN killed the job early or its ApplicationMaster was lost, the status is reconstructed from the events and the cluster's information. Files may be truncated, damaged or of another version: their readable parts are used, but only as text to display.
+ * Derives a job's final status from its history. A complete final.json contains the status. If the file is missing, because YARN killed the
+ * job or its ApplicationMaster was lost, the status is reconstructed from the events and YARN's report. Files may be truncated, damaged or
+ * of another version. Their readable parts are displayed, but not trusted.
  */
 
 /** The content of one job's history files. */
 export interface JobRecord {
   readonly applicationId: string;
-  /** The folder's owner. The user that the files name is ignored. */
+  /** The owner of the folder. The user name in the files is ignored. */
   readonly user: string;
   readonly frozen: FrozenJob | null;
   readonly final: FinalStatus;
   readonly entries: readonly HistoryEntry[];
-  /** Total length of the source texts, as a measure of memory use. */
+  /** Total length of the files, as a measure of memory use. */
   readonly bytes: number;
 }
 
 /** The content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
 export type FinalStatus = JobStatus | 'damaged' | null;
 
-/** What the cluster knows about a job. */
-export interface ClusterWord {
+/** The cluster's report on a job. */
+export interface ClusterReport {
   readonly name: string;
   readonly queue: string;
   /** ms since the epoch. */
@@ -48,7 +51,7 @@ export interface ClusterWord {
 }
 
 const MAXIMUM_TASKS = 100_000;
-/** Limits on text (characters), which another user may have written; an ApplicationMaster writes less. */
+/** Limits on texts (characters), because another user may have written them. An ApplicationMaster writes shorter texts. */
 const LONGEST_TEXT = 16_384;
 const LONGEST_NAME = 1_024;
 const MAXIMUM_PARTS = 1_000;
@@ -89,7 +92,7 @@ const usage: z.ZodType<Usage | null> = z
   .catch(null);
 
 const task: z.ZodType<TaskStatus> = z.object({
-  // Restricted to valid names, because shell completion inserts roles into commands.
+  // Only valid names, because shell completion inserts roles into commands.
   role: z.string().regex(ROLE_NAME),
   index: z.int().nonnegative(),
   state: z.enum(TASK_STATES).catch('stopped'),
@@ -98,7 +101,7 @@ const task: z.ZodType<TaskStatus> = z.object({
   failures: number,
   containerId: nullableText,
   node: nullableText,
-  // The pages link to it.
+  // Only a valid address, because the pages link to it.
   nodeHttp: z.string().regex(HOST_AND_PORT).nullable().catch(null),
   step: number,
   metrics: numbers,
@@ -155,12 +158,12 @@ const status: z.ZodType<JobStatus> = z.object({
     .transform((each) => each.slice(0, MAXIMUM_PARTS).flatMap((one) => orphan.safeParse(one).data ?? [])),
 });
 
-/** Parses final.json; `damaged` also if it belongs to another job. */
+/** Parses final.json. The status of another job counts as damaged. */
 export function parseFinal(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => status.safeParse(value).data);
 }
 
-/** Like `parseFinal`, but skips the tasks, which make up most of the text and of the validation time. */
+/** Like `parseFinal`, but omits the tasks, whose validation takes most of the time. */
 export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
   return parsedFinal(json, applicationId, (value) => {
     const found = statusWithoutTasks.safeParse(value).data;
@@ -172,23 +175,17 @@ function parsedFinal(json: string, applicationId: string, check: (value: unknown
   if (json === '') {
     return null;
   }
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    return 'damaged';
-  }
-  const parsed = check(value);
+  const parsed = check(parseJson(json));
   return parsed?.applicationId === applicationId ? parsed : 'damaged';
 }
 
-/** Shortens a text to `most` characters. Copies it, because a slice would keep the whole original in memory. */
+/** Shortens a text to `most` characters. Copies the text, because a slice would keep the whole original in memory. */
 export function shortened(value: string, most: number): string {
   return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
 }
 
-/** `forgotten`: the cluster answers, but does not know the job. `silent`: the cluster did not answer. */
-export type ClusterAnswer = ClusterWord | 'forgotten' | 'silent';
+/** `forgotten`: the cluster has no record of the job. `silent`: the cluster did not answer. */
+export type ClusterAnswer = ClusterReport | 'forgotten' | 'silent';
 
 /** Whether a job without a final status may still be running; true if the cluster was not queried about it. */
 export function mayRun(answer: ClusterAnswer | undefined): boolean {
@@ -202,7 +199,7 @@ export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatu
   if (final !== null && final !== 'damaged') {
     return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
   }
-  return pieced(record, answer);
+  return reconstructed(record, answer);
 }
 
 /** The job-level fields of job.json. */
@@ -215,12 +212,12 @@ export interface JobHead {
   readonly summaryDir: string;
 }
 
-/** The job-level facts that events record. */
+/** The events' information about the job as a whole. */
 export interface JobCourse {
-  /** Time of the first event (ms since the epoch); 0 if there are no events. */
+  /** Time of the first event (ms since the epoch); 0 without events. */
   readonly firstAt: number;
   readonly last: { readonly event: string; readonly at: number } | null;
-  /** The result that the job itself recorded; null if it recorded none. */
+  /** The result according to the events; null if they contain no result. */
   readonly end: JobResult | null;
   readonly isStarted: boolean;
   readonly masterAttempt: number;
@@ -252,20 +249,20 @@ export interface JobOutline {
 
 /** Returns the job's status without its tasks, notices and failure. */
 export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
-  const word = typeof answer === 'string' ? null : answer;
-  const result = word === null ? resultOf(course, isDamaged, answer === 'silent') : word.result;
+  const report = typeof answer === 'string' ? null : answer;
+  const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;
   return {
     applicationId,
-    name: head?.name ?? word?.name ?? '',
+    name: head?.name ?? report?.name ?? '',
     user,
-    queue: head?.queue ?? word?.queue ?? '',
+    queue: head?.queue ?? report?.queue ?? '',
     state: result === null ? (course.isStarted ? 'RUNNING' : 'STARTING') : result.state,
     message:
       result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
     masterAttempt: course.masterAttempt,
     generations: course.generations,
-    startedAt: head?.submittedAt ?? word?.startedAt ?? course.firstAt,
-    finishedAt: result === null ? null : (word?.finishedAt ?? course.last?.at ?? null),
+    startedAt: head?.submittedAt ?? report?.startedAt ?? course.firstAt,
+    finishedAt: result === null ? null : (report?.finishedAt ?? course.last?.at ?? null),
     step: 0,
     metrics: {},
     checkpointStep: 0,
@@ -281,7 +278,7 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
   };
 }
 
-function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
+function reconstructed({ applicationId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
   const head = frozen && { ...frozen, name: frozen.job.name, queue: frozen.job.queue };
   const status = outlineStatus({ applicationId, user, head, course: courseOf(entries), isDamaged: final !== null }, answer);
   return {
@@ -292,7 +289,7 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
   };
 }
 
-/** Returns the result of a job if neither final.json nor the cluster states one; null if the job may still be running. */
+/** Returns the result of a job if neither final.json nor the cluster contains one; null if the job may still be running. */
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) {
     return end;
@@ -300,11 +297,11 @@ function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean)
   if (silent && !isDamaged) {
     return null;
   }
-  const lastWord = last === null ? 'There are no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
+  const lastEvent = last === null ? 'There are no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
   const why = isDamaged
     ? "The job's final record is damaged"
-    : 'The job stopped before it recorded its result, and YARN no longer knows the result';
-  return { state: 'FAILED', diagnostics: `${why}. ${lastWord}` };
+    : 'The job stopped before it recorded its result, and YARN has no record of the result';
+  return { state: 'FAILED', diagnostics: `${why}. ${lastEvent}` };
 }
 
 function timeText(ms: number): string {
@@ -378,7 +375,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'task-requested':
       return { ...now, state: 'requested' };
     case 'executor-registered':
-    // The program was stopped because the gang forms again. Its executor is still registered.
+    // The executor stopped the program because the gang restarts. The executor is still registered.
     case 'program-stopped':
       return { ...now, state: 'registered' };
     case 'program-started':

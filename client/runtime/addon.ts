@@ -2,20 +2,19 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { compilerCommand } from './prerequisites.ts';
-import { runTool, ToolFailure } from './tool.ts';
+import { runExplained } from './tool.ts';
 
 /**
- * The Node-API version that the addon is compiled for; Node 20 and newer support it. The folder in which tfjs-node looks for the addon is
- * named after this version.
+ * The Node-API version for which the addon is compiled. Node 20 and newer support it. tfjs-node loads the addon from a folder with this
+ * version in its name.
  */
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Defines the one symbol of a newer libstdc++ that headers of newer compilers (since GCC 11) reference; the headers call it only for
- * C++ containers larger than the address space. The cluster's nodes may have an older libstdc++ than this machine; with this definition,
- * the addon loads with every libstdc++ that can run Node.
+ * Defines a function that the headers of GCC 11 and newer reference, but that an older libstdc++ on the cluster's nodes lacks. With this
+ * definition, the addon loads with every libstdc++ that can run Node. The headers call the function only for impossible array sizes.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }
@@ -29,28 +28,21 @@ export interface AddonInputs {
   readonly tensorflowHeaders: string;
   /** A folder for temporary files. */
   readonly scratch: string;
-  readonly signal: AbortSignal;
 }
 
 /**
- * Compiles tfjs-node's addon: two source files and one link step as in the package's binding.gyp, without node-gyp's requirements (make,
- * Python modules, downloaded headers).
+ * Compiles tfjs-node's addon with the same compiler options as the package's binding.gyp. Does not need node-gyp, which requires make,
+ * Python modules and downloaded headers.
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_COMPILE_FAILED
  */
 export async function compileAddon(inputs: AddonInputs): Promise<void> {
-  const { package: folder, scratch, signal } = inputs;
+  const { package: folder, scratch } = inputs;
   const command = compilerCommand();
-  const compiler = async (args: readonly string[]) => {
-    try {
-      await runTool({ command, args, cwd: scratch, signal, timeoutMs: 10 * 60_000 });
-    } catch (error) {
-      if (!(error instanceof ToolFailure)) {
-        throw error;
-      }
-      const message = `cannot compile the addon of TensorFlow.js: ${error.message}\n${error.lastLines(15)}`;
-      throw new TonyError('RUNTIME_COMPILE_FAILED', message, { cause: error });
-    }
-  };
+  const compiler = (args: readonly string[]) =>
+    runExplained({ command, args, cwd: scratch, timeoutMs: 10 * 60_000 }, (failure) => {
+      const message = `cannot compile the addon of TensorFlow.js: ${failure.message}\n${failure.lastLines(15)}`;
+      return new TonyError('RUNTIME_COMPILE_FAILED', message, { cause: failure });
+    });
   const compatibility = path.join(scratch, 'older_libstdcxx.cc');
   await writeFile(compatibility, OLDER_LIBSTDCXX);
   const objects = await Promise.all(
@@ -58,7 +50,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      // Removes the folder's name from the addon's messages, for reproducible builds.
+      // -ffile-prefix-map removes the folder's name from the addon's messages, for reproducible builds.
       const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w', `-ffile-prefix-map=${folder}=.`];
       await compiler([...how, ...defines, ...includes, '-c', input, '-o', object]);
       return object;

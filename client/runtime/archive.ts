@@ -14,15 +14,15 @@ export interface Archive {
 
 const compress = promisify(gzip);
 const BLOCK = 4 * 1024 * 1024;
-/** The number of blocks compressed concurrently on zlib's threads; also bounds memory use. */
+/** The number of blocks that are compressed concurrently on zlib's threads. It also limits the memory use. */
 const AHEAD = 4;
-/** The first date that zip supports: some programs warn about older ones. */
+/** The first date that zip supports. Some programs warn about earlier dates. */
 const MTIME = new Date('1980-01-01T00:00:00Z');
 
 /**
- * Packs a folder into a reproducible .tar.gz that depends only on the names, modes and content of the files. Each block is a separate gzip
- * member (RFC 1952 2.2: members may be concatenated), so that compression uses all cores. Uses level 1, because most of the content is
- * machine code, which higher levels hardly shrink.
+ * Packs a folder into a reproducible .tar.gz, which depends only on the names, modes and contents of the files. Compresses each block as a
+ * separate gzip member (RFC 1952 2.2: members may be concatenated), in parallel. Higher levels than 1 hardly shrink machine code, which is
+ * most of the content.
  */
 export async function packFolder(folder: string, output: string): Promise<Archive> {
   const files = (await readdir(folder, { recursive: true, withFileTypes: true }))

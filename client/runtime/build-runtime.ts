@@ -12,7 +12,7 @@ import { checkPrerequisites } from './prerequisites.ts';
 import { type Progress, withElapsedTime } from './progress.ts';
 import { isNeeded, pruneFolder } from './prune.ts';
 import type { Recipe } from './recipe.ts';
-import { runTool, ToolFailure } from './tool.ts';
+import { runExplained, runTool } from './tool.ts';
 import { unpackWheel } from './unpack-wheel.ts';
 
 /** The content of a runtime's runtime.json. */
@@ -59,7 +59,7 @@ const WANTED_OF_NVIDIA = /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/
  *   runtime.tar.gz     the tree
  *   runtime.json       a RuntimeDescription
  *
- * Compiles tfjs-node's addon against the TensorFlow library of a Python wheel. Before packing, the finished tree must multiply two
+ * Compiles tfjs-node's addon against the TensorFlow library of a Python wheel. Before packing the tree, verifies that it can multiply two
  * matrices.
  * @throws TonyError RUNTIME_*
  */
@@ -68,7 +68,7 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   const tree = path.join(folder, 'tree');
   const parts = partsIn(path.join(folder, 'scratch'), recipe);
   await mkdir(parts.scratch, { recursive: true });
-  await checkPrerequisites(parts.scratch, new AbortController().signal);
+  await checkPrerequisites(parts.scratch);
   await getParts(recipe, parts, say);
   await buildAddon(parts, say);
   await arrangeTree(parts, tree);
@@ -90,15 +90,14 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   return description;
 }
 
-/** The folders of a build before its tree is arranged. */
+/** The temporary folders of a build. */
 interface Parts {
   readonly scratch: string;
   readonly node: string;
   readonly npm: string;
   readonly modules: string;
   /**
-   * The package of tfjs that contains the addon: tfjs-node, or tfjs-node-gpu for GPUs. The runtime omits `otherAddon`, the other of the
-   * two.
+   * The package with the addon: tfjs-node, or tfjs-node-gpu for GPUs. `otherAddon` is the package that the runtime omits.
    */
   readonly addon: string;
   readonly otherAddon: string;
@@ -141,8 +140,7 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
     await rm(download, { recursive: true });
     say(`downloaded Node ${node.version}`);
   };
-  // Downloads the wheels one after another: a large download uses the full bandwidth anyway, and deleting each wheel once it is
-  // unpacked saves disk space.
+  // Download the wheels one after another, and delete each wheel after unpacking it, to save disk space.
   const getWheels = async (signal: AbortSignal) => {
     for (const wheel of [tensorflow, ...nvidia]) {
       const download = path.join(parts.scratch, 'wheel');
@@ -155,7 +153,7 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
   await sideBySide((signal) => [getPackages(signal), getNode(signal), getWheels(signal)]);
 }
 
-/** Puts the libraries into the addon's package and compiles the addon. */
+/** Moves the libraries into the addon's package and compiles the addon. */
 async function buildAddon(parts: Parts, say: Progress): Promise<void> {
   const deps = path.join(parts.addon, 'deps');
   const libraries = LIBRARIES.map((file) => path.join(parts.tensorflow, file));
@@ -180,7 +178,6 @@ async function buildAddon(parts: Parts, say: Progress): Promise<void> {
     nodeHeaders: path.join(parts.node, 'include', 'node'),
     tensorflowHeaders: path.join(parts.tensorflow, 'include'),
     scratch: parts.scratch,
-    signal: new AbortController().signal,
   });
   say('addon compiled');
 }
@@ -201,7 +198,7 @@ function nameOf(wheel: Wheel): string {
   return `${wheel.name} ${wheel.version}`;
 }
 
-/** Removes debug symbols, a quarter of the libraries' size. If this machine has no `strip`, the symbols stay. */
+/** Removes the debug symbols, which are a quarter of a library's size. Keeps them if this machine has no `strip`. */
 async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });
@@ -223,22 +220,18 @@ const PROOF = `
 
 async function prove(tree: string, recipe: Recipe): Promise<void> {
   const addonPackage = path.join(tree, 'node_modules', '@tensorflow', recipe.gpu ? 'tfjs-node-gpu' : 'tfjs-node');
-  try {
-    await runTool({
-      command: path.join(tree, 'bin', 'node'),
-      args: ['-e', PROOF, addonPackage],
-      cwd: tree,
-      env: { TF_CPP_MIN_LOG_LEVEL: '2', NODE_OPTIONS: '' },
-      signal: new AbortController().signal,
-      timeoutMs: 120_000,
-    });
-  } catch (error) {
-    if (!(error instanceof ToolFailure)) {
-      throw error;
-    }
-    throw new TonyError('RUNTIME_BROKEN', `the new runtime failed its test computation: ${error.message}\n${error.lastLines(15)}`, {
+  const call = {
+    command: path.join(tree, 'bin', 'node'),
+    args: ['-e', PROOF, addonPackage],
+    cwd: tree,
+    env: { TF_CPP_MIN_LOG_LEVEL: '2', NODE_OPTIONS: '' },
+    timeoutMs: 120_000,
+  };
+  await runExplained(call, (failure) => {
+    const message = `the new runtime failed its test computation: ${failure.message}\n${failure.lastLines(15)}`;
+    return new TonyError('RUNTIME_BROKEN', message, {
       hint: 'This machine may lack memory, or the CPU instructions (AVX) that TensorFlow needs. The output above shows the cause.',
-      cause: error,
+      cause: failure,
     });
-  }
+  });
 }

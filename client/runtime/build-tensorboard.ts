@@ -11,10 +11,10 @@ import { type Progress, withElapsedTime } from './progress.ts';
 import { pruneFolder } from './prune.ts';
 import { isNeededByTensorBoard } from './prune-python.ts';
 import { type PinnedWheel, PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
-import { runTool, ToolFailure } from './tool.ts';
+import { runExplained } from './tool.ts';
 import { unpackWheel } from './unpack-wheel.ts';
 
-/** The content of tensorboard.json beside a built archive. */
+/** The content of tensorboard.json, which is stored next to a built archive. */
 export interface TensorBoardDescription {
   readonly key: string;
   readonly tensorboard: string;
@@ -28,7 +28,7 @@ const EVERYTHING = /^/;
 const AT_ONCE = 3;
 
 /**
- * Builds TensorBoard in `folder`, for the Pythons of a cluster's nodes, from Python's package registry alone:
+ * Builds TensorBoard in `folder` for all supported Python versions, from Python's package registry alone:
  *
  *   tree/packages.json       a PackagesDescription
  *   tree/packages/           packages shared by all Pythons
@@ -46,7 +46,7 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   say(`downloading TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
   const wheels = tensorBoardWheels(architecture);
   const [first = '', ...rest] = versions;
-  // The first download includes the shared packages. It runs alone, so that an unreachable registry is reported once.
+  // The first download includes the shared packages. It runs alone, so that an unreachable registry is reported only once.
   await fetchFor(first, wheels, architecture, scratch, tree, say, new AbortController().signal);
   const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
@@ -100,7 +100,7 @@ async function fetchFor(
 
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
 
-/** Starts TensorBoard from the tree with each supported Python of this machine. The nodes may have other versions. */
+/** Verifies that TensorBoard starts with each supported Python of this machine. The nodes may have other versions. */
 async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
@@ -116,14 +116,9 @@ async function proveWith(python: Python, tree: string, scratch: string): Promise
   const bytecode = path.join(scratch, `bytecode-${python.version}`);
   const args = [...ISOLATION, '-X', `pycache_prefix=${bytecode}`, '-c', PROOF, JSON.stringify(python.packages)];
   try {
-    await runTool({ command: python.command, args, cwd: tree, signal: new AbortController().signal, timeoutMs: 180_000 });
-  } catch (error) {
-    if (!(error instanceof ToolFailure)) {
-      throw error;
-    }
-    throw new TonyError('RUNTIME_BROKEN', `the new copy of TensorBoard does not start: ${error.message}\n${error.lastLines(15)}`, {
-      hint: 'The output above shows the cause.',
-      cause: error,
+    await runExplained({ command: python.command, args, cwd: tree, timeoutMs: 180_000 }, (failure) => {
+      const message = `the new copy of TensorBoard does not start: ${failure.message}\n${failure.lastLines(15)}`;
+      return new TonyError('RUNTIME_BROKEN', message, { hint: 'The output above shows the cause.', cause: failure });
     });
   } finally {
     await rm(bytecode, { recursive: true, force: true });

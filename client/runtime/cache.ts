@@ -3,22 +3,22 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createWhole } from '../../platform/create-whole.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
+import { writeIfAbsent } from '../../platform/write-if-absent.ts';
 
 /*
  * <cache>/runtime/
  *   <key>/                             a finished runtime, published by a rename
  *   .build-<host>-<pid>-<random>/      a build in progress; only its builder accesses it
- *   .lock-<key>                        "<host> <pid>" of the builder; other processes wait instead of building the same runtime.
- *                                      The lock only saves work: two concurrent builders would do no harm.
+ *   .lock-<key>                        "<host> <pid>" of the builder. Other processes wait instead of building the same runtime. The
+ *                                      lock only saves work: two builders of the same runtime do not disturb each other.
  */
 
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env, home: string = os.homedir()): string {
   if (environment.TONY_CACHE_DIR) {
     return path.resolve(environment.TONY_CACHE_DIR);
   }
-  // The XDG base directory specification says to ignore relative paths.
+  // The XDG base directory specification requires programs to ignore relative paths.
   const xdg = environment.XDG_CACHE_HOME;
   return path.join(xdg && path.isAbsolute(xdg) ? xdg : path.join(home, '.cache'), 'tony-ts');
 }
@@ -27,16 +27,15 @@ export function runtimesFolder(environment?: NodeJS.ProcessEnv): string {
   return path.join(cacheFolder(environment), 'runtime');
 }
 
-/** Creates a build folder beside the finished ones, so that a rename can publish it. Removes the folders of builders that have died. */
+/** Creates a build folder on the same file system as the finished ones, for `publish`. Removes the folders of builders that have exited. */
 export async function openBuildFolder(runtimes: string): Promise<string> {
   await makeFolders(runtimes, 0o755);
   for (const name of await readdir(runtimes)) {
     const owner = /^\.build-(.+)-(\d+)-[0-9a-f]+$/.exec(name);
-    if (owner === null || !isGone(owner[1] ?? '', Number(owner[2]))) {
+    if (owner === null || !hasEnded(owner[1] ?? '', Number(owner[2]))) {
       continue;
     }
-    // A download process that outlived its builder may still write to the folder. In that case removal fails, and the next build repeats
-    // it.
+    // If a download process that outlived its builder still writes to the folder, the removal fails. The next build tries again.
     await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
   const folder = path.join(runtimes, `.build-${os.hostname()}-${process.pid}-${randomBytes(4).toString('hex')}`);
@@ -44,7 +43,7 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
   return folder;
 }
 
-/** Renames a finished folder to its final name; returns false if another builder was first. */
+/** Renames a finished folder to its final name. Returns false if another builder was faster. */
 export async function publish(folder: string, final: string): Promise<boolean> {
   try {
     await rename(folder, final);
@@ -60,23 +59,23 @@ export async function publish(folder: string, final: string): Promise<boolean> {
 
 /**
  * Waits until no other process is building `key`, then runs `work` as its builder.
- * @param waiting is called once, with the builder's process ID, if another process is building
+ * @param waiting is called once, with the process ID of the other builder, before waiting
  */
 export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (pid: number) => void, work: () => Promise<T>): Promise<T> {
   await makeFolders(runtimes, 0o755);
   const lock = path.join(runtimes, `.lock-${key}`);
-  let told = false;
-  while (!(await createWhole(lock, `${os.hostname()} ${process.pid}`))) {
+  let reported = false;
+  while (!(await writeIfAbsent(lock, `${os.hostname()} ${process.pid}`))) {
     const [host = '', pid = ''] = await readFile(lock, 'utf8').then(
       (text) => text.split(' '),
       () => [],
     );
-    if (host !== '' && isGone(host, Number(pid))) {
+    if (host !== '' && hasEnded(host, Number(pid))) {
       await rm(lock, { force: true });
       continue;
     }
-    if (!told && pid !== '') {
-      told = true;
+    if (!reported && pid !== '') {
+      reported = true;
       waiting(Number(pid));
     }
     await delay(200);
@@ -88,8 +87,8 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
-/** Whether a process is known to have ended. Returns false for processes of other machines, which may share the home folder. */
-function isGone(host: string, pid: number): boolean {
+/** Whether a process of this machine has ended. Returns false for processes of other machines, which may share the home folder. */
+function hasEnded(host: string, pid: number): boolean {
   if (host !== os.hostname()) {
     return false;
   }

@@ -5,11 +5,11 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TonyError } from '../../platform/errors.ts';
 import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type Wheel } from './pins.ts';
-import { runTool, type ToolCall, ToolFailure } from './tool.ts';
+import { runExplained, type ToolCall, type ToolFailure } from './tool.ts';
 
 /*
- * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further configuration. The
- * installer of tfjs-node is not used: it downloads from a host that firewalls often block, and does not verify checksums.
+ * All downloads use npm and pip, which are often configured for a site's mirrors, proxies, certificates and caches. The installer of
+ * tfjs-node is not used: it downloads from a host that firewalls often block, and does not verify checksums.
  */
 
 const MINUTES = 60_000;
@@ -19,7 +19,7 @@ export async function installPackages(folder: string, signal: AbortSignal): Prom
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));
   await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
-  // Without --prefix, npm started by npx would look for its project where npx was started.
+  // Without --prefix, an npm process below npx uses the working directory of npx.
   const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
   await download('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
 }
@@ -39,7 +39,7 @@ export async function downloadNode(node: NodePackage, folder: string, signal: Ab
   return tarball;
 }
 
-/** Downloads a wheel into `folder` (pip verifies its checksum) and returns its path. */
+/** Downloads a wheel into `folder` and returns its path. pip verifies the checksum. */
 export async function downloadWheel(wheel: Wheel, architecture: Architecture, folder: string, signal: AbortSignal): Promise<string> {
   const place = { python: WHEEL_PYTHON, architecture, folder, signal };
   const [file] = await downloadWheels(`${wheel.name} ${wheel.version}`, [wheel], place);
@@ -62,17 +62,8 @@ export async function downloadWheels(
     `${each}_${machine}`,
   ]);
   const args = [
-    ...[
-      '-m',
-      'pip',
-      'download',
-      '--quiet',
-      '--disable-pip-version-check',
-      '--no-input',
-      '--no-deps',
-      '--only-binary=:all:',
-      '--require-hashes',
-    ],
+    ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input'],
+    ...['--no-deps', '--only-binary=:all:', '--require-hashes'],
     ...['--python-version', python, ...platforms, '--dest', folder, '--requirement', requirements],
   ];
   const env = { PIP_REQUIRE_VIRTUALENV: '0' };
@@ -89,15 +80,11 @@ export async function downloadWheels(
   });
 }
 
-async function download(what: string, call: ToolCall): Promise<void> {
-  try {
-    await runTool(call);
-  } catch (error) {
-    throw error instanceof ToolFailure ? explain(what, error) : error;
-  }
+function download(what: string, call: ToolCall): Promise<void> {
+  return runExplained(call, (failure) => explain(what, failure));
 }
 
-/** Converts a failure of npm or pip to an error whose code is chosen by the messages in its output. */
+/** Converts a failure of npm or pip to an error, whose code depends on the messages in the output. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, {

@@ -1,4 +1,4 @@
-import { rename, rm } from 'node:fs/promises';
+import { readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
@@ -11,7 +11,7 @@ export interface Built<T> {
   readonly what: string;
   /** The cache folder for all artefacts of this kind. */
   readonly shelf: string;
-  /** The name in that folder; builds with equal keys are equivalent. */
+  /** The folder's name in the cache. Builds with equal keys are equivalent. */
   readonly key: string;
   /** Returns null if the folder has no artefact. @throws TonyError RUNTIME_BROKEN if it is incomplete */
   readonly read: (folder: string) => Promise<T | null>;
@@ -20,8 +20,8 @@ export interface Built<T> {
 }
 
 /**
- * Returns the artefact from the cache or builds it. Safe for concurrent processes: one builds, the others wait. An interrupted build leaves
- * no artefact.
+ * Returns the artefact from the cache or builds it. Safe for concurrent processes: one process builds, and the others wait. An interrupted
+ * build leaves no artefact.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {
@@ -57,7 +57,44 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
   }
 }
 
-/** Rejects a cache that other users own, because its archives run on the cluster. @throws TonyError FOLDER_UNSAFE */
+/** The paths of a built artefact. */
+export interface BuiltFiles {
+  /** Absolute path of the .tar.gz, which the cluster's nodes unpack. */
+  readonly archive: string;
+  /** Absolute path of the unpacked archive. */
+  readonly tree: string;
+}
+
+/**
+ * Reads the description `<name>.json` of an artefact that was built in `folder`; null if the folder has none.
+ * @param needed path in the tree of a file that must exist
+ * @throws TonyError RUNTIME_BROKEN with `broken`, if the archive or the file is missing or damaged
+ */
+export async function readBuilt<T extends { readonly size: number }>(
+  folder: string,
+  name: string,
+  needed: string,
+  broken: { readonly subject: string; readonly hint?: string },
+): Promise<(T & BuiltFiles) | null> {
+  let text: string;
+  try {
+    text = await readFile(path.join(folder, `${name}.json`), 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) {
+      return null;
+    }
+    throw error;
+  }
+  const built = { ...(JSON.parse(text) as T), archive: path.join(folder, `${name}.tar.gz`), tree: path.join(folder, 'tree') };
+  const archive = await stat(built.archive).catch(() => null);
+  if (archive?.size !== built.size || (await stat(path.join(built.tree, needed)).catch(() => null)) === null) {
+    const { subject, ...hint } = broken;
+    throw new TonyError('RUNTIME_BROKEN', `${subject} in ${folder} is damaged: files were removed or changed after the build`, hint);
+  }
+  return built;
+}
+
+/** Rejects a cache that other users can write to, because its archives run on the cluster. @throws TonyError FOLDER_UNSAFE */
 export async function refuseForeignShelf(shelf: string): Promise<void> {
   for (const folder of [path.dirname(shelf), shelf]) {
     await refuseForeignFolder(folder, 'TONY_CACHE_DIR');

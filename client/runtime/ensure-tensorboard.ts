@@ -1,27 +1,20 @@
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../platform/errors.ts';
 import { PACKAGES_FILE } from '../../web/tensorboard/packages.ts';
 import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
 import { cacheFolder } from './cache.ts';
-import { type Built, ensureBuilt, refuseForeignShelf } from './ensure-built.ts';
+import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf } from './ensure-built.ts';
 import type { Progress } from './progress.ts';
 import { architectureOf } from './recipe.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 
-/** TensorBoard in this machine's cache, for all supported Pythons. */
-export interface TensorBoardArchive extends TensorBoardDescription {
-  /** Absolute path of tensorboard.tar.gz, which the cluster's nodes unpack. */
-  readonly archive: string;
-  /** Absolute path of the unpacked archive. */
-  readonly tree: string;
-}
+/** TensorBoard in this machine's cache, for all supported Python versions. */
+export interface TensorBoardArchive extends TensorBoardDescription, BuiltFiles {}
 
-/** Incremented when the build combines the same wheels in another way. */
+/** The version of the archive's layout. Increment it when the same wheels produce another archive, so that old archives are not reused. */
 const LAYOUT = 2;
 
-/** Returns TensorBoard from the cache, or null if it is not built. Takes milliseconds. */
+/** Returns TensorBoard from the cache; null if it is not built. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
   const { shelf, key, read } = built();
   await refuseForeignShelf(shelf);
@@ -30,7 +23,7 @@ export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
 
 /**
  * Returns TensorBoard from the cache or builds it (about a minute, 160 MB of downloads). Safe for concurrent processes.
- * @param progress receives lines of progress; not called if it is cached
+ * @param progress receives lines of progress; not called if TensorBoard is cached
  * @throws TonyError RUNTIME_*
  */
 export async function ensureTensorBoard(progress: Progress = () => {}): Promise<TensorBoardArchive> {
@@ -53,27 +46,7 @@ function built(): Built<TensorBoardArchive> {
   };
 }
 
-async function read(folder: string): Promise<TensorBoardArchive | null> {
-  let text: string;
-  try {
-    text = await readFile(path.join(folder, 'tensorboard.json'), 'utf8');
-  } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) {
-      return null;
-    }
-    throw error;
-  }
-  const found = {
-    ...(JSON.parse(text) as TensorBoardDescription),
-    archive: path.join(folder, 'tensorboard.tar.gz'),
-    tree: path.join(folder, 'tree'),
-  };
-  const archive = await stat(found.archive).catch(() => null);
-  const packages = await stat(path.join(found.tree, PACKAGES_FILE)).catch(() => null);
-  if (archive?.size !== found.size || packages === null) {
-    throw new TonyError('RUNTIME_BROKEN', `TensorBoard in ${folder} is damaged: files were removed or changed after the build`, {
-      hint: 'Remove this folder; the next submit builds it again.',
-    });
-  }
-  return found;
+function read(folder: string): Promise<TensorBoardArchive | null> {
+  const broken = { subject: 'TensorBoard', hint: 'Remove this folder; the next submit builds it again.' };
+  return readBuilt<TensorBoardDescription>(folder, 'tensorboard', PACKAGES_FILE, broken);
 }

@@ -1,16 +1,16 @@
 import { TonyError } from '../../platform/errors.ts';
 import { runTool, ToolFailure } from './tool.ts';
 
-/** The C++ compiler: CXX if set, else g++. */
+/** Returns the C++ compiler: CXX if set, otherwise g++. */
 export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): string {
   return environment.CXX || 'g++';
 }
 
 /**
- * Checks that the programs for a build are installed; called before the downloads start.
- * @throws TonyError RUNTIME_TOOL_MISSING naming all missing programs
+ * Checks that the programs for a build are installed.
+ * @throws TonyError RUNTIME_TOOL_MISSING with all missing programs
  */
-export async function checkPrerequisites(folder: string, signal: AbortSignal): Promise<void> {
+export async function checkPrerequisites(folder: string): Promise<void> {
   const compiler = compilerCommand();
   const wanted = [
     { command: 'npm', args: ['--version'], missing: 'npm (comes with Node)' },
@@ -20,7 +20,7 @@ export async function checkPrerequisites(folder: string, signal: AbortSignal): P
   const missing = await Promise.all(
     wanted.map(async (tool) => {
       try {
-        await runTool({ command: tool.command, args: tool.args, cwd: folder, signal, timeoutMs: 60_000 });
+        await runTool({ command: tool.command, args: tool.args, cwd: folder, timeoutMs: 60_000 });
         return [];
       } catch (error) {
         if (error instanceof ToolFailure || (error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {

@@ -13,7 +13,7 @@ const PILLOW_LIBRARIES = /(^|\/)pillow\.libs\/lib(avif|brotli\w+|freetype|harfbu
 const SPEEDUPS = /(^|\/)markupsafe\/_speedups\./;
 const INSTALLER = /\.dist-info\/(RECORD|WHEEL|top_level\.txt|INSTALLER|sboms\/.*)$/;
 
-/** Whether TensorBoard needs a file at run time, given its path within the wheel. Licences are kept. */
+/** Whether TensorBoard needs a file at run time, or the file is a licence. @param file path within the wheel */
 export function isNeededByTensorBoard(file: string): boolean {
   if (/\.dist-info\//.test(file)) {
     return !INSTALLER.test(file);

@@ -4,8 +4,7 @@ import path from 'node:path';
 /** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
 /**
- * Packages that node-pre-gyp uses to unpack downloads during an installation, and their dependencies. A runtime is not installed, so it
- * does not need them.
+ * Packages that node-pre-gyp uses to unpack downloads during an installation, and their dependencies. A runtime is already installed.
  */
 const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
@@ -16,8 +15,8 @@ const FILES = /\.(map|ts|mts|cts|md|markdown|html|flow)$|_test\.js$|^(tsconfig.*
 const BROWSER_BUNDLE = /^tf(-[a-z-]+)?(\.(fesm|es2017))?(\.min)?\.js$/;
 
 /**
- * Whether Node needs a file or folder of node_modules at run time, given its path within node_modules (`@tensorflow/tfjs/dist/tf.min.js`).
- * Pure; called for a folder before its content. Licences are kept.
+ * Whether Node needs a file or folder of node_modules at run time, or the file is a licence.
+ * @param file path within node_modules, such as `@tensorflow/tfjs/dist/tf.min.js`
  */
 export function isNeeded(file: string): boolean {
   const parts = file.split('/');
@@ -50,7 +49,7 @@ export function isNeeded(file: string): boolean {
   return true;
 }
 
-/** Removes the files and folders that are not needed, given their paths within `folder`. Calls `needed` for a folder before its content. */
+/** Removes the files and folders for which `needed` returns false. Calls `needed` with paths within `folder`, parent folders first. */
 export async function pruneFolder(folder: string, needed: (file: string) => boolean): Promise<void> {
   const walk = async (below: string): Promise<void> => {
     const entries = await readdir(path.join(folder, below), { withFileTypes: true });

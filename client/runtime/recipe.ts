@@ -30,10 +30,10 @@ export interface Recipe {
   readonly key: string;
 }
 
-/** Incremented when the build combines the same parts in another way, so that older runtimes are not reused. */
+/** The version of the runtime's layout. Increment it when the same parts produce another runtime, so that old runtimes are not reused. */
 const LAYOUT = 4;
 
-/** The architecture of this machine, which the cluster's nodes must share. @throws TonyError RUNTIME_UNSUPPORTED */
+/** Returns the architecture of this machine. The cluster's nodes must have the same. @throws TonyError RUNTIME_UNSUPPORTED */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {
   const { arch } = machine;
   if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) {

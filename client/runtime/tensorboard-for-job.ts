@@ -3,8 +3,8 @@ import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard
 import type { Progress } from './progress.ts';
 
 /**
- * Returns TensorBoard for a job that is being submitted. On failure returns null and reports the reason as progress: a job can run without
- * TensorBoard.
+ * Returns TensorBoard for a job that is being submitted. If TensorBoard cannot be built, reports the reason as progress and returns null,
+ * because a job can run without TensorBoard.
  */
 export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoardArchive | null> {
   try {

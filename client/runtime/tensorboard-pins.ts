@@ -1,9 +1,10 @@
 import type { Architecture, Wheel } from './pins.ts';
 
 /*
- * The exact versions of TensorBoard and its dependencies (see pins.ts). Each package has the newest version that supports all of these
- * Pythons, so all of them share its files; compiled files carry the Python version in their names. Only NumPy has no such version.
- * setuptools and tensorboard-data-server are omitted: TensorBoard requires them but does not import them in this configuration.
+ * The exact versions of TensorBoard and its dependencies; see pins.ts. The folder `packages` contains the packages that have one version for
+ * all supported Pythons; their compiled files have the Python version in their names. The other folders contain packages whose version
+ * depends on the Python version. setuptools and tensorboard-data-server are omitted: TensorBoard requires them, but does not import them in
+ * this configuration.
  */
 
 export const TENSORBOARD_VERSION = '2.21.0';
@@ -26,7 +27,7 @@ export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.13': ['packages', 'python-3.10'],
 };
 
-/** Pure Python packages: the same for all architectures. */
+/** Pure Python packages, which are the same for all architectures. */
 const PURE: readonly PinnedWheel[] = [
   {
     name: 'absl-py',

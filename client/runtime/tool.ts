@@ -8,11 +8,11 @@ export interface ToolCall {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
   /** Aborting this signal kills the tool. */
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
   readonly timeoutMs: number;
 }
 
-/** A tool exited unsuccessfully. `log` is the end of its output. */
+/** A tool failed, was killed or timed out. `log` is the end of its output. */
 export class ToolFailure extends Error {
   override readonly name = 'ToolFailure';
   readonly log: string;
@@ -22,7 +22,7 @@ export class ToolFailure extends Error {
     this.log = log;
   }
 
-  /** The last lines of the output, where tools usually report the cause. */
+  /** Returns the last lines of the output, where tools usually report the cause. */
   lastLines(count: number): string {
     return this.log
       .split('\n')
@@ -35,27 +35,32 @@ export class ToolFailure extends Error {
 
 const LOG_LIMIT = 64 * 1024;
 
+/** Like `runTool`, but converts a ToolFailure to the error that `explain` returns. */
+export async function runExplained(call: ToolCall, explain: (failure: ToolFailure) => TonyError): Promise<void> {
+  try {
+    await runTool(call);
+  } catch (error) {
+    throw error instanceof ToolFailure ? explain(error) : error;
+  }
+}
+
 /**
- * Runs a program on this machine, waits for it to exit and returns the end of its stdout. Its stdin is empty.
+ * Runs a program on this machine with an empty stdin, and waits for it to exit.
  * @throws TonyError RUNTIME_TOOL_MISSING if the program is not installed; ToolFailure if it fails or times out
  */
-export async function runTool(call: ToolCall): Promise<string> {
+export async function runTool(call: ToolCall): Promise<void> {
   const child = spawn(call.command, call.args, {
     cwd: call.cwd,
     env: { ...process.env, ...call.env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    signal: anySignal([call.signal, AbortSignal.timeout(call.timeoutMs)]),
+    signal: anySignal([...(call.signal ? [call.signal] : []), AbortSignal.timeout(call.timeoutMs)]),
     killSignal: 'SIGKILL',
   });
-  let stdout = '';
   let log = '';
   const keep = (text: string) => {
     log = (log + text).slice(-LOG_LIMIT);
   };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    stdout = (stdout + text).slice(-LOG_LIMIT);
-    keep(text);
-  });
+  child.stdout.setEncoding('utf8').on('data', keep);
   child.stderr.setEncoding('utf8').on('data', keep);
   return new Promise((resolve, reject) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
@@ -69,7 +74,7 @@ export async function runTool(call: ToolCall): Promise<string> {
     });
     child.once('close', (code, signal) => {
       if (code === 0) {
-        resolve(stdout);
+        resolve();
       } else {
         reject(new ToolFailure(`${call.command} ${signal === null ? `exited with code ${code}` : `was killed by ${signal}`}`, log));
       }

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
-import { runTool, ToolFailure } from './tool.ts';
+import { runExplained } from './tool.ts';
 
 /** `extractall` writes nothing outside of its folder and verifies the checksum of each file. */
 const UNPACK = `
@@ -11,18 +11,13 @@ with zipfile.ZipFile(wheel) as archive:
 `;
 
 /**
- * Unpacks the files of a Python wheel (a zip archive) whose paths match `wanted`. Python evaluates the pattern, so it must be valid there.
+ * Unpacks the files of a Python wheel (a zip archive) whose paths match `wanted`. Python evaluates the pattern.
  * @throws TonyError RUNTIME_CACHE_UNWRITABLE
  */
 export async function unpackWheel(wheel: string, folder: string, wanted: RegExp, signal: AbortSignal): Promise<void> {
   const args = ['-I', '-c', UNPACK, wheel, folder, wanted.source];
-  try {
-    await runTool({ command: 'python3', args, cwd: path.dirname(wheel), signal, timeoutMs: 10 * 60_000 });
-  } catch (error) {
-    if (!(error instanceof ToolFailure)) {
-      throw error;
-    }
-    const message = `cannot unpack ${path.basename(wheel)} in ${folder}: ${error.message}\n${error.lastLines(3)}`;
-    throw new TonyError('RUNTIME_CACHE_UNWRITABLE', message, { cause: error });
-  }
+  await runExplained({ command: 'python3', args, cwd: path.dirname(wheel), signal, timeoutMs: 10 * 60_000 }, (failure) => {
+    const message = `cannot unpack ${path.basename(wheel)} in ${folder}: ${failure.message}\n${failure.lastLines(3)}`;
+    return new TonyError('RUNTIME_CACHE_UNWRITABLE', message, { cause: failure });
+  });
 }

@@ -15,7 +15,7 @@ export function localRoot(environment: NodeJS.ProcessEnv = process.env): string 
   return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
 }
 
-/** Converts an error of writing below the folder of local jobs to a TonyError; returns other errors unchanged. */
+/** Converts a file system error in the folder of local jobs to a TonyError. Returns other errors unchanged. */
 export function localFailure(root: string, error: unknown): unknown {
   if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return error;
@@ -26,7 +26,7 @@ export function localFailure(root: string, error: unknown): unknown {
   });
 }
 
-/** Whether `placeFolder` would find the folder in the cache. */
+/** Whether the folder is already in the cache. */
 export async function isFolderPlaced(root: string, name: string, folder: HashedFolder): Promise<boolean> {
   return (await stat(placeOf(root, name, folder)).catch(() => null)) !== null;
 }
@@ -36,8 +36,8 @@ function placeOf(root: string, name: string, { hash }: HashedFolder): string {
 }
 
 /**
- * Copies a folder into the local cache in the layout in which a NodeManager would unpack it: under the hash of its content, with read-only
- * files, shared by all jobs with the same content. The copy appears atomically.
+ * Copies a folder into the local cache, under the hash of its content, with read-only files. Jobs with the same content share the copy. The
+ * copy appears atomically.
  *
  * @throws TonyError FOLDER_UNSAFE, STAGING_UNWRITABLE
  */
@@ -83,7 +83,7 @@ async function copyInto(home: string, target: string, folder: HashedFolder): Pro
     await rename(temporary, target);
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
-    // A concurrent submission may have placed the folder first.
+    // A concurrent submission may have copied the folder first.
     if ((await stat(target).catch(() => null)) === null) {
       throw error;
     }

@@ -16,7 +16,7 @@ import { type HashedFolder, packFolder } from '../job/source-archive.ts';
  *   <root>/cache/<sha256>/<name>-<size>.tar.gz   a folder; the size in the name reveals a truncated archive
  *   <root>/cache/<sha256>/<file>                 a file, under its own hash
  *   <root>/cache/<sha256>/<name>/...             a data folder, file by file
- *   <root>/cache/.<sha256>-<ms>.<random>.writing   set aside by a prune (cache/prune-cache.ts) before removal
+ *   <root>/cache/.<sha256>-<ms>.<random>.writing   renamed by a prune (cache/prune-cache.ts) before removal
  *   <root>/jobs/<application id>/                job.json, and the ApplicationMaster's state while the job runs
  *   <root>/history/<application id>/             the job's history, kept after the job ends
  *
@@ -42,9 +42,9 @@ export interface StagingPlace {
 }
 
 /**
- * Returns whether the staging root exists; does not create it.
+ * Returns whether the staging root exists.
  *
- * @throws TonyError STAGING_UNWRITABLE when other users could have written to it
+ * @throws TonyError STAGING_UNWRITABLE if other users can write to the staging root
  */
 export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'storage' | 'root'>, user: string): Promise<boolean> {
   return naming(root, async () => {
@@ -60,7 +60,7 @@ export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'stor
   });
 }
 
-/** Creates the staging root with private permissions, or verifies that other users could not have written to an existing one. */
+/** Creates the staging root with private permissions, or verifies that other users cannot write to an existing staging root. */
 export async function openStaging(place: StagingPlace, user: string): Promise<void> {
   if (!(await isStagingThere(place, user))) {
     await makeStaging(place);
@@ -87,32 +87,31 @@ function isTonyError(error: unknown, code: TonyError['code']): error is TonyErro
   return error instanceof TonyError && error.code === code;
 }
 
-/** A file or folder that a job needs on the cluster, after the search for an existing copy and before any upload. */
+/** A file or folder that a job needs on the cluster. An existing copy has been found or is missing; nothing has been uploaded yet. */
 export interface Part<Staged> {
   readonly name: string;
-  /** Size on the cluster, once uploaded. */
+  /** Size on the cluster after the upload. */
   readonly bytes: number;
   /** Number of bytes still to be uploaded. */
   readonly missing: number;
-  /** The result that `stage` will return; timestamps of files that do not exist yet are 0. */
+  /** The result of `stage`, with timestamp 0 for files that do not exist yet. */
   readonly expected: Staged;
-  /** Uploads what is missing. `signal` aborts the upload; default: the signal of the staging place. */
+  /** Uploads the missing files. `signal` aborts the upload; default: the signal of the staging place. */
   stage(signal?: AbortSignal): Promise<Staged>;
-  /** Whether the files are still as `stage` returned them: a prune may have removed them. */
+  /** Whether the files that `stage` returned still exist. A prune may have removed them. */
   isStaged(staged: Staged): Promise<boolean>;
-  /** Discards data prepared for the upload. */
+  /** Removes temporary files. */
   discard(): Promise<void>;
 }
 
-/** Whether a resource exists with the same size and time; YARN rejects it if either has changed. */
+/** Whether a resource exists with the same size and modification time, which YARN verifies. */
 export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
   const there = await storage.stat(uri);
   return there?.size === size && there.modifiedAt === timestamp;
 }
 
 /**
- * Finds the archive of a folder. Containers unpack the archive under `name`. If the archive is missing, packs it immediately, because its
- * size is otherwise unknown.
+ * Finds the archive of a folder. Containers unpack the archive under `name`. Packs a missing archive immediately, to determine its size.
  */
 export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
   const { storage, root } = place;
@@ -143,7 +142,7 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
   });
 }
 
-/** Finds an archive that exists as a local file, such as a built runtime; `hash` is the sha256 of its bytes. */
+/** Finds an archive on the cluster that also exists as a local file, such as a built runtime. @param archive.hash sha256 of its bytes */
 export async function findArchive(
   place: StagingPlace,
   name: string,
@@ -181,14 +180,14 @@ function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resour
   return { name, bytes: entry.size, missing: 0, expected: resource, stage, isStaged, discard: nothing };
 }
 
-export function removedMeanwhile(names: readonly string[]): TonyError {
+export function removedFromCache(names: readonly string[]): TonyError {
   return new TonyError('STAGING_UNWRITABLE', `Files were removed from the cache during the submission: ${names.join(', ')}.`, {
     hint: 'Submit the job again, which uploads the missing files.',
   });
 }
 
-/** Returns a part that needs no upload: the user's own runtime, or data given by URI. */
-export function partElsewhere<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
+/** Returns a part that needs no upload: a runtime or data that the job refers to by URI. */
+export function presentPart<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
   return { name, bytes, missing: 0, expected, stage: async () => expected, isStaged, discard: nothing };
 }
 
@@ -209,7 +208,7 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
     return { file, size: (await stat(file)).size, discard };
   } catch (error) {
     await discard();
-    // Throws the signal's reason, because an aborted stream throws an error of its own.
+    // An aborted stream throws its own error; throw the signal's reason instead.
     signal?.throwIfAborted();
     throw error;
   }
@@ -250,8 +249,8 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   const { storage, onEvent } = place;
   const uri = joinUri(home, name);
   await storage.makeFolder(home, FOLDER_MODE);
-  // A damaged archive of the same name must be replaced. A complete archive that another submission has just uploaded must stay, because
-  // YARN compares modification times.
+  // Replace a damaged archive. Keep a complete archive that another submission has just uploaded, because YARN verifies its modification
+  // time.
   const there = await storage.stat(uri);
   if (there !== null && there.size !== total) {
     await storage.remove(uri);
@@ -282,7 +281,7 @@ export async function* contents(file: string, signal: AbortSignal | undefined): 
   }
 }
 
-/** Runs `action`. Converts access errors to errors about the staging folder, because the user did not choose the path that failed. */
+/** Runs `action`. Converts access errors to STAGING_UNWRITABLE, because the user knows the staging folder, but not the paths in it. */
 export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();

@@ -1,21 +1,21 @@
 import { Script } from 'node:vm';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** The name under which the module exports the function. */
+/** The export name of the function. */
 export const FUNCTION_EXPORT = 'run';
 
 const RULE = 'run() sends only the text of the function: it may use its arguments, globals, and modules that it imports itself';
 
 /**
- * Returns a module that exports a function by its source text. The text must compile by itself. A name from the surrounding code fails the
- * task with a ReferenceError that explains what the function may use.
+ * Returns a module that exports a function by its source text. If the function uses a name of its surrounding code, the task fails with a
+ * ReferenceError that explains the rule.
  *
  * @param source the result of `function.toString()`
  * @throws TonyError FUNCTION_INVALID
  */
 export function functionModule(source: string): string {
   const expression = `(${source}\n)`;
-  // A shorthand method, `{ train(cluster) { ... } }`, is valid only within an object.
+  // The text of a shorthand method, such as `train(cluster) { ... }`, is valid only within an object.
   const method = `Object.values({${source}\n})[0]`;
   const error = syntaxError(expression);
   if (error !== null && syntaxError(method) !== null) {

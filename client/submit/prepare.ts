@@ -11,21 +11,22 @@ import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { SubmitOptions } from './submit-options.ts';
 
 /*
- * The two steps of every submit: `prepare` checks the job and uploads nothing, `submitPrepared` uploads and starts it. A dry run performs only the first step.
+ * The two steps of every submit: `prepare` checks the job and uploads nothing; `submitPrepared` uploads and starts it. A dry run performs
+ * only the first step.
  */
 
 /** A job, or a function that loads it with the site file of its cluster; `site` is null for local jobs. */
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
 export interface PrepareOptions extends SubmitOptions {
-  /** Wait longer for the cluster's answers, because the plan is the only result. */
+  /** Whether only the plan is needed. `prepare` then waits longer for the cluster's answers. */
   readonly dryRun?: boolean;
 }
 
 /** The result of a dry run. */
 export interface DryRun {
   readonly plan: JobPlan;
-  /** Null if a submit would request nothing: the job can never run, would be rejected, or is local. */
+  /** Null for a local job, and for a job that can never run or would be rejected. */
   readonly request: SubmitRequest | null;
 }
 
@@ -66,7 +67,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   } catch (error) {
     cluster?.close();
     signal?.throwIfAborted();
-    // Loads the job even if the cluster is unreachable, because mistakes in the job take precedence.
+    // Report mistakes in the job even if the cluster is unreachable.
     if (!isSiteRead) {
       await load(null);
     }
@@ -74,7 +75,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   }
 }
 
-/** Uploads and starts a prepared job, and closes what it owns. The caller closes the returned connection. */
+/** Uploads and starts a prepared job, and closes it. The caller closes the returned connection. */
 export async function submitPrepared(prepared: Prepared): Promise<JobConnection> {
   try {
     return await unlessAborted(await prepared.submit(), prepared.signal);
@@ -83,7 +84,7 @@ export async function submitPrepared(prepared: Prepared): Promise<JobConnection>
   }
 }
 
-/** Returns what `submitPrepared` would request and upload, and closes what the job owns. */
+/** Returns the plan and the request of a prepared job, and closes it. */
 export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   try {
     return { plan: prepared.plan, request: prepared.request() };
@@ -92,7 +93,7 @@ export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   }
 }
 
-/** Kills the submitted job if `signal` has aborted in the meantime, because a submission in progress cannot be cancelled. */
+/** Kills the job if `signal` was aborted during the submission, which cannot be cancelled. */
 async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
   if (!signal?.aborted) {
     return job;

@@ -36,13 +36,13 @@ export interface RunOptions extends SubmitOptions {
   /** The job's name; default: the function's name. */
   readonly name?: string;
   /**
-   * Maximum number of restarts after program failures; each restart calls the function again on all workers; default 0. Tasks lost by the
-   * cluster are always replaced.
+   * Maximum number of restarts after program failures; default 0. Each restart calls the function again on all workers. Restarts after a
+   * failure of the cluster do not count.
    */
   readonly maxRestarts?: number;
   /** Other keys of job.yaml: `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
   readonly conf?: Partial<JobInput>;
-  /** The folder shipped with a module, without the files in .tonyignore; default: the module's folder. */
+  /** The folder to upload for a module, without the files in .tonyignore; default: the module's folder. */
   readonly source?: string;
   /** Receives the output of the workers' programs until the job ends or the handle is closed. */
   readonly onLog?: (line: LogLine) => void;
@@ -74,16 +74,16 @@ export interface RunModule {
 }
 
 /**
- * Calls a function on workers of a cluster, or (`local: true`) on processes of this machine, and returns the chief's return value.
+ * Calls a function on workers of a cluster, or in processes of this machine (`local: true`), and returns the chief's return value.
  *
  * The function is sent as source text. It may use its arguments, its own variables, the globals of Node and JavaScript, and modules that it
- * imports itself (`await import(...)`). Any other name fails the job with a ReferenceError. A function that needs its surrounding code must
- * be exported by a module, which is shipped with its folder:
- * `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. Arguments and result are JSON of at
- * most 16 MiB each.
+ * imports itself (`await import(...)`). Any other name fails the job with a ReferenceError. To use its surrounding code, export the function
+ * from a module, whose folder is then uploaded:
+ * `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. Arguments and result are JSON values of
+ * at most 16 MiB each.
  *
- * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and last lines of the first failed
- *   task
+ * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and the last output lines of the
+ *   task that failed first
  */
 export function run<T, Args extends readonly unknown[]>(options: RunOptions, called: RunFunction<Args, T>, ...args: Args): Promise<T>;
 export function run<T = unknown>(options: RunOptions, called: RunModule): Promise<T>;
@@ -112,7 +112,7 @@ export async function run<T>(
 }
 
 /**
- * Like `run`, but returns after the submit. Also accepts a job: the path of a job.yaml or the result of `loadJob`.
+ * Like `run`, but returns after the submission. Also accepts a job: the path of a job.yaml or the result of `loadJob`.
  *
  * @returns a handle with `logs()`, `status()`, `result()` and `kill()`; the caller closes it. `attachJob(handle.id)` reconnects to the job.
  */
@@ -178,7 +178,7 @@ async function startCall<T>(
 type RoleInput = JobInput['roles'][string];
 
 interface Prepared {
-  /** Absolute path of the folder to ship. */
+  /** Absolute path of the folder to upload. */
   readonly source: string;
   readonly name: string;
   readonly call: string;
@@ -214,8 +214,8 @@ function callText(module: string, name: string, args: readonly unknown[]): strin
 }
 
 /**
- * Copies the folder of a local job to the local cache by its content hash, because it must outlive this function. For jobs on a cluster,
- * staging does this.
+ * Copies the folder of a local job's call to the local cache, because `startCall` removes the folder. For jobs on a cluster, the submission
+ * uploads the folder.
  */
 async function placed(folder: string, options: RunOptions): Promise<string> {
   if (options.local !== true) {
@@ -269,7 +269,7 @@ function jobOf(
   }
 }
 
-/** Converts a function name, which may contain other characters, to a valid job name. */
+/** Replaces the characters of a function name that are invalid in a job name. */
 function jobName(name: string): string {
   return name.replace(/[^\w .:@+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'run';
 }

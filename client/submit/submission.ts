@@ -1,5 +1,6 @@
 import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
+import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
@@ -12,10 +13,10 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
-/** Two attempts, so that the job survives a lost node, but a defect does not restart it forever. */
+/** The number of attempts: the job survives the loss of one node, and an ApplicationMaster that always crashes does not restart forever. */
 const MASTER_ATTEMPTS = 2;
 
-/** Returns the frozen job that containers read, with the locations of its parts on the cluster. */
+/** Returns the frozen job, which containers read from job.json. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
@@ -47,7 +48,7 @@ export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfigurat
   return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
 }
 
-/** Returns the application submission for the ResourceManager. `jobFile` is the staged file with the job's `jobText`. */
+/** Returns the application submission for the ResourceManager. @param jobFile the staged job.json */
 export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
@@ -60,7 +61,9 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
     memoryMb: job.master.memoryMb,
     vcores: job.master.vcores,
     nodeLabel: job.master.nodeLabel,
+    priority: job.priority,
     maxAttempts: MASTER_ATTEMPTS,
+    failureWindowMs: job.master.failureWindowMs,
     keepContainers: true,
     command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], {
       stdout: 'tony.log',
@@ -68,7 +71,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
       stderr: 'stderr',
     }),
     // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
-    environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
+    environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [jobFile, ...sharedParts(parts)],
     tokens,
     secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),
@@ -76,7 +79,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
   };
 }
 
-/** Resources that the ApplicationMaster shares with the containers. */
+/** Returns the resources that the ApplicationMaster shares with the containers. */
 function sharedParts({ bundles, runtime }: StagedParts): Resource[] {
   return [bundles, ...(runtime === null ? [] : [runtime])];
 }

@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
-import { createWhole } from '../../platform/create-whole.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
+import { writeIfAbsent } from '../../platform/write-if-absent.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { LocalJob } from '../connections/local-job.ts';
@@ -18,23 +18,22 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
+import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
-import { removedMeanwhile } from '../staging/staging.ts';
+import { removedFromCache } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
 /**
- * The number of jobs whose container folders are kept. The folders of the oldest ended jobs are removed; the histories and outputs of these
- * jobs stay.
+ * The number of jobs whose container folders are kept. Histories and outputs of older jobs are kept, too.
  */
 const JOBS_KEPT = 20;
 
 /**
- * Checks a job that is to run on this machine, where the ApplicationMaster and the executors are the same as on YARN but run as processes.
- * Starts nothing.
+ * Checks a local job, whose ApplicationMaster and executors run as processes of this machine. Starts nothing.
  */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const parts = await localParts(job);
@@ -53,7 +52,11 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   );
   return {
     job,
-    plan: localPlan(job, user, planned, [...withheldNotes(parts.source?.withheld ?? []), ...environmentNotes(job)]),
+    plan: localPlan(job, user, planned, [
+      ...withheldNotes(parts.source?.withheld ?? []),
+      ...environmentNotes(job),
+      ...dockerNotes(job, null),
+    ]),
     signal: options.signal,
     request: () => null,
     submit: async () => new LocalJob(await startJob(job, parts, { root, user }, options), root),
@@ -61,7 +64,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   };
 }
 
-/** Places the parts in the cache, starts the ApplicationMaster, and returns the application ID. */
+/** Copies the parts into the cache, starts the ApplicationMaster, and returns the application ID. */
 async function startJob(
   job: Job,
   { data, bundles, source }: LocalParts,
@@ -98,8 +101,8 @@ async function startJob(
       cluster: { kind: 'local', directory: paths.containers },
     });
     const text = JSON.stringify(frozen);
-    // Written atomically, because a concurrent prune of the cache may read it.
-    await createWhole(join(paths.job, 'job.json'), text, 0o600);
+    // Write the file atomically, because a concurrent prune of the cache may read it.
+    await writeIfAbsent(join(paths.job, 'job.json'), text, 0o600);
     await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
     signal?.throwIfAborted();
@@ -108,7 +111,7 @@ async function startJob(
     await rm(paths.job, { recursive: true, force: true });
     throw localFailure(root, error);
   }
-  // Ignores failures, because the job is running; the next submit retries the removals.
+  // Ignore failures, because the job is already running. The next submit tries again.
   await pruneJobs(root, applicationId).catch(() => undefined);
   return applicationId;
 }
@@ -120,7 +123,7 @@ interface LocalParts {
   readonly source: HashedFolder | null;
 }
 
-/** Checks the job's prerequisites on this machine before anything is started. */
+/** Checks the job's prerequisites on this machine. */
 async function localParts(job: Job): Promise<LocalParts> {
   refuseHdfs(job);
   refuseRuntime(job);
@@ -143,7 +146,7 @@ async function refuseRemoved(root: string, uris: readonly string[]): Promise<voi
   const files = uris.filter((uri) => uri.startsWith(`${cached}/`)).map((uri) => fileURLToPath(uri));
   const removed = await Promise.all(files.map(async (file) => ((await stat(file).catch(() => null)) === null ? [file] : [])));
   if (removed.flat().length > 0) {
-    throw removedMeanwhile(removed.flat());
+    throw removedFromCache(removed.flat());
   }
 }
 
@@ -171,7 +174,7 @@ function refuseRuntime({ runtime }: Job): void {
   });
 }
 
-/** Returns the runtime to link as runtime/; null if the Node of this process suffices. */
+/** Returns the runtime for the job's containers; null if the job uses the Node.js of this process. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) {
     return null;
@@ -180,7 +183,7 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   return builtTree(CONTAINER_LAYOUT.runtime, await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' }));
 }
 
-/** Returns TensorBoard from this machine's cache; null if the job does not include it or it cannot be built. */
+/** Returns TensorBoard from this machine's cache; null if the job has none or it cannot be built. */
 async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (!bringsTensorBoard(job)) {
     return null;
@@ -194,7 +197,7 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
   return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
-/** Allocates an application ID by creating its folder, which only one of several concurrent submits can do. */
+/** Allocates an application ID by creating its folder. Of several concurrent submits, only one can create the same folder. */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {
     throw localFailure(root, error);
@@ -213,7 +216,7 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
   }
 }
 
-/** Removes the container folders of old jobs that have ended. A removal may fail while a process is still writing its last lines. */
+/** Removes the container folders of old jobs that have ended. A removal fails while a process of the job still writes to its logs. */
 async function pruneJobs(root: string, current: string): Promise<void> {
   const storage = new FileStorage();
   const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();

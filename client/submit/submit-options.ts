@@ -8,18 +8,18 @@ export interface PlanOptions extends ClusterOptions {
   readonly local?: boolean;
   /** Folder of local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  /** Receives progress of a runtime build. */
+  /** Receives the progress of a runtime build, as lines of text. */
   readonly onProgress?: (line: string) => void;
   /** Aborting this signal cancels the operation and removes the job's files. A job that has already been submitted is killed. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface SubmitOptions extends PlanOptions {
-  /** For local jobs: whether the job outlives this process; default false. Jobs on a cluster always do. */
+  /** Whether a local job continues when this process exits; default false. Jobs on a cluster always continue. */
   readonly detach?: boolean;
-  /** Receives the resources to request and the parts to upload, before the upload; for jobs on a cluster only. */
+  /** Receives the plan before the upload. Called only for jobs on a cluster. */
   readonly onPlan?: (plan: JobPlan) => void;
-  /** Receives the parts uploaded and the parts already present. */
+  /** Receives the progress of uploads, and the parts that need no upload. */
   readonly onStaging?: (event: StagingEvent) => void;
 }
 

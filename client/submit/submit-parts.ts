@@ -13,8 +13,8 @@ import {
   findFolder,
   isResourceThere,
   type Part,
-  partElsewhere,
-  removedMeanwhile,
+  presentPart,
+  removedFromCache,
   type StagingPlace,
 } from '../staging/staging.ts';
 import { sideBySide } from '../terminal/side-by-side.ts';
@@ -47,11 +47,11 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
     hashedBundles(),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
-  // Builds them one after another, so that their progress lines do not mix.
+  // Build one after the other, so that the progress lines do not mix.
   return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
 }
 
-/** Returns the bundles, the programs that run in containers. */
+/** Hashes the folder of the bundles, which are the programs that run in containers. */
 export async function hashedBundles(): Promise<HashedFolder> {
   return hashFolder(await listFolder(await bundlesFolder(), 'folder of bundles'));
 }
@@ -82,7 +82,7 @@ async function dataPart(name: string, from: string): Promise<DataPart> {
   return { name, from: { folder, single: (await stat(from)).isFile() } };
 }
 
-/** All parts of a job. `OfResource` and `OfData` are the types of a part before or after staging. */
+/** All parts of a job, before or after staging. */
 export interface JobParts<OfResource, OfData> {
   readonly source: OfResource | null;
   readonly bundles: OfResource;
@@ -132,19 +132,19 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
   }
   const { size, modifiedAt } = entry;
   const resource = { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility: 'private', size, timestamp: modifiedAt } as const;
-  return partElsewhere(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
+  return presentPart(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
 }
 
 async function findDataPart(place: StagingPlace, { name, from }: DataPart): Promise<Part<string>> {
-  return typeof from === 'string' ? partElsewhere(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
+  return typeof from === 'string' ? presentPart(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
 }
 
-/** Returns the parts that the job has as a list. */
+/** Returns the existing parts as a list. */
 export function listParts({ source, bundles, runtime, tensorboard, data }: FoundParts): Part<unknown>[] {
   return [source, bundles, runtime, tensorboard, ...Object.values(data)].filter((part) => part !== null);
 }
 
-/** Uploads missing parts. If an upload fails, aborts the others and waits for them. */
+/** Uploads missing parts concurrently. If one upload fails, aborts the others. */
 export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
   const [source, bundles, runtime, tensorboard, data] = await sideBySide(
     (each) => [
@@ -160,9 +160,9 @@ export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promi
 }
 
 /**
- * Verifies, after job.json has been written, that all parts still exist. A prune first removes an entry from the cache and then reads all
- * job.json files (see cache/prune-cache.ts). So either the prune sees that this job needs the entry, or this check detects that it is
- * missing.
+ * Verifies, after job.json has been written, that all parts still exist. A prune first renames an entry of the cache, and then reads all
+ * job.json files (see cache/prune-cache.ts). Therefore either the prune finds this job and keeps the entry, or this function finds that the
+ * entry is missing.
  *
  * @throws TonyError STAGING_UNWRITABLE
  */
@@ -177,7 +177,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
     ...Object.entries(parts.data).map(([name, part]) => look(part, staged.data[name])),
   ]);
   if (removed.flat().length > 0) {
-    throw removedMeanwhile(removed.flat());
+    throw removedFromCache(removed.flat());
   }
 }
 

@@ -8,9 +8,11 @@ import { untilAborted } from '../../platform/until-aborted.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
+import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
+import { dockerNotes } from '../plan/docker-note.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planOf } from '../plan/make-plan.ts';
@@ -32,10 +34,10 @@ import {
   stageParts,
 } from './submit-parts.ts';
 
-/** How long a dry run waits for the cluster's answers (ms). It waits longer than a submit, because the plan is its only result. */
+/** Timeout (ms) of the cluster's answers in a dry run. Longer than in a submit, because the plan is the only result of a dry run. */
 const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Checks a job completely and allocates an application ID; uploads nothing. The prepared job owns the cluster. */
+/** Checks a job and allocates an application ID. Uploads nothing. The prepared job closes the cluster. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -45,7 +47,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // Requests the application ID early; an unused ID has no cost.
+    // An unused application ID costs nothing.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,
@@ -54,13 +56,18 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
     const answering = asking.answers(owner, site, whole);
-    // Prevents an unhandled rejection until the answers are awaited.
+    // Prevent an unhandled rejection, because the answers are awaited later.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {
       const { nodes, queue, shortages, notes } = await answering;
       const room = { user, largest: amountsOf(maximum), nodes, queue, shortages, over: site.quotas.over };
-      const allNotes = [...notes, ...withheldNotes(local.source?.withheld ?? []), ...environmentNotes(job)];
+      const allNotes = [
+        ...notes,
+        ...withheldNotes(local.source?.withheld ?? []),
+        ...environmentNotes(job),
+        ...dockerNotes(job, configuration),
+      ];
       const plan = planOf(job, room, listParts(parts), allNotes);
       signal?.throwIfAborted();
       return new PreparedYarnJob(cluster, resourceManager, options, { job, plan, applicationId, site, place, hasStaging, parts });
@@ -115,7 +122,7 @@ class PreparedYarnJob implements Prepared {
     return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
   }
 
-  /** Stages the job's parts, shared with other jobs by content, and submits the application. */
+  /** Stages the job's parts and submits the application. */
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
@@ -135,12 +142,13 @@ class PreparedYarnJob implements Prepared {
       const tokens = await login.jobTokens(authoritiesOf(frozen, configuration));
       await this.#resourceManager.submit(submissionFor(frozen, file, staged, tokens));
     } catch (error) {
-      // The original error takes precedence over failures of the cleanup.
+      // Ignore failures of the cleanup, and throw the original error.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
       throw error;
     }
     this.#isSubmitted = true;
-    return new YarnJob(applicationId, this.#cluster);
+    const { startTimeoutMs } = this.job.master;
+    return new YarnJob(applicationId, this.#cluster, startTimeoutMs === null ? null : new StartDeadline(startTimeoutMs));
   }
 
   async close(): Promise<void> {
@@ -174,8 +182,8 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * A job in the `default` queue may be able to run although the plan refuses it: the scheduler's placement rules may move it to another
- * queue, and the plan does not know these rules.
+ * Returns the reasons why YARN would reject the job; null if it would not. For the queue `default`, always returns null: the scheduler's
+ * placement rules, which the plan does not consider, may move the job to another queue.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {
   return verdict.type === 'refused' && queue !== 'default' ? verdict.reasons : null;

@@ -37,7 +37,7 @@ interface TestCluster {
 }
 
 /**
- * A ResourceManager that knows one application, and staging on this machine; `posted` is called after the application has been submitted.
+ * A ResourceManager with one application, and staging on this machine; `posted` is called after the application has been submitted.
  */
 async function clusterWith(posted: () => void, mayKill: boolean, scheduler: object = {}): Promise<TestCluster> {
   const root = await folder();
@@ -47,10 +47,10 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
   const requests: string[] = [];
   let state = 'ACCEPTED';
   const server = createServer((request, response) => {
-    const said = `${request.method} ${/^[^?]*/.exec(request.url ?? '')?.[0].replace('/ws/v1/cluster/', '')}`;
-    requests.push(said);
+    const line = `${request.method} ${/^[^?]*/.exec(request.url ?? '')?.[0].replace('/ws/v1/cluster/', '')}`;
+    requests.push(line);
     request.resume().on('end', () => {
-      switch (said) {
+      switch (line) {
         case 'GET info':
           return json(response, { clusterInfo: { haState: 'ACTIVE' } });
         case 'POST apps/new-application':

@@ -6,14 +6,15 @@ import { type DryRun, dryRunPrepared, prepare, submitPrepared } from './prepare.
 import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
 
 /**
- * Packs, stages and submits a job. Returns the connection that follows it; the caller closes the connection.
+ * Packs, stages and submits a job. Returns a connection to the job, which the caller closes.
  *
  * @throws TonyError with exit code 2: JOB_INVALID (a Job that violates rules of job.yaml), SOURCE_MISSING, SOURCE_UNREADABLE,
  *   SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*,
  *   QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE (the job requests more than any node or container of the cluster has), JOB_REFUSED (the
- *   queue is stopped or may not use the nodes), RM_REFUSED. Nothing of the job is left on the cluster.
- * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE. Nothing of the job is left on the cluster.
- * @throws TonyError with exit code 1: KILL_FAILED, if `signal` aborted too late and the job is running.
+ *   queue is stopped or may not use the nodes), RM_REFUSED
+ * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE
+ * @throws TonyError with exit code 1: KILL_FAILED, if `signal` was aborted after the submission, and the job is still running. After all
+ *   other errors, the job's files have been removed from the cluster.
  */
 export async function submit(job: Job, options: SubmitOptions = {}): Promise<JobConnection> {
   checkOptions('submit', options, SUBMIT_OPTIONS);
@@ -24,7 +25,7 @@ export async function submit(job: Job, options: SubmitOptions = {}): Promise<Job
  * Returns the resources that a job would request, whether it can run now, later or never, and the parts to upload. Uploads and submits
  * nothing.
  *
- * @throws TonyError as `submit` does, except JOB_TOO_LARGE and JOB_REFUSED: those are the plan's verdicts `never` and `refused`
+ * @throws TonyError the errors of `submit`, except JOB_TOO_LARGE and JOB_REFUSED, which are the plan's verdicts `never` and `refused`
  */
 export async function planJob(job: Job, options: PlanOptions = {}): Promise<JobPlan> {
   checkOptions('planJob', options, PLAN_OPTIONS);

@@ -6,7 +6,7 @@ export interface FittedColumn<Row> {
   readonly cell: (row: Row, rows: readonly Row[]) => string;
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | undefined;
-  /** The minimum width to which the column may shrink; without it, the column is shown in full or omitted. */
+  /** The minimum width of the column. A column without a minimum width is either shown in full or omitted. */
   readonly least?: number;
   /** Priority: the column with the lowest value shrinks or is omitted first. */
   readonly keep: number;
@@ -22,7 +22,7 @@ interface Fitted<Row> {
 
 const GAP = 2;
 
-/** Formats a header and one line per row, none wider than the terminal. Shrinks, then omits columns, lowest priority first. */
+/** Formats a header and one line per row. Shrinks or omits columns to fit the terminal, lowest priority first. */
 export function fittedTable<Row>(rows: readonly Row[], columns: readonly FittedColumn<Row>[], terminal: Terminal): string[] {
   const fitted = within(
     columns
@@ -79,7 +79,7 @@ function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitte
     const natural = all.find(({ column }) => column === next)?.width ?? 0;
     columns = resized(columns, next, (each) => Math.min(natural, each + Math.max(0, -excess())));
   }
-  // The last column is never omitted and may still be too wide.
+  // The column with the highest priority is never omitted, and may still be too wide.
   const over = excess();
   return over <= 0 ? columns : columns.map((each) => ({ ...each, width: Math.max(1, each.width - over) }));
 }

@@ -24,7 +24,7 @@ export class FullScreen {
   constructor(options: FullScreenOptions) {
     this.#options = options;
     const { input, output, onResize } = options;
-    // Also restores the terminal when the process exits by itself.
+    // Also restore the terminal if the process exits without `close`.
     process.on('exit', this.#leave);
     output.write(ENTER);
     output.on('resize', onResize);

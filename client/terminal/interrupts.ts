@@ -1,6 +1,6 @@
 import type { ReadStream } from 'node:tty';
 
-/** Exit code of a process that a signal interrupted, by shell convention. */
+/** Exit code of a process that was interrupted by a signal: 128 + SIGINT, as in shells. */
 export const INTERRUPTED = 130;
 
 /** The user's choice for the job when Ctrl-C is pressed while following it. */
@@ -11,15 +11,15 @@ export interface InterruptOptions {
   readonly input: ReadStream | null;
   /** Whether the job can continue without this process. */
   readonly mayDetach: boolean;
-  /** Shows the question; called with an empty text after the answer. */
+  /** Shows the question. Called with an empty text after the answer. */
   readonly ask: (question: string) => void;
   /** Called with the decision, except for `continue`. */
   readonly decided: (decision: 'detach' | 'kill', by: 'person' | 'signal') => void;
 }
 
 /**
- * On Ctrl-C, asks the user what to do. A second Ctrl-C, or a signal without a terminal, makes the least harmful choice: detach if possible,
- * otherwise kill. Returns a function that removes the signal handlers.
+ * Installs signal handlers. On Ctrl-C, asks the user whether to detach, kill the job or continue. On a second Ctrl-C, or on a signal without
+ * a terminal, detaches if possible and otherwise kills the job. Returns a function that removes the handlers.
  */
 export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions): () => void {
   const last = mayDetach ? 'detach' : 'kill';
@@ -70,8 +70,8 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
 }
 
 /**
- * Decodes terminal input: fast typing delivers several keys at once; the first valid choice counts. Returns null if there is none.
- * Ignores keys that send escape sequences, such as arrows.
+ * Decodes terminal input, which contains several keys after fast typing. Returns the first valid choice, or null. Ignores keys that send
+ * escape sequences, such as arrows.
  */
 export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
   if (keys.length > 1 && keys.startsWith('\x1b')) {

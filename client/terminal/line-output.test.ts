@@ -32,7 +32,7 @@ test('writes the lines of one turn together, and keeps their order across both s
   expect(writes).toEqual(['out a\nb\n', 'err c\n', 'out d\n']);
 });
 
-test('writes large amounts of text in large pieces, no faster than the stream accepts them', async () => {
+test('writes large texts in large pieces, at the rate at which the stream accepts them', async () => {
   const writes: string[] = [];
   const out = recorder('out', writes, 100_000);
   const output = new LineOutput();

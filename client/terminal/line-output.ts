@@ -1,12 +1,11 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** The maximum number of characters in one write. Combining lines takes a fraction of the time and memory of many small writes. */
+/** The maximum number of characters in one write. One large write is much faster than many small writes. */
 const LARGEST_CHARACTERS = 64 * 1024;
 
 /**
- * Writes lines to several streams in order. Combines the lines of one turn of the event loop into one write; does not delay a line any
- * further.
+ * Writes lines to several streams in order. Combines all lines of one turn of the event loop into one write.
  */
 export class LineOutput {
   #stream: Writable | null = null;
@@ -29,7 +28,7 @@ export class LineOutput {
 
   async flush(): Promise<void> {
     this.#put();
-    // Waits for a slow reader of a pipe, so that lines do not accumulate in memory.
+    // Wait for a slow reader of a pipe, so that lines do not accumulate in memory.
     if (this.#stream?.writableNeedDrain) {
       await once(this.#stream, 'drain');
     }

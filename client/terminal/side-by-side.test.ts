@@ -17,7 +17,7 @@ test('returns all results in order', async () => {
   expect(await sideBySide(() => [])).toEqual([]);
 });
 
-test('aborts the others at the first failure, waits for their end, and throws that failure', async () => {
+test('aborts the other operations at the first failure, waits for them, and throws the failure', async () => {
   let ended = 0;
   const count = (): void => void ended++;
   const failing = sideBySide((signal) => [untilTold(signal, count), Promise.reject(new Error('first')), untilTold(signal, count)]);

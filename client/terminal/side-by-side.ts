@@ -1,8 +1,8 @@
 import { anySignal } from '../../platform/any-signal.ts';
 
 /**
- * Awaits promises like `Promise.all`, but leaves no work running: if one rejects or `outer` is aborted, aborts the work of the others and
- * waits for it, so that it can clean up while storages and connections are still open.
+ * Runs several operations like `Promise.all`. If one rejects or `outer` is aborted, aborts the others and waits for them, so that they can
+ * clean up while connections are still open.
  *
  * @throws the first failure, or the reason of `outer`
  */

@@ -22,7 +22,7 @@ const CODES: Readonly<Record<Style, readonly [number, number]>> = {
   cyan: [36, 39],
 };
 
-/** Uses colours only on a terminal, and not if NO_COLOR is set (no-color.org: any non-empty value). */
+/** Returns the capabilities of a stream. Disables colours if NO_COLOR is set (no-color.org: any non-empty value). */
 export function terminalOf(
   stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined; readonly rows?: number | undefined },
   environment: NodeJS.ProcessEnv = process.env,
@@ -42,7 +42,7 @@ export function terminalOf(
   };
 }
 
-// Matches control characters intentionally. The last ones change the text direction.
+// The last characters of the pattern change the text direction.
 const CONTROL =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
   /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
@@ -60,7 +60,7 @@ export function harmless(text: string): string {
   return text.replace(CONTROL, '');
 }
 
-/** Like `harmless`, but keeps the styles of `paint`. Every command passes its text output through this function. */
+/** Like `harmless`, but keeps the styles of `paint`. All commands sanitize their text output with this function. */
 export function printable(text: string): string {
   return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
 }
@@ -73,7 +73,7 @@ export function clip(text: string, width: number): string {
   return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
 }
 
-/** Breaks the text between words into at most `most` lines of at most `width` columns; drops the rest. */
+/** Breaks the text between words into at most `most` lines of at most `width` columns. Clips the last line. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = [];
   let rest = text;

@@ -3,7 +3,7 @@ import stringWidth from 'string-width';
 /** Terminals draw a grapheme, such as a letter with its accents or a composed emoji, as one unit. */
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
-/** Returns the number of terminal columns that a line takes, without colour codes. */
+/** Returns the number of terminal columns of a line, without colour codes. */
 export function widthOf(text: string): number {
   return stringWidth(text);
 }
@@ -27,8 +27,8 @@ export function padTo(text: string, width: number, align: 'left' | 'right' = 'le
 }
 
 /**
- * Breaks a line between words into lines of at most `width` columns; continuation lines are indented like the first, or by `indent`. A word
- * longer than a line, such as a URL, stays whole so that it can be copied. Colours may continue across line ends.
+ * Breaks a line between words into lines of at most `width` columns. Indents continuation lines by `indent`; default: like the first line.
+ * Does not break a long word, such as a URL, so that users can copy it. A colour may continue on the next line.
  */
 export function fold(line: string, width: number, indent: string = /^ */.exec(line)?.[0] ?? ''): string[] {
   if (widthOf(line) <= width) {

@@ -67,15 +67,39 @@ master: {memory: 1g}
   expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { tracking: 'untracked' }] });
 });
 
-test('reports where each key went in job.yaml, or why it was not converted', () => {
+test('reports the equivalent of each key in job.yaml, or why it has none', () => {
   const { keys } = convert(MNIST);
   expect(keys.map(({ key }) => key)).toEqual(Object.keys(MNIST));
   const of = (name: string) => keys.find(({ key }) => key === name);
   expect(of('tony.worker.memory')).toMatchObject({ to: 'roles.worker.resources.memory', value: '4g' });
-  expect(of('tony.docker.enabled')).toMatchObject({ to: null, remark: expect.stringContaining('Docker') });
+  expect(of('tony.docker.enabled')).toMatchObject({ to: null });
   expect(of('tony.task.max-total-gpus')).toMatchObject({ to: null, remark: expect.stringContaining('tony-site.yaml') });
   expect(of('fs.defaultFS')).toMatchObject({ to: null, remark: expect.stringContaining('HADOOP_CONF_DIR') });
   expect(of('tony.wroker.memory')).toMatchObject({ to: null, remark: 'role wroker has no tasks' });
+});
+
+test('converts Docker images of all containers, of one role and of the ApplicationMaster', () => {
+  const { yaml, keys } = convert({
+    'tony.worker.instances': '1',
+    'tony.ps.instances': '1',
+    'tony.containers.command': 'python3 train.py',
+    'tony.docker.enabled': 'true',
+    'tony.docker.containers.image': 'ml/base:1',
+    'tony.docker.containers.mount': '/data:/data:ro,/tmp:/tmp:rw',
+    'tony.docker.worker.image': 'ml/cuda:1',
+    'tony.am.startup-timeout': '90000',
+  });
+  const mounts = ['/data:/data:ro', '/tmp:/tmp:rw'];
+  const base = { image: 'ml/base:1', mounts, network: null };
+  expect(jobOf(yaml)).toMatchObject({
+    roles: [{ docker: { ...base, image: 'ml/cuda:1' } }, { docker: base }],
+    master: { docker: base, startTimeoutMs: 90_000 },
+  });
+  expect(keys.slice(3).map(({ to }) => to)).toEqual([
+    ...Array(3).fill('roles.*.docker, master.docker'),
+    'roles.worker.docker',
+    'master.startTimeout',
+  ]);
 });
 
 test('reports as converted only the keys whose values job.yaml contains', () => {
@@ -99,7 +123,7 @@ test('reports as converted only the keys whose values job.yaml contains', () => 
   ]);
 });
 
-test("options that stand for arguments of TonY's command line override the file", () => {
+test("the options for TonY's command-line arguments override the file", () => {
   const { yaml } = convert(
     { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },
     { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },

@@ -49,7 +49,7 @@ export interface ImportedJob {
   readonly missing: readonly string[];
 }
 
-/** The content of job.yaml, in the order of its keys; `yamlOf` omits undefined and empty values. */
+/** The content of job.yaml, in the order of its keys. `yamlOf` omits undefined and empty values. */
 interface Draft {
   readonly name: string;
   readonly queue: string | undefined;
@@ -64,7 +64,18 @@ interface Draft {
   readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
   readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
   readonly timeout: string | undefined;
-  readonly master: { readonly memory: string | undefined; readonly vcores: number | undefined; readonly nodeLabel: string | undefined };
+  readonly master: {
+    readonly memory: string | undefined;
+    readonly vcores: number | undefined;
+    readonly nodeLabel: string | undefined;
+    readonly docker: DraftDocker | undefined;
+    readonly startTimeout: string | undefined;
+  };
+}
+
+interface DraftDocker {
+  readonly image: string;
+  readonly mounts: readonly string[] | undefined;
 }
 
 interface DraftRole {
@@ -72,12 +83,13 @@ interface DraftRole {
   readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
   readonly command: string | undefined;
   readonly nodeLabel: string | undefined;
+  readonly docker: DraftDocker | undefined;
   readonly untracked: true | undefined;
   readonly sidecar: true | undefined;
   readonly restart: { readonly policy: 'never' } | undefined;
 }
 
-/** TonY's defaults that differ from those of tony-ts. */
+/** TonY's defaults that differ from the defaults of tony-ts. */
 const DEFAULT_MEMORY = '2g';
 const UNTRACKED = 'ps';
 const SIDECAR = 'tensorboard';
@@ -101,38 +113,41 @@ export async function importTony(file: string, given: TonyArguments = {}): Promi
   return convertTony(text, { ...given, file });
 }
 
-/** The pure part of {@link importTony}; keys as TonY 0.5 reads them (TonyConfigurationKeys, tony-default.xml). */
-export function convertTony(xml: string, { file, settings = [], ...given }: TonyArguments & { readonly file: string }): ImportedJob {
-  const said = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
-  for (const setting of settings) {
+/** Converts the text of a configuration, as TonY 0.5 reads it (TonyConfigurationKeys, tony-default.xml). */
+export function convertTony(
+  xml: string,
+  { file, settings: overrides = [], ...given }: TonyArguments & { readonly file: string },
+): ImportedJob {
+  const settings = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
+  for (const setting of overrides) {
     const equals = setting.indexOf('=');
     if (equals < 1) {
       throw new TonyError('USAGE', `--set ${setting} is not an assignment.`, {
         hint: 'Write KEY=VALUE, for example --set tony.worker.instances=4.',
       });
     }
-    said.set(setting.slice(0, equals), setting.slice(equals + 1));
+    settings.set(setting.slice(0, equals), setting.slice(equals + 1));
   }
-  const roles = rolesOf(said);
-  const command = commandOf(said, given);
-  const draft = draftOf(said, roles, command, given, file);
-  const how = { executes: given.executes, fromMaster: !roles.some((role) => said.has(`tony.${role}.instances`)) };
-  const keys = [...said].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
+  const roles = rolesOf(settings);
+  const command = commandOf(settings, given);
+  const draft = draftOf(settings, roles, command, given, file);
+  const how = { executes: given.executes, fromMaster: !roles.some((role) => settings.has(`tony.${role}.instances`)) };
+  const keys = [...settings].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
   const yaml = yamlOf(draft, file);
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
 
-/** Names of the roles that have tasks, in the order of the configuration. TonY's role names are lower-case. */
-function rolesOf(said: ReadonlyMap<string, string>): string[] {
-  const named = [...said].flatMap(([key, value]) => {
+/** Returns the names of the roles with tasks, in the order of the configuration. TonY's role names are lower-case. */
+function rolesOf(settings: ReadonlyMap<string, string>): string[] {
+  const named = [...settings].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
     return role !== undefined && positive(value) !== undefined ? [role] : [];
   });
   if (named.length > 0) {
     return named;
   }
-  // A single-program job, which TonY runs within its ApplicationMaster.
-  if (said.has('tony.am.command')) {
+  // TonY runs this single program within its ApplicationMaster.
+  if (settings.has('tony.am.command')) {
     return ['worker'];
   }
   throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is above 0.', {
@@ -140,62 +155,65 @@ function rolesOf(said: ReadonlyMap<string, string>): string[] {
   });
 }
 
-function commandOf(said: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
+function commandOf(settings: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
   if (executes === undefined) {
-    return said.get('tony.containers.command') ?? said.get('tony.am.command');
+    return settings.get('tony.containers.command') ?? settings.get('tony.am.command');
   }
   return [python, executes, taskParams].filter((part) => part !== undefined).join(' ');
 }
 
 function draftOf(
-  said: ReadonlyMap<string, string>,
+  settings: ReadonlyMap<string, string>,
   names: readonly string[],
   command: string | undefined,
   { sourceFolder }: TonyArguments,
   file: string,
 ): Draft {
-  const logdir = said.get('tony.application.tensorboard-log-dir');
-  // If the configuration names a summary folder, job.yaml gets the `tensorboard` setting instead of a role.
+  const logdir = settings.get('tony.application.tensorboard-log-dir');
+  // If the configuration contains a summary folder, the setting `tensorboard` in job.yaml replaces the role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
-  const roles = Object.fromEntries(own.map((name) => [name, draftRole(said, name)]));
+  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name)]));
   const commands = [command, ...Object.values(roles).map((role) => role.command)];
   const runsNode = commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each));
-  const tags = splitList(said.get('tony.application.tags') ?? '');
-  const gang = positive(said.get('tony.container.allocation.timeout'));
-  const interval = positive(said.get('tony.task.heartbeat-interval-ms'));
-  const missed = positive(said.get('tony.task.max-missed-heartbeats'));
-  const timeout = positive(said.get('tony.application.timeout'));
+  const tags = splitList(settings.get('tony.application.tags') ?? '');
+  const gang = positive(settings.get('tony.container.allocation.timeout'));
+  const interval = positive(settings.get('tony.task.heartbeat-interval-ms'));
+  const missed = positive(settings.get('tony.task.max-missed-heartbeats'));
+  const startTimeout = positive(settings.get('tony.am.startup-timeout'));
+  const timeout = positive(settings.get('tony.application.timeout'));
   return {
-    name: jobName(said.get('tony.application.name') ?? basename(file, '.xml')),
-    queue: said.get('tony.yarn.queue'),
-    source: sourceFolder ?? said.get('tony.src.dir'),
-    // TensorFlow.js is included only for programs that run on Node.
+    name: jobName(settings.get('tony.application.name') ?? basename(file, '.xml')),
+    queue: settings.get('tony.yarn.queue'),
+    source: sourceFolder ?? settings.get('tony.src.dir'),
+    // Only programs that run on Node need TensorFlow.js.
     framework: runsNode ? undefined : 'none',
     command,
     tags: tags.length === 0 ? undefined : tags,
-    env: { ...assignments(said.get('tony.containers.envs')), ...assignments(said.get('tony.execution.envs')) },
+    env: { ...assignments(settings.get('tony.containers.envs')), ...assignments(settings.get('tony.execution.envs')) },
     roles,
-    success: said.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
+    success: settings.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
     gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
     heartbeat: {
       interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
       missed: missed && Math.max(2, Math.min(1000, missed)),
     },
-    tensorboard: logdir === undefined ? undefined : { logdir, memory: memoryIfSaid(said.get('tony.tensorboard.memory')) },
+    tensorboard: logdir === undefined ? undefined : { logdir, memory: optionalMemory(settings.get('tony.tensorboard.memory')) },
     timeout: timeout === undefined ? undefined : `${Math.ceil(timeout / 1000)}s`,
     master: {
-      memory: memoryIfSaid(said.get('tony.am.memory')),
-      vcores: positive(said.get('tony.am.vcores')),
-      nodeLabel: said.get('tony.am.node-label') ?? said.get('tony.application.node-label'),
+      memory: optionalMemory(settings.get('tony.am.memory')),
+      vcores: positive(settings.get('tony.am.vcores')),
+      nodeLabel: settings.get('tony.am.node-label') ?? settings.get('tony.application.node-label'),
+      docker: draftDocker(settings, 'am'),
+      startTimeout: startTimeout === undefined ? undefined : `${Math.ceil(startTimeout / 1000)}s`,
     },
   };
 }
 
-function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
-  const of = (key: string): string | undefined => said.get(`tony.${name}.${key}`);
-  const isNamed = (key: string, fallback: string): boolean => splitList(said.get(key) ?? fallback).includes(name);
+function draftRole(settings: ReadonlyMap<string, string>, name: string): DraftRole {
+  const of = (key: string): string | undefined => settings.get(`tony.${name}.${key}`);
+  const isNamed = (key: string, fallback: string): boolean => splitList(settings.get(key) ?? fallback).includes(name);
   const single = of('instances') === undefined;
-  const resource = (key: string): string | undefined => (single ? said.get(`tony.am.${key}`) : of(key));
+  const resource = (key: string): string | undefined => (single ? settings.get(`tony.am.${key}`) : of(key));
   const sidecar = isNamed('tony.application.sidecar.jobtypes', SIDECAR);
   const untracked = isNamed('tony.application.untracked.jobtypes', UNTRACKED);
   const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
@@ -203,17 +221,28 @@ function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
     instances: number(of('instances')) ?? 1,
     resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
     command: of('command'),
-    nodeLabel: of('node-label') ?? said.get('tony.application.node-label'),
+    nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
+    docker: draftDocker(settings, name),
     untracked: (untracked && !sidecar) || undefined,
     sidecar: sidecar || undefined,
     restart: stopping && !sidecar ? { policy: 'never' } : undefined,
   };
 }
 
-const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
-const SAYS_NOTHING: Carrying = { to: null, remark: 'this value means the same as leaving the key out' };
+/** @param name of a role, or `am` for the ApplicationMaster */
+function draftDocker(settings: ReadonlyMap<string, string>, name: string): DraftDocker | undefined {
+  const image = settings.get(`tony.docker.${name}.image`) ?? settings.get('tony.docker.containers.image');
+  if (settings.get('tony.docker.enabled') !== 'true' || image === undefined) {
+    return undefined;
+  }
+  const mounts = splitList(settings.get('tony.docker.containers.mount') ?? '');
+  return { image, mounts: mounts.length === 0 ? undefined : mounts };
+}
 
-/** Returns the equivalent of a key; `to` is null unless the draft contains the key's value. */
+const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
+const DEFAULT_VALUE: Carrying = { to: null, remark: 'this is the default' };
+
+/** Returns the equivalent of a key; `to` is null if the draft does not contain the key's value. */
 function carried(
   key: string,
   value: string,
@@ -222,20 +251,20 @@ function carried(
 ): Carrying {
   if (Object.hasOwn(APPLICATION_KEYS, key)) {
     const known = APPLICATION_KEYS[key];
-    const said = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
+    const equivalent = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
     if (key === 'tony.containers.command' && executes !== undefined) {
       return { to: null, remark: 'overridden by --executes' };
     }
     if (key === 'tony.am.command' && draft.command !== value) {
       return { to: null, remark: 'not used: the job has another command, or roles with tasks' };
     }
-    if (key.startsWith('tony.am.') && fromMaster && said.to !== 'command') {
+    if (key.startsWith('tony.am.') && fromMaster && equivalent.to !== 'command') {
       const resource = key.slice('tony.am.'.length);
       if (['memory', 'vcores', 'gpus'].includes(resource)) {
         return { to: `roles.worker.resources.${resource}`, remark: '' };
       }
     }
-    return said.to === null || stands(draft, said.to) ? said : SAYS_NOTHING;
+    return equivalent.to === null || contains(draft, equivalent.to) ? equivalent : DEFAULT_VALUE;
   }
   const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
   if (role !== undefined && Object.hasOwn(ROLE_KEYS, rest)) {
@@ -252,7 +281,12 @@ function carried(
       return ofRole;
     }
     const to = `roles.${role}.${ofRole.to}`;
-    return stands(draft, to) ? { ...ofRole, to } : SAYS_NOTHING;
+    return contains(draft, to) ? { ...ofRole, to } : DEFAULT_VALUE;
+  }
+  const [, imageOf] = /^tony\.docker\.([a-z]+)\.image$/.exec(key) ?? [];
+  if (imageOf !== undefined) {
+    const to = imageOf === 'am' ? 'master.docker' : `roles.${imageOf}.docker`;
+    return contains(draft, to) ? { to, remark: '' } : DEFAULT_VALUE;
   }
   const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
   if (other !== undefined) {
@@ -264,7 +298,7 @@ function carried(
 }
 
 /** Whether the draft contains one of the comma-separated keys; `roles.*.nodeLabel` matches any role. */
-function stands(draft: Draft, places: string): boolean {
+function contains(draft: Draft, places: string): boolean {
   const below = (value: unknown, keys: readonly string[]): boolean => {
     const [key, ...rest] = keys;
     if (key === undefined) {
@@ -280,14 +314,14 @@ function stands(draft: Draft, places: string): boolean {
 }
 
 /** Keys whose values are written on one line. */
-const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
+const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
 
 function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` omits undefined values.
-  const said = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
+  const entries = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
     ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );
-  const document = new Document(Object.fromEntries(said));
+  const document = new Document(Object.fromEntries(entries));
   document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts config explain KEY describes a key.`;
   visit(document, {
     Pair: (_, { key, value }) => {
@@ -315,7 +349,7 @@ function missingOf(yaml: string, folder: string): string[] {
   }
 }
 
-/** Converts a TonY name, which may contain almost any character, to a valid job name. */
+/** Replaces the characters of a TonY name that are invalid in a job name. */
 function jobName(name: string): string {
   return (
     name
@@ -325,13 +359,13 @@ function jobName(name: string): string {
   );
 }
 
-/** A memory size of TonY: `2g`, `2048m`, or a number of MiB. */
+/** Converts a memory size of TonY: `2g`, `2048m`, or a number of MiB. */
 function memoryText(text: string = DEFAULT_MEMORY): string {
   const size = /^\d+$/.test(text) ? `${text}m` : text.toLowerCase();
   return parseMemory(size) === undefined ? text : size;
 }
 
-function memoryIfSaid(text: string | undefined): string | undefined {
+function optionalMemory(text: string | undefined): string | undefined {
   return text === undefined ? undefined : memoryText(text);
 }
 

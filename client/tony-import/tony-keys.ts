@@ -1,4 +1,4 @@
-/** The equivalent of a TonY key in job.yaml (`to` is null if there is none), and a remark about how it differs or why there is none. */
+/** The equivalent of a TonY key in job.yaml. `remark` states how the meaning differs or, if `to` is null, why there is no equivalent. */
 export interface Carrying {
   readonly to: string | null;
   readonly remark: string;
@@ -13,7 +13,6 @@ const OF_HISTORY = 'an admin sets this: see history in tony-site.yaml';
 const OF_SECURITY =
   'tony-ts creates a certificate and a secret for each job; for the history server, see the options of tony-ts history serve';
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
-const NO_DOCKER = "Docker is not supported; programs run directly on the nodes, with Node from the job's runtime";
 const NO_FILES = 'put the files into the source folder, or list them under data';
 const NO_STAGES = 'all roles start together; run the preparation as a separate job';
 
@@ -57,6 +56,9 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.containers.resources': not(NO_FILES),
   'tony.containers.placement-spec': not(NO_PLACEMENT),
   'tony.containers.allocation-tags': not(NO_PLACEMENT),
+  'tony.docker.enabled': to('roles.*.docker, master.docker', 'the image brings what the command needs; tony-ts ships Node.js'),
+  'tony.docker.containers.image': to('roles.*.docker, master.docker'),
+  'tony.docker.containers.mount': to('roles.*.docker, master.docker'),
   'tony.src.dir': to('source'),
   'tony.am.memory': to('master.memory', 'the ApplicationMaster needs little memory; the default is 1g'),
   'tony.am.vcores': to('master.vcores'),
@@ -66,7 +68,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.am.retry-count': not(
     'tony-ts restarts individual tasks, and training resumes from its checkpoint; see roles.*.restart.maxRestarts',
   ),
-  'tony.am.startup-timeout': not(NOTHING_NEEDED),
+  'tony.am.startup-timeout': (value) => (value === '0' ? not('0 means no limit, which is also the default') : to('master.startTimeout')),
   'tony.am.wait-client-signal-stop-timeout-sec': not('the ApplicationMaster does not wait for the client'),
   'tony.am.resources': not(NO_FILES),
   'tony.task.heartbeat-interval-ms': to('heartbeat.interval', 'the converted value is at least 100 ms and at most 60 s'),
@@ -112,7 +114,7 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
     remark: 'not supported: a time limit that starts when other roles end; `timeout` limits the whole job',
   },
   { pattern: /^tony\.application\.hadoop\./, remark: 'containers do not need Hadoop, and tony-ts does not ship it' },
-  { pattern: /^tony\.docker\./, remark: NO_DOCKER },
+  { pattern: /^tony\.docker\./, remark: 'the image of one role or of the ApplicationMaster: see roles.*.docker and master.docker' },
   { pattern: /^tony\.horovod\./, remark: 'the training library has its own all-reduce; see `strategy` in job.yaml' },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
   { pattern: /^tony\.(portal|keytab|https?|secret)\./, remark: OF_SECURITY },

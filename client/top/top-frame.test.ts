@@ -37,7 +37,7 @@ test('the frame of a job shows its summary, its tasks, and the keys in the last 
   ]);
 });
 
-test('sorts the tasks, and scrolls no further than the last one', () => {
+test('sorts the tasks, and stops scrolling at the last task', () => {
   const tasks = Array.from({ length: 20 }, (_, index) => busy(index, index, index === 7 ? { state: 'failed' } : {}));
   const first = (view: TopView): string | undefined => jobFrame(ID, seen({ tasks }), view, NOTES, plain(80), 0).lines[3];
   expect(first(order('cpu'))).toContain('worker:19');
@@ -75,10 +75,10 @@ test('shows that an ApplicationMaster does not answer, above the tasks and above
   expect(jobs.lines).toContain(`  ${ID}: ${sentence}`);
 });
 
-test('shows the programs that may still run on a lost node above the tasks', () => {
+test('shows the programs that may still be running on a lost node above the tasks', () => {
   const { lines } = jobFrame(ID, seen({ orphanedContainers: [orphanedContainer()] }), FIRST_VIEW, NOTES, plain(140), 0);
   expect(lines[2]).toBe(
-    '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
+    '  worker:1 may still be running on node2:8041 for up to 24 s: YARN considers its container lost, and its executor is not reachable.',
   );
 });
 

@@ -79,7 +79,7 @@ export function jobsFrame(
   if (jobs.length === 0) {
     return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
   }
-  // Shows only the first reason for waiting; `tony-ts list` shows all of them.
+  // Show only the first reason for waiting; `tony-ts list` shows all of them.
   const waits = jobs.find(({ waiting }) => waiting !== '');
   const silent = jobs.find(({ masterSilentMs }) => masterSilentMs !== null);
   if (silent !== undefined) {
@@ -109,7 +109,7 @@ function tableFrame<Row>(
   return { lines: framed([...head, title], shown, orderings, view, notes, terminal), view: { ...view, offset } };
 }
 
-/** The last line of the window lists the keys; static output has none. */
+/** Adds the notice and, on a terminal, a last line with the keys. */
 function framed<Row>(
   head: readonly string[],
   rows: readonly string[],
@@ -131,7 +131,7 @@ function framed<Row>(
   return [...all, ...empty, ...foot];
 }
 
-/** `3 jobs of alice: 1 waits; 8 tasks, 24 GiB, 12 vcores, 4 GPUs` */
+/** Formats the totals: `3 jobs of yours, 1 of them waiting: 8 tasks, 24 GiB, 12 vcores, 4 GPUs`. */
 function sumLine(jobs: readonly JobSummary[], whose: string): string {
   if (jobs.length === 0) {
     return `no running jobs ${whose}`;

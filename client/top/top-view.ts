@@ -26,7 +26,7 @@ const KEYS = {
 } as const satisfies Record<string, readonly string[]>;
 const PAGE_ROWS = 10;
 
-/** Returns the view after a key press; `quit` for a key that ends the command. */
+/** Returns the view after a key press, or `quit`. */
 export function afterKey(view: TopView, key: string, orders: number): TopView | 'quit' {
   switch (Object.entries(KEYS).find(([, keys]) => (keys as readonly string[]).includes(key))?.[0]) {
     case 'quit':
@@ -59,7 +59,7 @@ export function ordered<Row>(rows: readonly Row[], orderings: readonly Ordering<
   return reversed ? sorted.toReversed() : sorted;
 }
 
-/** Compares in descending order; rows without a value come last. */
+/** Compares in descending order. Rows without a value come last. */
 export function most<Row>(amount: (row: Row) => number | null | undefined): (a: Row, b: Row) => number {
   return (a, b) => (amount(b) ?? -1) - (amount(a) ?? -1);
 }

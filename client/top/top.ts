@@ -15,7 +15,7 @@ export interface TopOptions {
 
 const QUIET = { notice: '', intervalMs: 0 };
 
-/** Shows one job until it ends; its report stays on the terminal. Without a terminal, prints it once. Returns the exit code. */
+/** Shows one job until it ends, and then its report. Without a terminal, prints the job once. Returns the exit code. */
 export async function topJob(connection: JobConnection, { input, output, intervalMs }: TopOptions): Promise<number> {
   const terminal = terminalOf(output);
   const { applicationId } = connection;
@@ -69,7 +69,7 @@ export async function topJobs(
   return exitCode;
 }
 
-/** The terminal for static output, which has no height limit. */
+/** Returns a terminal for static output, which has no height limit. */
 function whole(terminal: Terminal): Terminal {
   return { live: false, columns: terminal.columns, rows: Number.POSITIVE_INFINITY, paint: (style, text) => terminal.paint(style, text) };
 }

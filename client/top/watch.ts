@@ -61,13 +61,13 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
       draw();
     }
   };
-  const told = (): void => away.abort(new Left(INTERRUPTED));
+  const interrupted = (): void => away.abort(new Left(INTERRUPTED));
   for (const name of ENDING) {
-    process.on(name, told);
+    process.on(name, interrupted);
   }
   const screen = new FullScreen({ input, output, onKey: typed, onResize: draw });
   try {
-    screen.draw(['looking ...']);
+    screen.draw(['loading ...']);
     for (;;) {
       try {
         seen = { value: await untilAborted(watched.look(), signal) };
@@ -94,7 +94,7 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
   } finally {
     screen.close();
     for (const name of ENDING) {
-      process.off(name, told);
+      process.off(name, interrupted);
     }
   }
 }

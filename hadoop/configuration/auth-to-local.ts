@@ -12,7 +12,7 @@ export interface AuthToLocal {
   readonly rules: string;
   /** `hadoop` rejects results with `/` or `@`; `mit` permits them, and keeps a principal that no rule matches. */
   readonly mechanism: 'hadoop' | 'mit';
-  /** The default realm of this machine; null if unknown: DEFAULT then accepts the realm of any principal. */
+  /** The default realm of this machine; null if unknown: DEFAULT then accepts principals of any realm. */
   readonly defaultRealm: string | null;
 }
 
@@ -29,9 +29,9 @@ const RULE = /\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s\/([^/]
 const PRINCIPAL = /^([^/@]+)(?:\/([^/@]+))?(?:@([^/@]+))?$/;
 
 /**
- * Returns the short user name of a principal, as the cluster's daemons do.
+ * Returns the short user name of a principal, by the same rules as the cluster's daemons.
  *
- * @throws TonyError HADOOP_CONF_INVALID for invalid rules, KERBEROS_REALM when no rule applies
+ * @throws TonyError HADOOP_CONF_INVALID for invalid rules, KERBEROS_REALM if no rule applies.
  */
 export function shortName(principal: string, { rules, mechanism, defaultRealm }: AuthToLocal): string {
   const parsed = parseRules(rules);

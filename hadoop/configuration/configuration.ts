@@ -1,9 +1,10 @@
-import { stat } from 'node:fs/promises';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
-import { readIfThere } from '../../platform/read-if-there.ts';
+import { isFolder } from '../../platform/make-folders.ts';
+import { readIfExists } from '../../platform/read-if-exists.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
+import type { Endpoint } from '../rpc/ipc.ts';
 import { readAuthorities } from './authorities.ts';
 import { parseHadoopXml } from './hadoop-xml.ts';
 import { hostAndPort, sameAddress } from './host-and-port.ts';
@@ -12,7 +13,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const PROTECTIONS: Readonly<Record<string, Qop>> = { authentication: 'auth', integrity: 'auth-int', privacy: 'auth-conf' };
 
-/** In Hadoop's order: a later file overrides an earlier one, except for properties that the earlier one marks `<final>`. */
+/** In Hadoop's order: a later file overrides an earlier file, except for properties that the earlier file marks as `<final>`. */
 const FILES = ['core-site.xml', 'hdfs-site.xml', 'yarn-site.xml', 'resource-types.xml'];
 
 /** Hadoop 3.4's defaults (*-default.xml) for the keys that tony-ts uses. */
@@ -41,7 +42,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   'yarn.scheduler.minimum-allocation-vcores': '1',
 };
 
-/** The properties that an ApplicationMaster, its executors and training need to find the cluster. */
+/** Properties that job.json contains, from which the ApplicationMaster, the executors and programs connect to the cluster. */
 const FROZEN = [
   /^(fs\.defaultFS|tony\.tls\.authorities)$/,
   /^hadoop\.(rpc\.protection|security\.authentication)$/,
@@ -59,10 +60,10 @@ const FROZEN = [
   /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
 ];
 
-/** These properties never leave the machine that reads them, even if FROZEN matches. */
+/** Properties that job.json never contains, even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
-/** The limit of Hadoop's own client. A value that needs more substitutions is a mistake in the configuration. */
+/** The limit of Hadoop's own client. */
 const SUBSTITUTION_LIMIT = 20;
 const VARIABLE = /\$\{([^${}\s]+)\}/;
 
@@ -102,7 +103,7 @@ export class HadoopConfiguration {
     let found = 0;
     for (const name of files) {
       const file = join(folder, name);
-      const text = await readIfThere(file).catch((error: unknown) => {
+      const text = await readIfExists(file).catch((error: unknown) => {
         throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
       });
       if (text === null) {
@@ -138,8 +139,7 @@ export class HadoopConfiguration {
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */
   static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    // `freeze()` has already substituted variables, with the environment of the machine on which it ran; the environment of this machine
-    // must not change the values.
+    // Without an environment: `freeze()` has already substituted the variables, with the values of the submitting machine.
     return new HadoopConfiguration(new Map(Object.entries(properties)), {});
   }
 
@@ -148,7 +148,7 @@ export class HadoopConfiguration {
     return new HadoopConfiguration(new Map([...this.#properties, ...Object.entries(properties)]), this.#environment);
   }
 
-  /** The value with `${...}` substituted. Falls back to Hadoop's default when no file sets the key. */
+  /** Returns the value with `${...}` substituted, or Hadoop's default if no file sets the key. */
   get(key: string): string | undefined {
     const raw = this.#raw(key);
     return raw === undefined ? undefined : this.#substitute(key, raw);
@@ -167,7 +167,7 @@ export class HadoopConfiguration {
     return this.get(key)?.toLowerCase() === 'true';
   }
 
-  /** The comma-separated parts of the value, trimmed, without empty parts. */
+  /** Returns the comma-separated parts of the value, trimmed, without empty parts. */
   list(key: string): string[] {
     return (this.get(key) ?? '')
       .split(',')
@@ -175,7 +175,7 @@ export class HadoopConfiguration {
       .filter((item) => item !== '');
   }
 
-  /** The properties that a job's other processes need, with variables substituted and without secrets. */
+  /** Returns the properties for job.json, with variables substituted and without secrets. */
   freeze(): Record<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key)).sort();
     return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
@@ -219,17 +219,17 @@ export class HadoopConfiguration {
     return this.#resourceManagerAddresses(key, https ? 8090 : 8088).map(({ host, port }) => `${scheme}://${host}:${port}`);
   }
 
-  /** Addresses where an ApplicationMaster registers, in the order of the HA list. */
-  get schedulers(): readonly { readonly host: string; readonly port: number }[] {
+  /** RPC addresses of the ResourceManagers for ApplicationMasters, in the order of the HA list. */
+  get schedulers(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.scheduler.address', 8030);
   }
 
   /** RPC addresses of the ResourceManagers for clients, in the order of the HA list. */
-  get resourceManagerEndpoints(): readonly { readonly host: string; readonly port: number }[] {
+  get resourceManagerEndpoints(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.address', 8032);
   }
 
-  /** Base URLs of the web servers of the NameNodes behind an hdfs:// authority (`host:port` or a nameservice). */
+  /** Returns the base URLs of the web servers of the NameNodes of an hdfs:// authority (`host:port` or a nameservice). */
   nameNodes(authority: string): readonly string[] {
     const https = this.get('dfs.http.policy') === 'HTTPS_ONLY';
     const scheme = https ? 'https' : 'http';
@@ -254,7 +254,7 @@ export class HadoopConfiguration {
       return [toUrl(`.${authority}`, authority)];
     }
     const wanted = hostAndPort(authority, 8020, 'the authority of an hdfs:// URI');
-    // The authority is the address of one NameNode of a nameservice.
+    // The authority may be the RPC address of one NameNode of a nameservice.
     for (const service of this.list('dfs.nameservices')) {
       const ids = this.list(`dfs.ha.namenodes.${service}`);
       for (const suffix of ids.length > 0 ? ids.map((id) => `.${service}.${id}`) : [`.${service}`]) {
@@ -273,8 +273,8 @@ export class HadoopConfiguration {
     return [`${scheme}://${wanted.host}:${defaultPort}`];
   }
 
-  /** RPC addresses of the NameNodes of the default file system; empty when it is not HDFS. */
-  get nameNodeEndpoints(): readonly { readonly host: string; readonly port: number }[] {
+  /** RPC addresses of the NameNodes of the default file system; empty if it is not HDFS. */
+  get nameNodeEndpoints(): readonly Endpoint[] {
     if (!this.defaultFs.startsWith('hdfs://')) {
       return [];
     }
@@ -304,8 +304,8 @@ export class HadoopConfiguration {
     return this.number('yarn.scheduler.minimum-allocation-mb');
   }
 
-  #resourceManagerAddresses(key: string, defaultPort: number): { host: string; port: number }[] {
-    const resolve = (suffix: string): { host: string; port: number } => {
+  #resourceManagerAddresses(key: string, defaultPort: number): Endpoint[] {
+    const resolve = (suffix: string): Endpoint => {
       const address = this.get(`${key}${suffix}`);
       if (address !== undefined) {
         return hostAndPort(address, defaultPort, `${key}${suffix}`);
@@ -330,7 +330,7 @@ export class HadoopConfiguration {
     return this.#properties.get(key) ?? DEFAULTS[key];
   }
 
-  /** Replaces the innermost `${...}` first. A variable that cannot be resolved stays unchanged, as in Hadoop. */
+  /** Substitutes variables, innermost first. A variable that cannot be resolved stays unchanged, as in Hadoop. */
   #substitute(key: string, raw: string): string {
     let value = raw;
     const seen = new Set<string>();
@@ -344,7 +344,7 @@ export class HadoopConfiguration {
       if (replacement === undefined || seen.has(match[0])) {
         return value;
       }
-      // Only a replacement that contains variables can cause a loop. A variable with a plain value may occur any number of times.
+      // Only a value that contains variables can cause a loop, so only such values are limited to one substitution.
       if (replacement.includes('${')) {
         seen.add(match[0]);
       }
@@ -365,7 +365,7 @@ export class HadoopConfiguration {
   }
 }
 
-/** The user name that the client sends to a cluster without Kerberos: see `clusterUser`. */
+/** Returns the user name that the client sends to a cluster without Kerberos (see `clusterUser`). */
 export function hadoopUser(environment: Environment = process.env): string {
   return environment.HADOOP_USER_NAME || osUser(environment);
 }
@@ -374,12 +374,12 @@ function osUser(environment: Environment): string {
   try {
     return userInfo().username;
   } catch {
-    // The user ID of a container may be missing from the password file.
+    // In a container, the password file may have no entry for the user ID.
     return environment.USER || environment.LOGNAME || 'unknown';
   }
 }
 
-/** The Java system properties that configurations refer to. */
+/** Returns the value of a Java system property that configurations may refer to. */
 function systemProperty(name: string, environment: Environment): string | undefined {
   switch (name) {
     case 'user.name':
@@ -393,11 +393,4 @@ function systemProperty(name: string, environment: Environment): string | undefi
     default:
       return undefined;
   }
-}
-
-async function isFolder(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
 }

@@ -2,7 +2,7 @@ import sax from 'sax';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * A property in Hadoop's configuration files. sax skips DOCTYPE declarations, and does not expand the entities that they declare.
+ * A property in a Hadoop configuration file:
  *
  *   <configuration>
  *     <property> <name>k</name> <value>v</value> <final>true</final> </property>
@@ -24,6 +24,7 @@ const PARTS = new Set(['name', 'value', 'final', 'source']);
 /** Without this option, sax also accepts HTML's named entities. Its type declarations lack the option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
+/** Parses a configuration file. The parser skips DOCTYPE declarations, and does not expand the entities that they declare. */
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   const properties: XmlProperty[] = [];
   let depth = 0;
@@ -80,7 +81,7 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   return properties;
 }
 
-/** Returns an empty list for a property without a value, which Hadoop ignores as well. */
+/** Returns an empty list for a property without a value: Hadoop also ignores it. */
 function propertyOf(parts: ReadonlyMap<string, string>, unnamed: () => never): XmlProperty[] {
   const name = parts.get('name')?.trim();
   if (name === undefined || name === '') {

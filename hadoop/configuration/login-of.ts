@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { readIfThere } from '../../platform/read-if-there.ts';
+import { readIfExists } from '../../platform/read-if-exists.ts';
 import { decodeCredentials, type Token } from '../rpc/credentials.ts';
 import type { Qop } from '../rpc/digest-md5.ts';
 import { decodeDelegationIdentifier } from '../security/delegation-identifier.ts';
@@ -14,12 +14,12 @@ import { trustOf } from './authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from './configuration.ts';
 import { hostAndPort } from './host-and-port.ts';
 
-/** One login for all clients of a configuration: they share its cookies. */
+/** Clients of the same configuration share a login and its cookies. */
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**
- * How this process proves its user to the cluster: by name to a cluster without Kerberos, with the tokens of HADOOP_TOKEN_FILE_LOCATION in
- * a container, and otherwise with the user's ticket. The first call for a configuration decides.
+ * Returns the login of this process to a cluster: by user name without Kerberos, with the tokens of HADOOP_TOKEN_FILE_LOCATION in a
+ * container, and otherwise with the user's Kerberos ticket. Later calls for the same configuration return the same login.
  */
 export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   if (!configuration.secure) {
@@ -36,12 +36,12 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   return login;
 }
 
-/** The login of this container to a ResourceManager, by its tokens. */
+/** Returns the login of this container to a ResourceManager, with the container's tokens. */
 export function containerLogin(resourceManager: string, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager], user);
 }
 
-/** What identifies the caller of Hadoop RPC: a name where the cluster trusts names, and a token otherwise. */
+/** Identifies the caller of Hadoop RPC: by name if the cluster trusts user names, otherwise by a token. */
 export type RpcCaller = { readonly user: string } | { readonly token: Token; readonly minimumQop: Qop };
 
 /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
@@ -51,7 +51,7 @@ export async function rpcCallerOf(configuration: HadoopConfiguration, user: stri
 }
 
 /**
- * The short name of this process's user, as the cluster sees it.
+ * Returns the short name of the user of this process on the cluster.
  *
  * @throws TonyError KERBEROS_*, CREDENTIALS_INVALID, HADOOP_CONF_INVALID
  */
@@ -76,10 +76,10 @@ async function ownerOfTokens(file: string): Promise<string | null> {
   return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
 }
 
-/** `default_realm` of krb5.conf. */
+/** Reads `default_realm` from krb5.conf. */
 async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | null> {
   for (const file of (environment.KRB5_CONFIG || '/etc/krb5.conf').split(':')) {
-    const text = await readIfThere(file).catch(() => null);
+    const text = await readIfExists(file).catch(() => null);
     const realm = /^[ \t]*default_realm[ \t]*=[ \t]*(\S+)/m.exec(text ?? '')?.[1];
     if (realm !== undefined) {
       return realm;
@@ -101,7 +101,7 @@ function servicesOf(configuration: HadoopConfiguration): ClusterServices {
   };
 }
 
-/** The principal of the ResourceManager, with the host in place of _HOST. */
+/** Returns the principal of the ResourceManager, with _HOST replaced by the host name. */
 function renewerOf(configuration: HadoopConfiguration): string {
   const principal = configuration.get('yarn.resourcemanager.principal') ?? 'yarn';
   const host = configuration.resourceManagerEndpoints[0]?.host ?? '';

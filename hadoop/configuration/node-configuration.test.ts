@@ -31,7 +31,7 @@ const answer =
 function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<string, string>> = OTHER) {
   const { hostname, port } = new URL(address);
   return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs, async () => {
-    throw new Error('a login was demanded');
+    throw new Error('a login is required');
   });
 }
 
@@ -75,7 +75,7 @@ test('other sources supply the NameNodes of a nameservice that a node does not d
   expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('ns')).toEqual(['http://one:1']);
 });
 
-test('the host of the ResourceManager is the one at which the node registers', async () => {
+test('the ResourceManager runs on the host at which the node registers', async () => {
   const tracker = property('yarn.resourcemanager.resource-tracker.address', 'rm1:8031', 'yarn-site.xml');
   const plain = createServer(answer(OWN.replace('</configuration>', `${tracker}</configuration>`)));
   server = plain;
@@ -110,10 +110,10 @@ test.each<[string, RequestListener]>([
   plain.closeAllConnections();
 });
 
-test('where a node demands a login, the other trustworthy source decides, and the job never does', async () => {
+test('if a node requires a login, the other trustworthy source supplies the configuration, and the job never does', async () => {
   const closed = createServer((_, response) => void response.writeHead(401).end());
   server = closed;
-  await expect(ask(await listening(closed))).rejects.toThrow('a login was demanded');
+  await expect(ask(await listening(closed))).rejects.toThrow('a login is required');
 });
 
 test('a closed port supplies no configuration', async () => {

@@ -9,16 +9,16 @@ export interface NodeAddress {
   readonly port: number;
 }
 
-/** Properties that a NodeManager may lack, because it does not need them itself. */
+/** Properties that the configuration of a NodeManager may lack, because the NodeManager does not use them. */
 const NAME_NODES = /^dfs\./;
 const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
 
 /**
- * Returns the configuration of the NodeManager on this host, which no user of the cluster can change. It may lack the web addresses of the
- * NameNodes and ResourceManagers; these come from `otherwise`, restricted to the hosts that the node's configuration names.
+ * Reads the configuration of the NodeManager on this host, which users of the cluster cannot change. If it lacks the web addresses of the
+ * NameNodes or ResourceManagers, `otherwise` supplies them, restricted to the hosts that the node's configuration names.
  *
- * @param onRefused finds a configuration that is as trustworthy where the node demands a login for its own.
- * @returns null when the node's web server does not publish its configuration, or does not answer in time.
+ * @param onRefused called if the node requires a login; returns an equally trustworthy configuration.
+ * @returns null if the node's web server does not publish its configuration, or does not respond in time.
  * @throws what `onRefused` throws.
  */
 export async function configurationOfNode(
@@ -32,7 +32,7 @@ export async function configurationOfNode(
     const own = await withTimeout(ownProperties(authority, timeoutMs), timeoutMs, () => null);
     return own?.['fs.defaultFS'] === undefined ? null : completed(own, otherwise);
   } catch (error) {
-    if (isLoginDemanded(error)) {
+    if (isLoginRequired(error)) {
       return onRefused();
     }
     return null;
@@ -40,8 +40,8 @@ export async function configurationOfNode(
 }
 
 /**
- * The configuration of a daemon, completed by properties of `otherwise` that name no other hosts, and by its trusted authorities, which
- * daemons do not report.
+ * Creates the configuration of a daemon. `otherwise` supplies missing addresses, restricted to hosts that `own` names, and the trusted
+ * authorities, which daemons do not report.
  */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;
@@ -49,16 +49,16 @@ export function completed(own: Properties, otherwise: Properties): HadoopConfigu
   return HadoopConfiguration.fromProperties({ ...missing, ...own, ...(authorities === '' ? {} : { [AUTHORITIES]: authorities }) });
 }
 
-function isLoginDemanded(error: unknown): boolean {
+function isLoginRequired(error: unknown): boolean {
   return error instanceof UnexpectedStatus && (error.status === 401 || error.status === 403);
 }
 
 type Properties = Readonly<Record<string, string>>;
 
 /**
- * Returns the NameNode properties that the node lacks. If the node names a NameNode by host and port, the result contains only the address
- * of the web server on that host. If it names a nameservice, no other property names the hosts, so the result contains all NameNode
- * properties of `otherwise`.
+ * Returns the NameNode properties that `own` lacks. If its fs.defaultFS names a host and port, the result contains only the address of the
+ * web server on that host. If its fs.defaultFS names a nameservice, only `otherwise` knows the hosts, so the result contains all of its
+ * NameNode properties.
  */
 function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, NAME_NODES)) {
@@ -81,8 +81,8 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
 }
 
 /**
- * Returns the ResourceManager properties that the node lacks. If the node sets only the address where it registers, the ResourceManager
- * runs on that host.
+ * Returns the ResourceManager properties that `own` lacks. If it sets only the address at which the node registers, the result is
+ * restricted to that host.
  */
 function missingResourceManagers(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, RESOURCE_MANAGERS)) {
@@ -99,7 +99,7 @@ function missingResourceManagers(own: Properties, otherwise: Properties): Proper
   return { ...Object.fromEntries(onThatHost), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }
 
-/** Returns an empty list for invalid settings, so that an error in `otherwise` does not discard the node's own configuration. */
+/** Returns an empty list for invalid settings: an error in `otherwise` must not discard the node's configuration. */
 function addressesOf(find: () => readonly string[]): readonly string[] {
   try {
     return find();
@@ -125,14 +125,14 @@ function hostOf(address: string): string {
   return address.replace(/:\d+$/, '');
 }
 
-/** Tries HTTP, then HTTPS: only a configuration names the protocol, and the only configuration at hand may come from any user. */
+/** Tries HTTP, then HTTPS. A trustworthy configuration that names the protocol is not available yet. */
 async function ownProperties(authority: string, timeoutMs: number): Promise<Record<string, string>> {
   const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch((error: unknown) => {
-    if (isLoginDemanded(error)) {
+    if (isLoginRequired(error)) {
       throw error;
     }
     return propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true });
   });
-  // A NodeManager's defaults differ from an ApplicationMaster's. `HadoopConfiguration` supplies the defaults.
+  // The defaults of a NodeManager may belong to another Hadoop version. `HadoopConfiguration` supplies the defaults.
   return withoutDefaults(all);
 }

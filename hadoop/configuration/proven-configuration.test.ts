@@ -57,12 +57,12 @@ test("the configuration comes from the ResourceManager that knows the attempt's 
   expect(asked).toBe(1);
 });
 
-test('a server that does not know the token is not asked', async () => {
+test('a server that does not know the token receives no request for its configuration', async () => {
   await expect(find('wrong')).rejects.toMatchObject({ code: 'RM_UNREACHABLE' });
   expect(asked).toBe(0);
 });
 
-test('a web server on another host is not asked', async () => {
+test('a web server on another host receives no request', async () => {
   const elsewhere = find('right', (address) => ({ 'yarn.resourcemanager.webapp.address': address.replace('127.0.0.1', 'localhost') }));
   await expect(elsewhere).rejects.toMatchObject({ code: 'RM_UNREACHABLE', message: expect.stringContaining('names no web server') });
   expect(asked).toBe(0);

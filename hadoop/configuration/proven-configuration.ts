@@ -11,25 +11,24 @@ import { propertiesOfDaemon, reachedAt, withoutDefaults } from './remote-configu
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 
 export interface ProvenOptions {
-  /** The job's own configuration, which its user may have edited. */
+  /** The configuration in job.json, which the user may have edited. */
   readonly own: HadoopConfiguration;
-  /** Its properties. */
+  /** The properties of `own`. */
   readonly otherwise: Readonly<Record<string, string>>;
-  /** The token that the ResourceManager made for this attempt (YARN_AM_RM_TOKEN). */
+  /** The token that the ResourceManager issued to this attempt (YARN_AM_RM_TOKEN). */
   readonly token: Token;
   readonly login: (resourceManager: string) => Login;
   readonly timeoutMs: number;
 }
 
 /**
- * Returns the configuration of the ResourceManager that runs this application, for a node that requires a
- * ticket of everyone who reads its own.
+ * Reads the configuration of the ResourceManager that runs this application. It serves nodes whose own configuration requires a login.
  *
- * The job's configuration names the ResourceManager, and its user may have edited it. The exchange over Hadoop RPC therefore comes first: in
- * it, the server proves that it knows the password of the attempt's token, which only the ResourceManager does. The web server that is asked
- * for the configuration must be on the same host.
+ * The address of the ResourceManager comes from job.json, which the user may have edited. The server at this address must therefore prove
+ * over Hadoop RPC that it knows the password of the attempt's token, which only the ResourceManager knows. The configuration is then read
+ * from the web server on the same host.
  *
- * @throws TonyError RM_UNREACHABLE when no ResourceManager proves itself and shows its configuration
+ * @throws TonyError RM_UNREACHABLE if no ResourceManager proves its identity and returns its configuration.
  */
 export async function provenConfiguration({ own, otherwise, token, login, timeoutMs }: ProvenOptions): Promise<HadoopConfiguration> {
   let failure = 'no address is known';
@@ -52,13 +51,16 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
       connection.close();
     }
   }
-  throw new TonyError('RM_UNREACHABLE', `No ResourceManager shows its configuration to this ApplicationMaster. Last try at ${failure}`);
+  throw new TonyError(
+    'RM_UNREACHABLE',
+    `No ResourceManager returned its configuration to this ApplicationMaster. The last attempt failed: ${failure}`,
+  );
 }
 
 function webServerOn(host: string, { resourceManagers }: HadoopConfiguration): string {
   const found = resourceManagers.find((address) => new URL(address).hostname.toLowerCase() === host.toLowerCase());
   if (found === undefined) {
-    throw new Error("the job's configuration names no web server of the ResourceManager on this host");
+    throw new Error("the job's configuration names no web server of a ResourceManager on this host");
   }
   return found;
 }

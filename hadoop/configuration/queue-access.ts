@@ -7,9 +7,9 @@ interface Answer {
 }
 
 /**
- * Returns the names of the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`); all queues when ACLs are
- * disabled. Names are full paths, or in older Hadoop versions the last parts of the paths. The REST API gives this information to
- * administrators only.
+ * Returns the names of the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`); all queues if ACLs are
+ * disabled. Names are full paths; in older Hadoop versions, they are the last parts of the paths. Uses RPC, because the REST API returns
+ * ACLs only to administrators.
  *
  * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */

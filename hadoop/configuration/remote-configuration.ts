@@ -11,9 +11,8 @@ const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const ANONYMOUS = new SimpleLogin(null);
 
 /**
- * Reads the configuration of a cluster from the web address of its ResourceManager: `http://rm:8088/conf`, as XML, which all versions
- * support. Values from Hadoop's own *-default.xml are omitted: `HadoopConfiguration` supplies the defaults, and a ResourceManager's differ
- * from a client's.
+ * Reads the configuration of a cluster from the web server of its ResourceManager, given its address: `http://rm:8088/conf`, as XML, which
+ * all versions support. Omits the defaults of the ResourceManager, which may differ from the defaults of a client.
  */
 export async function configurationOfResourceManager(
   address: string,
@@ -30,7 +29,7 @@ export async function configurationOfResourceManager(
   return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
 }
 
-/** A web server answered with another status than 200. */
+/** A web server responded with a status that is not 200. */
 export class UnexpectedStatus extends Error {
   readonly status: number;
 
@@ -40,14 +39,14 @@ export class UnexpectedStatus extends Error {
   }
 }
 
-/** Omits the properties from Hadoop's own *-default.xml. */
+/** Omits properties whose values come from Hadoop's *-default.xml. */
 export function withoutDefaults(properties: readonly XmlProperty[]): Record<string, string> {
   const set = properties.filter(({ source }) => source === null || !source.endsWith('-default.xml'));
   return Object.fromEntries(set.map(({ name, value }) => [name, value]));
 }
 
 /**
- * Reads the effective configuration of a daemon, including defaults, from its web server; throws when the web server does not return it.
+ * Reads the effective configuration of a daemon, including defaults, from its web server. Throws if the web server does not return it.
  */
 export async function propertiesOfDaemon(
   base: URL,
@@ -80,7 +79,7 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** A ResourceManager on a single host may report 0.0.0.0. The host of `base`, through which it was reached, replaces this value. */
+/** Replaces the addresses of a ResourceManager without HA by `base`, its known address: it may report 0.0.0.0. */
 export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };

@@ -3,7 +3,7 @@ import type { HadoopConfiguration } from './configuration.ts';
 import { rpcCallerOf } from './login-of.ts';
 
 /**
- * Returns the groups of a user as the cluster resolves them (`hdfs groups USER`), independent of this machine.
+ * Returns the groups of a user as the NameNode resolves them (`hdfs groups USER`).
  *
  * @param caller the user who sends the request.
  * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_MISSING

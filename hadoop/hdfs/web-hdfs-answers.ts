@@ -10,12 +10,11 @@ export interface FileStatus {
   readonly modificationTime: number;
   readonly permission: number;
   readonly owner: string;
-  readonly group: string;
-  /** Survives a rename; 0 when the server does not report it. */
+  /** Stays the same after a rename; 0 if the server does not report it. */
   readonly fileId: number;
 }
 
-/** Classifies an error response without a RemoteException: returns the reason to try again, or throws. */
+/** Classifies an error response without a RemoteException: returns the reason for another attempt, or throws. */
 export function refusal(status: number, path: string): { again: string } {
   if (status === 401 || status === 403) {
     throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
@@ -59,7 +58,7 @@ export function statusesOf({ FileStatuses }: Record<string, unknown>, operation:
   if (!Array.isArray(statuses)) {
     throw notWebHdfs(`the response to ${operation} has no FileStatuses`);
   }
-  // The listing of a file contains the file itself, without a name.
+  // LISTSTATUS of a file returns the file itself, with an empty name.
   return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');
 }
 
@@ -69,7 +68,7 @@ export function recordOf(value: unknown): Record<string, unknown> {
 
 export function fileStatusOf(value: unknown): FileStatus {
   const status = recordOf(value);
-  const { pathSuffix, type, length, modificationTime, permission, owner, group, fileId } = status;
+  const { pathSuffix, type, length, modificationTime, permission, owner, fileId } = status;
   if (typeof pathSuffix !== 'string' || typeof type !== 'string' || typeof length !== 'number' || typeof modificationTime !== 'number') {
     throw notWebHdfs('a FileStatus lacks pathSuffix, type, length or modificationTime');
   }
@@ -80,7 +79,6 @@ export function fileStatusOf(value: unknown): FileStatus {
     modificationTime,
     permission: Number.parseInt(typeof permission === 'string' ? permission : '0', 8),
     owner: typeof owner === 'string' ? owner : '',
-    group: typeof group === 'string' ? group : '',
     fileId: typeof fileId === 'number' ? fileId : 0,
   };
 }

@@ -8,11 +8,11 @@ import type { ServerTrust } from '../tls/server-trust.ts';
 import { jsonOf, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
-  /** How long an operation may search for an active NameNode. */
+  /** How long (ms) an operation searches for an active NameNode before it fails. */
   readonly patienceMs?: number;
-  /** The same limit until a NameNode has responded once; default `patienceMs`. */
+  /** The same limit (ms) until a NameNode has responded once; default `patienceMs`. */
   readonly firstPatienceMs?: number;
-  /** Maximum idle time of a connection. */
+  /** Maximum idle time of a connection (ms). */
   readonly idleTimeoutMs?: number;
 }
 
@@ -30,22 +30,23 @@ const IDLE_TIMEOUT_MS = 60_000;
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
 
-/** A transfer between a caller and a DataNode. The result of `send` is used only if `successes` contains the status of the response. */
+/** A transfer of file content from or to a DataNode. */
 export interface Transfer<T> {
   readonly method: 'GET' | 'PUT';
   readonly operation: 'OPEN' | 'CREATE';
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
+  /** The statuses of a successful response. */
   readonly successes: readonly number[];
-  /** Sends the request to the DataNode's URL, which may contain a token and must never be printed. */
+  /** Sends the request to the DataNode's URL. Never print the URL: it may contain a token. */
   readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a failed transfer is repeated. May throw to prevent the repetition. */
+  /** Called before a failed transfer is repeated. May throw to end the transfer. */
   readonly beforeRepeat?: (reason: string) => void | Promise<void>;
 }
 
 /**
- * Sends WebHDFS requests. The NameNode serves metadata itself and names the DataNode that serves the data, either as 307 with `Location`
- * or, with `noredirect=true`, as 200 `{"Location": ...}`. NameNodes are tried in turn.
+ * Sends WebHDFS requests; tries the NameNodes in turn. A NameNode serves metadata itself. For file content, it returns the URL of a
+ * DataNode: as a redirect with status 307, or with `noredirect=true` as `{"Location": ...}` with status 200.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
@@ -60,7 +61,7 @@ export class WebHdfsTransport {
     this.#http = new HttpClient(options.trust === undefined ? {} : { trust: options.trust });
   }
 
-  /** Runs an operation that the NameNode serves itself. */
+  /** Runs an operation that the NameNode serves. `mayHaveHappened`: an earlier attempt without a response may have been executed. */
   async call(
     method: 'GET' | 'PUT' | 'DELETE',
     operation: string,
@@ -104,7 +105,7 @@ export class WebHdfsTransport {
     return { ...ended.result, mayHaveHappened };
   }
 
-  /** Reads or writes data at the DataNode that the NameNode names. */
+  /** Reads or writes file content at the DataNode that the NameNode selects. */
   async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
     const ended = await this.#round.run<T>(async (address) => {
       const found = await this.#locate(method, webHdfsUrl(address, path, operation, { ...parameters, noredirect: 'true' }), path);
@@ -128,7 +129,7 @@ export class WebHdfsTransport {
     this.#http.close();
   }
 
-  /** Requests the DataNode's URL from the NameNode. The URL may contain a token and must never be printed. */
+  /** Requests the DataNode's URL from the NameNode. Never print the URL: it may contain a token. */
   async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
     let location: string | undefined;
     const outcome = await this.#interpret(path, [200, 307], async () => {
@@ -156,7 +157,7 @@ export class WebHdfsTransport {
     return { result: new URL(location) };
   }
 
-  /** Distinguishes success, a reason to try again, and a rejection (thrown). */
+  /** Makes one attempt. Returns its result or the reason for another attempt; throws if the server rejects the request. */
   async #interpret<T>(
     path: string,
     successes: readonly number[],
@@ -170,7 +171,7 @@ export class WebHdfsTransport {
         return { result };
       }
       refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
-      // The server no longer reads the rest of a rejected upload.
+      // The server does not read the rest of a rejected upload.
       response.destroy();
     } catch (error) {
       if (error instanceof TonyError || !isConnectionFailure(error)) {
@@ -189,14 +190,14 @@ export class WebHdfsTransport {
   }
 }
 
-/** The request without its sender's identity. */
+/** Builds the URL of a request, without the identity of the sender. */
 function webHdfsUrl(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
   const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
   url.search = new URLSearchParams({ op: operation, ...parameters }).toString();
   return url;
 }
 
-/** Socket errors and errors of Node's HTTP parser have a code; programming errors do not. */
+/** True for socket errors and errors of Node's HTTP parser, which have a code; programming errors do not. */
 function isConnectionFailure(error: unknown): boolean {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && !(error instanceof TypeError);
 }

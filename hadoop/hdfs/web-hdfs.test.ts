@@ -76,7 +76,6 @@ describe('NameNodes', () => {
       modificationTime: 5,
       permission: 0o644,
       owner: 'alice',
-      group: 'g',
       fileId: 77,
     });
   });

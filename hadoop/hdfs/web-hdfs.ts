@@ -20,7 +20,7 @@ export interface CreateOptions {
   readonly overwrite: boolean;
   readonly makeParents?: boolean | undefined;
   readonly permission: number;
-  /** Length of the data, bytes, if known. */
+  /** Length of the data in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
@@ -28,8 +28,8 @@ export interface CreateOptions {
 /**
  * An HDFS file system, accessed through its REST interface
  * (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
- * Repeatable operations are repeated after a connection failure; if the first attempt may have been executed without a response, the client
- * checks the outcome. Paths are plain and absolute; they are not percent-decoded.
+ * After a connection failure, the client repeats the operation. If the first attempt may have been executed although its response was lost,
+ * the client checks the outcome. Paths are absolute and not percent-encoded.
  */
 export class WebHdfs {
   readonly #transport: WebHdfsTransport;
@@ -38,55 +38,36 @@ export class WebHdfs {
     this.#transport = new WebHdfsTransport(options);
   }
 
-  /** The file system behind `hdfs://authority`. */
+  /** Opens the file system of `hdfs://authority`. */
   static of(configuration: HadoopConfiguration, authority: string, user: string, options: WebHdfsOptions = {}): WebHdfs {
     const login = loginOf(configuration, user);
     return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login, trust: trustOf(configuration) });
   }
 
-  /** Returns null when the path does not exist. */
+  /** Returns the status of a file or folder; null if the path does not exist. */
   async status(path: string): Promise<FileStatus | null> {
-    const answer = await this.#transport.call('GET', 'GETFILESTATUS', path);
-    if ('remote' in answer) {
-      if (isMissing(answer.remote)) {
-        return null;
-      }
-      throw storageError(answer.remote, path);
-    }
-    return fileStatusOf(answer.json.FileStatus);
+    const answer = await this.#read('GETFILESTATUS', path);
+    return answer === null ? null : fileStatusOf(answer.FileStatus);
   }
 
-  /** Lists a folder; empty for a file, null when the path does not exist. */
+  /** Lists a folder; returns an empty list for a file, and null if the path does not exist. */
   async list(path: string): Promise<FileStatus[] | null> {
-    const answer = await this.#transport.call('GET', 'LISTSTATUS', path);
-    if ('remote' in answer) {
-      if (isMissing(answer.remote)) {
-        return null;
-      }
-      throw storageError(answer.remote, path);
-    }
-    return statusesOf(answer.json, 'LISTSTATUS');
+    const answer = await this.#read('LISTSTATUS', path);
+    return answer === null ? null : statusesOf(answer, 'LISTSTATUS');
   }
 
-  /** Lists the first `most` names of a folder of any size: the NameNode responds in parts (`dfs.ls.limit`, 1,000 by default). */
+  /** Lists the first `most` entries of a folder of any size: requests parts of `dfs.ls.limit` entries (1,000 by default). */
   async listFirst(path: string, most: number): Promise<FileStatus[] | null> {
     const found: FileStatus[] = [];
     for (;;) {
       const after = found.at(-1)?.name ?? '';
-      const answer = await this.#transport.call('GET', 'LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after });
-      if ('remote' in answer) {
-        if (isMissing(answer.remote)) {
-          return found.length === 0 ? null : found;
-        }
-        throw storageError(answer.remote, path);
+      const answer = await this.#read('LISTSTATUS_BATCH', path, after === '' ? {} : { startafter: after });
+      if (answer === null) {
+        return found.length === 0 ? null : found;
       }
-      const { partialListing, remainingEntries } = recordOf(answer.json.DirectoryListing);
+      const { partialListing, remainingEntries } = recordOf(answer.DirectoryListing);
       const part = statusesOf(recordOf(partialListing), 'LISTSTATUS_BATCH');
-      for (const status of part) {
-        if (found.length < most) {
-          found.push(status);
-        }
-      }
+      found.push(...part.slice(0, most - found.length));
       if (part.length === 0 || remainingEntries === 0 || found.length >= most) {
         return found;
       }
@@ -96,7 +77,7 @@ export class WebHdfs {
     }
   }
 
-  /** Streams the bytes from `offset` on. Survives broken connections as long as the file has not changed. */
+  /** Streams the file from `offset` (default 0). After a broken connection, the stream continues if the file has not changed. */
   async open(path: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
     const before = await this.status(path);
     if (before === null) {
@@ -115,7 +96,7 @@ export class WebHdfs {
       { offset, length },
       async (at, isHeldByUs) => {
         const left = offset + length - at;
-        // A read to the end of the file is requested without a length: the length of the response then shows whether the file has changed.
+        // Without a length in the request, the length of the response shows whether the file has changed.
         const toEnd = offset + length === before.length;
         const response = await this.#openAt(path, toEnd ? { offset: at } : { offset: at, length: left }, isHeldByUs);
         const promised = response.headers['content-length'];
@@ -159,7 +140,7 @@ export class WebHdfs {
     });
   }
 
-  /** Writes a file and, by default, creates its parents. After a failure, sends the source again if it can be reopened. */
+  /** Writes a file and, by default, creates missing parents. After a connection failure, sends the data again if the source allows it. */
   async create(path: string, data: ByteSource, options: CreateOptions): Promise<void> {
     await this.#put(path, data, options, async (reason) => {
       if (canBeSentAgain(data)) {
@@ -169,7 +150,7 @@ export class WebHdfs {
         'HDFS_UNREACHABLE',
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
-      // A DataNode that rejects an upload closes the connection, and its response may be lost. A single byte reveals such a rejection.
+      // A DataNode that rejects an upload closes the connection, so its response may be lost. Writing one byte shows whether it rejects.
       await this.#put(path, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
         throw interrupted;
       });
@@ -214,7 +195,7 @@ export class WebHdfs {
     }
   }
 
-  /** Atomic. Unlike `hdfs dfs -mv`, never moves into an existing folder. The parent of `to` must exist. */
+  /** Renames a file or folder atomically. Unlike `hdfs dfs -mv`, never moves it into an existing folder. The parent of `to` must exist. */
   async rename(from: string, to: string, options: { readonly overwrite: boolean }): Promise<RenameOutcome> {
     const before = await this.status(from);
     if (before === null) {
@@ -229,7 +210,7 @@ export class WebHdfs {
     }
     const { exception } = answer.remote;
     if (exception === 'FileNotFoundException' || exception === 'FileAlreadyExistsException') {
-      // After a lost response, an apparent rejection may be the success of the first attempt.
+      // If the response to the first attempt was lost, this rejection may mean that the first attempt succeeded.
       const after = answer.mayHaveHappened ? await this.status(to) : null;
       if (after !== null && isSameFile(before, after) && from !== to) {
         return 'renamed';
@@ -267,8 +248,8 @@ export class WebHdfs {
   }
 
   /**
-   * Returns how much can still be written below a folder: bytes within its space quota, files and folders within its name quota, and free
-   * bytes of the file system. null where no quota is set, or the NameNode does not report it.
+   * Returns the room below a folder: the remaining bytes of its space quota, the remaining files and folders of its name quota, and the
+   * free bytes of the file system. A value is null if no quota is set, or if the NameNode does not report it.
    */
   async room(
     path: string,
@@ -290,6 +271,18 @@ export class WebHdfs {
 
   close(): void {
     this.#transport.close();
+  }
+
+  /** Runs a read operation of the NameNode; returns null if the path does not exist. */
+  async #read(operation: string, path: string, parameters: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown> | null> {
+    const answer = await this.#transport.call('GET', operation, path, parameters);
+    if ('json' in answer) {
+      return answer.json;
+    }
+    if (isMissing(answer.remote)) {
+      return null;
+    }
+    throw storageError(answer.remote, path);
   }
 
   #openAt(path: string, range: { offset: number; length?: number }, isHeldByUs: () => boolean): Promise<IncomingMessage> {

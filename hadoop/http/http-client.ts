@@ -8,19 +8,19 @@ export interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers?: OutgoingHttpHeaders;
-  /** Aborts the request after this time without a byte in either direction. The total duration is unlimited. */
+  /** Aborts the request after this time (ms) without a byte in either direction. The total duration is unlimited. */
   readonly idleTimeoutMs: number;
-  /** Returns true while this process itself causes the silence, as a slow reader or source. The idle timeout does not apply then. */
+  /** Returns true while this process itself is slow to read or to supply data; the idle timeout then does not apply. */
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Limits the time to connect, because a host that is switched off does not respond at all. */
+/** Maximum time to connect. A host that is switched off does not respond at all. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
 /**
- * A plain HTTP client with keep-alive connections and idle timeouts. It ignores the proxies that the environment names, because the daemons
- * of a cluster are in the local network. It uses only Node's own modules, because executors have little memory.
+ * An HTTP client with keep-alive connections and idle timeouts. It ignores the proxies in the environment, because the daemons of a cluster
+ * are in the local network. It uses only Node's built-in modules, because executors have little memory.
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
@@ -30,15 +30,15 @@ export class HttpClient {
 
   /**
    * @param options.trust default: Node's authorities.
-   * @param options.anyCertificate accepts any server certificate; only for servers that their address alone identifies, such as one on this
-   * host.
+   * @param options.anyCertificate accepts any server certificate. Use it only for a server that its address alone identifies, such as a
+   * server on this host.
    */
   constructor(options: { readonly trust?: ServerTrust; readonly anyCertificate?: boolean } = {}) {
     this.#trust = options.trust ?? DEFAULT_TRUST;
     this.#anyCertificate = options.anyCertificate ?? false;
   }
 
-  /** Starts the request; the caller writes and ends it. */
+  /** Starts a request. The caller writes the body and ends the request. */
   start(request: HttpRequest): ClientRequest {
     const { url, method, headers } = request;
     const secure = url.protocol === 'https:';
@@ -51,7 +51,7 @@ export class HttpClient {
     return sent;
   }
 
-  /** Sends a request with a small body or none; resolves with the head of the response. */
+  /** Sends a request with a small body or without a body; resolves with the head of the response. */
   send(request: HttpRequest, body?: Uint8Array): Promise<IncomingMessage> {
     const sent = this.start(request);
     const answer = headOf(sent);
@@ -78,11 +78,11 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Resolves with the head of the response; rejects with an error that occurs before it, as TonyError TLS_FAILED if TLS is the cause. */
+/** Resolves with the head of the response; rejects if an error occurs before the head has arrived. TLS errors become TonyError TLS_FAILED. */
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Not `once`: an error after the head belongs to the response, but without a listener on the request it would be thrown.
+    // Not `once`: Node.js throws a later error of the request if the request has no listener.
     sent.on('error', (error) => reject(tlsFailure(error, new URL(`${sent.protocol}//${sent.getHeader('host')}`)) ?? error));
   });
 }
@@ -93,7 +93,7 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     size += chunk.length;
-    // Leaving the loop destroys the response and its connection.
+    // The end of the loop destroys the response and its connection.
     if (size > maximumBytes) {
       throw new Error(`the response is larger than ${maximumBytes} bytes`);
     }
@@ -122,7 +122,7 @@ function watch(sent: ClientRequest, socket: Socket, request: HttpRequest): void 
   }
   socket.on('timeout', onTimeout);
   sent.once('close', () => {
-    // Another request may reuse the connection.
+    // Another request may reuse the socket.
     socket.off('timeout', onTimeout);
     socket.off('connect', onConnect);
     socket.setTimeout(0);

@@ -1,4 +1,5 @@
 import { type ErrorCode, TonyError } from '../../platform/errors.ts';
+import { isRecord } from '../../platform/is-record.ts';
 
 /** The error response of a Hadoop daemon: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
 export interface RemoteException {
@@ -7,7 +8,7 @@ export interface RemoteException {
   readonly message: string;
 }
 
-/** Returns null when the text is not a RemoteException. */
+/** Parses an error response; returns null if the text is not a RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
   let answer: unknown;
   try {
@@ -24,9 +25,7 @@ export function parseRemoteException(text: string): RemoteException | null {
   return { exception: remote.exception, message };
 }
 
-/**
- * Transient errors: a later attempt, or another NameNode, may succeed. The last entries come from a DataNode that has lost its NameNode.
- */
+/** Errors after which a later attempt, or another NameNode, may succeed. A DataNode that has lost its NameNode returns the last entries. */
 const TRANSIENT = new Set([
   'StandbyException',
   'ObserverRetryOnActiveException',
@@ -43,7 +42,7 @@ const TRANSIENT = new Set([
 ]);
 
 export function isTransient(remote: RemoteException): boolean {
-  // The message means that no DataNode has registered yet. Every Hadoop version reports this as a plain IOException.
+  // This message of an IOException means that no DataNode has registered yet.
   return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
 }
 
@@ -62,25 +61,21 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   QuotaByStorageTypeExceededException: 'STORAGE_FULL',
 };
 
-/** Converts the error of the file system into a TonyError for the user. */
+/** Converts an error of HDFS to a TonyError. */
 export function storageError(remote: RemoteException, what: string): TonyError {
-  const said = `${remote.message} (${remote.exception})`;
+  const text = `${remote.message} (${remote.exception})`;
   if (isMissingBelowFile(remote)) {
-    return new TonyError('NOT_FOUND', `${what}: ${said}`);
+    return new TonyError('NOT_FOUND', `${what}: ${text}`);
   }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
-    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${said}`, {
+    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${text}`, {
       hint: 'Check the free space and the health of the DataNodes.',
     });
   }
-  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${said}`);
+  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);
 }
 
-/** True if a component of the path is a file, which the NameNode reports as an access error. */
+/** True if a parent of the path is a file. The NameNode reports this as an access error. */
 export function isMissingBelowFile(remote: RemoteException): boolean {
   return remote.exception === 'AccessControlException' && remote.message.endsWith('(is not a directory)');
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }

@@ -2,14 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Opens the bytes from `offset` on. `isHeldByUs` returns true while the reader itself causes silence on the connection. */
+/** Opens the file at `offset`. `isHeldByUs` returns true while the reader is slow, so that the idle timeout does not apply. */
 export type OpenAt = (offset: number, isHeldByUs: () => boolean) => Promise<IncomingMessage>;
 
 const HIGH_WATER_MARK = 256 * 1024;
 
 /**
- * Streams a range of a file, and continues at the same offset when a connection breaks. `beforeResume` throws when the stream must not
- * continue because the file has changed. Two consecutive failures without a byte in between end the stream.
+ * Streams a range of a file. When a connection breaks, it opens a new connection at the current offset; `beforeResume` throws to prevent this
+ * if the file has changed. Two consecutive failures without a byte in between end the stream with an error.
  */
 export class ResumingReader extends Readable {
   readonly #open: OpenAt;

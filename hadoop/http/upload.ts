@@ -7,14 +7,14 @@ const PIECE_BYTES = 1024 * 1024;
 
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
-  /** Total length of a stream, bytes. */
+  /** Length of a stream in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
 /**
- * Sends a body of any length, with chunked encoding when the length is unknown. Resolves with the head of the response, which may arrive
- * before the whole body is sent if the server rejects the request.
+ * Sends a PUT request with a body of any length, with chunked encoding if the length is unknown. Resolves with the head of the response. If
+ * the server rejects the request, the response may arrive before the whole body is sent.
  */
 export async function upload(
   http: HttpClient,
@@ -38,10 +38,10 @@ export async function upload(
     settled = true;
     wake();
   });
-  // The promise is awaited below; until then, a rejection must not be reported as unhandled.
+  // The promise is awaited later. Until then, Node.js must not report a rejection as unhandled.
   answer.catch(() => undefined);
 
-  /** Resolves when the bytes have left this process, or when the request has a response or has failed. */
+  /** Resolves when the socket has accepted the bytes, or when the request has a response or has failed. */
   const write = (piece: Uint8Array): Promise<void> =>
     new Promise((resolve) => {
       if (settled) {
@@ -98,8 +98,8 @@ function* slices(data: Uint8Array): Iterable<Uint8Array> {
 }
 
 /**
- * Regroups chunks of any length into pieces of 1 MiB. Two buffers alternate: piece n stays valid until the consumer requests piece n + 2,
- * so one buffer can be filled while the other is in transit.
+ * Regroups chunks of any length into pieces of 1 MiB. It alternates two buffers: piece n stays valid until the consumer requests piece
+ * n + 2. One buffer is filled while the other is being sent.
  */
 export async function* regroup(source: AsyncIterable<Uint8Array>, pieceBytes = PIECE_BYTES): AsyncIterable<Uint8Array> {
   let filling: Uint8Array | null = null;

@@ -8,7 +8,7 @@ import { type ByteSource, type Compression, openBlock, type Region, readBlockInd
  *   value  for a container, per log file: UTF name, UTF length in decimal digits, the bytes
  */
 
-/** One log file of one container, and its location. */
+/** A log file of a container, and its location in an aggregated log. */
 export interface AggregatedFile {
   readonly containerId: string;
   readonly name: string;
@@ -20,8 +20,8 @@ export interface AggregatedFile {
 }
 
 /**
- * The maximum number of files and spans in the aggregated log of one node. A NodeManager writes chunks of 1 MiB, but the user can write to
- * the folder, too. The limit applies while the log is read, so a crafted log takes little memory.
+ * Maximum number of files and spans in the aggregated log of a node. A NodeManager writes chunks of 1 MiB and stays far below this limit, but
+ * users can write to the folder, too. The limit bounds the memory that a crafted log occupies.
  */
 const MAXIMUM_PARTS = 200_000;
 const LONGEST_NAME = 1_024;
@@ -50,7 +50,7 @@ export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PART
   return files;
 }
 
-/** The number of files and spans, as a measure of memory use. */
+/** Returns the number of files and spans, a measure of their memory use. */
 export function partsOf(files: readonly AggregatedFile[]): number {
   return files.reduce((sum, { spans }) => sum + 1 + spans.length, 1);
 }
@@ -67,7 +67,7 @@ export async function readAggregatedFile(source: ByteSource, file: AggregatedFil
     return Buffer.alloc(0);
   }
   const cursor = await openBlock(source, file.compression, file.block, first.at);
-  // A cursor counts from the position where it was opened, or in a compressed block from the start of the block.
+  // The position of a new cursor is 0, except in a compressed block, where it is the offset in the block.
   const base = first.at - cursor.position;
   const parts: Buffer[] = [];
   try {

@@ -12,7 +12,7 @@ export class ByteCursor {
     this.#chunks = source[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
   }
 
-  /** Bytes read or skipped so far. */
+  /** Number of bytes read or skipped so far. */
   get position(): number {
     return this.#position;
   }
@@ -21,7 +21,7 @@ export class ByteCursor {
     return !(await this.#fill());
   }
 
-  /** Returns a copy of exactly `length` bytes; throws when the stream ends early. The caller must have checked `length`. */
+  /** Returns a copy of exactly `length` bytes; throws if the stream ends early. The caller limits `length`, which is allocated at once. */
   async take(length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(length);
     let filled = 0;
@@ -36,7 +36,7 @@ export class ByteCursor {
     await this.#advance(length, () => undefined);
   }
 
-  /** Returns everything up to the end of the first `marker`; throws when the marker does not occur within `maximum` bytes. */
+  /** Returns the bytes up to the end of the first `marker`; throws if the marker does not occur within `maximum` bytes. */
   async takeThrough(marker: Buffer, maximum: number): Promise<Buffer> {
     let taken = Buffer.alloc(0);
     for (;;) {
@@ -57,7 +57,7 @@ export class ByteCursor {
     }
   }
 
-  /** Returns the rest of the stream; throws when it exceeds `maximum` bytes. */
+  /** Returns the rest of the stream; throws if it exceeds `maximum` bytes. */
   async takeRest(maximum: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let size = 0; await this.#fill(); ) {

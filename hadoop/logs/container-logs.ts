@@ -17,8 +17,8 @@ import type { ByteSource } from './tfile.ts';
 export interface LogOwner {
   readonly containerId: string;
   /**
-   * `host:port` of the web server of the container's node, if known: it serves the logs until the application ends. The value may come from
-   * data that another user wrote, so an invalid value is treated as unknown.
+   * `host:port` of the web server of the container's node, if known. It serves the logs until the application ends. An invalid value is
+   * treated as unknown, because the value may come from data that another user wrote.
    */
   readonly nodeHttp: string | null;
   /** The application's user. */
@@ -40,7 +40,7 @@ export interface LogPiece {
   readonly complete: boolean;
 }
 
-/** `tail`: the number of bytes at the end of the file. */
+/** The range that starts at `offset`, or the last `tail` bytes of the file. */
 export type LogRange = ({ readonly offset: number } | { readonly tail: number }) & {
   /** Maximum length of one piece, which starts at the beginning of the range; default 4 MiB. */
   readonly limit?: number;
@@ -49,15 +49,15 @@ export type LogRange = ({ readonly offset: number } | { readonly tail: number })
 const LIMIT_BYTES = 4 * 1024 * 1024;
 const IDLE_TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 1024 * 1024;
-/** Bytes requested beyond the range, for output that the program writes in the meantime. */
+/** Number of bytes requested in addition to the range, because the program may write output in the meantime. */
 const SLACK_BYTES = 64 * 1024;
 const MAXIMUM_TRIES = 6;
 /** Maximum number of cached locations of log parts, about 100 bytes each. */
 const REMEMBERED_PARTS = 400_000;
 
 /**
- * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after it has
- * ended.
+ * Reads the log files of containers: from the NodeManagers while the application is running, and afterwards from the aggregated logs on
+ * HDFS.
  */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
@@ -65,7 +65,7 @@ export class ContainerLogs {
   readonly #login: Login;
   readonly #http: HttpClient;
   readonly #fileSystems = new Map<string, WebHdfs>();
-  /** Keyed by the path on HDFS. Aggregated logs do not change. */
+  /** By path on HDFS. Entries stay valid, because aggregated logs do not change. */
   readonly #indexed = new WeightedCache<string, readonly AggregatedFile[]>(REMEMBERED_PARTS);
   readonly #indexing = new Map<string, Promise<readonly AggregatedFile[]>>();
 
@@ -76,7 +76,7 @@ export class ContainerLogs {
     this.#http = new HttpClient({ trust: trustOf(options.configuration) });
   }
 
-  /** Returns an empty list when the container has written nothing, or when its logs are not available yet. */
+  /** Lists the log files of a container; returns an empty list if it has written nothing, or if its logs are not available yet. */
   async files(owner: LogOwner): Promise<LogFile[]> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
@@ -88,7 +88,7 @@ export class ContainerLogs {
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
-  /** Returns null when the file does not exist, or has not been created yet. */
+  /** Reads a range of a log file; returns null if the file does not exist yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
@@ -96,7 +96,8 @@ export class ContainerLogs {
       return live;
     }
     const looking = this.#aggregated(container);
-    // A node removes aggregated files before it forgets their container. If HDFS is unreachable, the response of the node counts.
+    // A node deletes aggregated files before it forgets the container, so a file that it lacks may be on HDFS. If HDFS is unreachable, the
+    // file counts as missing.
     const aggregated = await (live === null ? looking.catch(() => null) : looking);
     const found = aggregated?.files.find(({ name }) => name === file);
     if (aggregated === null || found === undefined) {
@@ -122,7 +123,7 @@ export class ContainerLogs {
       return null;
     }
     const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
-    // Jersey writes a list of one element as the element itself, both for this list and for the list around it.
+    // Jersey writes a list of one element as the element itself: this applies to both nested lists.
     const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
     return infos.flatMap((info) => {
       const { fileName, fileSize } = info as { fileName?: unknown; fileSize?: unknown };
@@ -131,8 +132,8 @@ export class ContainerLogs {
   }
 
   /**
-   * A node returns only the first or the last bytes of a file. A range with an offset is therefore requested from the end, with increasing
-   * slack, until the response starts early enough.
+   * Reads a range from a NodeManager, which returns only the first or the last bytes of a file. For a range with an offset, requests a
+   * growing number of last bytes until the response includes the offset.
    */
   async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
     const limit = range.limit ?? LIMIT_BYTES;
@@ -158,7 +159,7 @@ export class ContainerLogs {
     }
   }
 
-  /** `choose` selects the part of the response to return, or returns null when the response starts too late. */
+  /** Requests the last `fromEnd` bytes of a file. `choose` selects the part to return; it returns null if the response starts too late. */
   async #askForEnd(
     container: LogOwner,
     nodeHttp: string,
@@ -212,7 +213,7 @@ export class ContainerLogs {
     }
   }
 
-  /** Returns null when the node is unreachable. */
+  /** Returns the response of a node; null if the node is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});
@@ -242,14 +243,14 @@ export class ContainerLogs {
     return url;
   }
 
-  /** Returns the container's files on HDFS and the source of their bytes; null when HDFS has none. */
+  /** Returns the container's files on HDFS and the source of their bytes; null if HDFS contains none. */
   async #aggregated(container: LogOwner): Promise<{ path: string; source: ByteSource; files: readonly AggregatedFile[] } | null> {
     const { authority, folders } = aggregatedFolders(this.#configuration, container);
     const fileSystem = this.#fileSystem(authority);
     const host = container.nodeHttp?.split(':')[0];
     for (const folder of folders) {
       const entries = ((await fileSystem.list(folder)) ?? []).filter(({ name, type }) => type === 'file' && !name.endsWith('.tmp'));
-      // Each node writes one file, named host_port. The file of the container's node comes first.
+      // Each node writes one file, named host_port. Start with the file of the container's node.
       entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
       for (const entry of entries) {
         const path = `${folder}/${entry.name}`;
@@ -277,7 +278,7 @@ export class ContainerLogs {
         this.#indexed.set(path, files, partsOf(files));
         return files;
       })
-      // A failed read is not cached: the next request tries again.
+      // A failed read is not cached, so the next request repeats it.
       .finally(() => this.#indexing.delete(path));
     this.#indexing.set(path, indexing);
     return indexing;
@@ -293,7 +294,7 @@ export class ContainerLogs {
   }
 }
 
-/** The folders where NodeManagers aggregate an application's logs: the location of Hadoop 3.3 first, then older ones. */
+/** Returns the folders to which NodeManagers aggregate an application's logs: the folder of Hadoop 3.3, then those of older versions. */
 export function aggregatedFolders(
   configuration: HadoopConfiguration,
   container: Pick<LogOwner, 'containerId' | 'owner'>,
@@ -321,7 +322,7 @@ export function aggregatedFolders(
   };
 }
 
-/** A host name or address, and a port. The value becomes part of a URL; any other character could change the rest of the URL. */
+/** A host name or address, and a port. The value becomes part of a URL, so characters that could change the URL are not allowed. */
 export const HOST_AND_PORT = /^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,254}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/;
 
 function checkedOwner(owner: LogOwner): LogOwner {
@@ -330,7 +331,7 @@ function checkedOwner(owner: LogOwner): LogOwner {
   return isAddress ? owner : { ...owner, nodeHttp: null };
 }
 
-/** A node that does not answer counts as one that does not know the container; a user without a ticket must learn of it. */
+/** Treats connection failures as an unknown container, but rethrows errors with an explanation, such as a missing ticket. */
 function unlessExplained(error: unknown): null {
   if (error instanceof TonyError) {
     throw error;
@@ -338,10 +339,10 @@ function unlessExplained(error: unknown): null {
   return null;
 }
 
-/** NodeManagers accept no delegation tokens: containers and others without a ticket cannot read logs there. */
+/** NodeManagers do not accept delegation tokens. */
 function needsTicket(nodeHttp: string): TonyError {
   return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
-    hint: 'Read them with `tony-ts logs APPLICATION_ID`, where you have a ticket.',
+    hint: 'Run `tony-ts logs APPLICATION_ID` on a machine on which you have a ticket.',
   });
 }
 

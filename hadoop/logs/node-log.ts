@@ -15,19 +15,19 @@
 
 /** The last line of the header. */
 export const CONTENTS = Buffer.from('\nLogContents:\n');
-/** A header has about 300 bytes, a footer about 250. */
+/** Maximum length of a header (usually 300 bytes) or a footer (250 bytes). */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
-/** Returns the length of the whole file at the time of the request; throws a RangeError if the header does not contain it. */
+/** Returns the length of the whole file at the time of the request; throws a RangeError if the header lacks the length. */
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
   if (length === undefined) {
-    throw new RangeError('the answer has no LogLength');
+    throw new RangeError('the response has no LogLength');
   }
   return Number(length);
 }
 
-/** The footer says whether the container may write more. */
+/** Returns true if the footer states that the container is still running. */
 export function saysRunning(foot: Buffer): boolean {
   return foot.includes('belongs to a running container');
 }

@@ -3,8 +3,8 @@ import { createInflate } from 'node:zlib';
 import { ByteCursor } from './byte-cursor.ts';
 
 /*
- * TFile over BCFile, the format of aggregated logs (Hadoop's org.apache.hadoop.io.file.tfile). Big endian. VInt and VLong are TFile's own
- * encodings (readVLong below), not those of protobuf or WritableUtils.
+ * TFile over BCFile, the format of aggregated logs (Hadoop's org.apache.hadoop.io.file.tfile). Big endian. TFile has its own encodings of
+ * VInt and VLong (see readVLong), which differ from those of protobuf and WritableUtils.
  *
  *   file         magic (16) | data blocks | meta blocks | meta index | int64 meta index offset | int16 major | int16 minor | magic (16)
  *   meta index   VInt count; each: String "data:" + name, String compression, Region
@@ -18,7 +18,7 @@ import { ByteCursor } from './byte-cursor.ts';
 const MAGIC = Buffer.from('d111d36891b5d7b639df414092bae150', 'hex');
 const TRAILER_BYTES = 8 + 2 + 2 + MAGIC.length;
 const MAJOR_VERSION = 1;
-/** Limits on the sizes that a file may declare before memory is allocated: about 100,000 blocks of at least 256 KiB. */
+/** Limits for sizes that a file declares, which bound the allocated memory: about 100,000 blocks of at least 256 KiB. */
 const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
 const MAXIMUM_BLOCKS = 200_000;
 const MAXIMUM_KEY_BYTES = 64 * 1024;
@@ -75,7 +75,7 @@ export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
   throw new RangeError('a TFile without BCFile.index');
 }
 
-/** Returns the uncompressed bytes of a block, starting at `from`. */
+/** Opens the uncompressed bytes of a block, starting at `from`. */
 export async function openBlock(source: ByteSource, compression: Compression, region: Region, from = 0): Promise<ByteCursor> {
   if (compression === 'none') {
     return new ByteCursor(await source.stream(region.offset + from, region.size - from));
@@ -108,13 +108,13 @@ export class ValueCursor {
     return this.#left === 0;
   }
 
-  /** A string as DataOutput.writeUTF writes it: int16 length, UTF-8. */
+  /** Reads a string in the format of Java's DataOutput.writeUTF: int16 length, UTF-8. */
   async takeUtf(): Promise<string> {
     const length = (await this.#take(2)).readUInt16BE(0);
     return (await this.#take(length)).toString('utf8');
   }
 
-  /** Skips bytes and returns their locations in the block, or null when they occupy more than `most` spans. */
+  /** Skips bytes and returns their locations in the block, or null if they occupy more than `most` spans. */
   async locate(length: number, most: number): Promise<Span[] | null> {
     const spans: Span[] = [];
     for (let wanted = length; wanted > 0; ) {
@@ -171,7 +171,7 @@ export async function readKey(block: ByteCursor): Promise<Buffer> {
 }
 
 /**
- * Depends on the first byte b, signed:
+ * Reads a VLong, whose length depends on the first byte b, signed:
  *   -32..127      b
  *   -72..-33      (b + 52) << 8, and 1 byte more
  *   -104..-73     (b + 88) << 16, and 2 bytes
@@ -228,7 +228,7 @@ async function readDataIndex(source: ByteSource, compression: Compression, regio
       throw new RangeError(`an invalid count of ${count} data blocks`);
     }
     const blocks: Region[] = [];
-    // Blocks must follow each other in file order: overlapping blocks would make a small file cause up to 200,000 reads of the same bytes.
+    // Blocks must be in file order. With overlapping blocks, a small file could cause up to 200,000 reads of the same bytes.
     for (let end = 0; blocks.length < count; ) {
       const block = await readRegion(cursor, source.size);
       if (block.offset < end) {

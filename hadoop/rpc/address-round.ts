@@ -2,16 +2,16 @@ import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
 
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
-/** The outcome of one attempt: a result, or the reason for another attempt. An attempt that throws ends the round. */
+/** The outcome of one attempt: a result, or the reason for another attempt. */
 export type Outcome<T> = { readonly result: T } | { readonly again: string };
 
 /** The clock, the jitter and the delay between two rounds. */
 export interface Pacing {
   /** Returns the time of a monotonic clock, ms. */
   readonly now: () => number;
-  /** Returns a number in [0, 1). The jitter keeps clients that lost the same server from reconnecting all at once. */
+  /** Returns a number in [0, 1) for the jitter, which spreads the reconnects of many clients over time. */
   readonly random: () => number;
-  /** Ends early when the signal aborts. */
+  /** Resolves after `ms`, or as soon as the signal aborts. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
@@ -22,20 +22,19 @@ const REAL_PACING: Pacing = {
 };
 
 /**
- * Tries the addresses in turn, starting with the one that answered last. The delay grows after each round without an answer. Stops at the
- * first result, or when the patience has run out.
+ * Tries addresses in turn, starting with the address that answered last, until an attempt has a result or throws, or until the time limit
+ * (`patienceMs`). The delay between rounds grows exponentially.
  */
 export class AddressRound {
   readonly #addresses: readonly string[];
   readonly #patienceMs: number;
-  /** Replaces `#patienceMs` until an address has answered once. */
   readonly #firstPatienceMs: number;
   readonly #pacing: Pacing;
   readonly #closing = new AbortController();
   #answered = 0;
   #hasAnswered = false;
 
-  /** @param options.firstPatienceMs applies until an address has answered once; default and maximum: `patienceMs`. */
+  /** @param options.firstPatienceMs time limit until an address has answered once; default and maximum: `patienceMs`. */
   constructor(
     addresses: readonly string[],
     patienceMs: number,
@@ -50,7 +49,7 @@ export class AddressRound {
     this.#pacing = pacing;
   }
 
-  /** Returns the first result. If the patience runs out first, returns the reason why the last attempt failed. */
+  /** Returns the first result, or at the time limit the reason why the last attempt failed. */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
     const { now, random, wait } = this.#pacing;
     const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));

@@ -7,7 +7,7 @@ export interface ApplicationId {
 }
 
 export interface ContainerId {
-  /** Counts the restarts of the ResourceManager. The text form omits 0. */
+  /** Number of restarts of the ResourceManager. The text form omits 0. */
   readonly epoch: number;
   readonly application: ApplicationId;
   readonly attempt: number;

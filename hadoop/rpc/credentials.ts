@@ -9,14 +9,14 @@ import { WritableReader, writeBytes, writeText, writeVInt } from './writable.ts'
  *
  *   "HDTS"  4 bytes
  *   format  1 byte
- *   format 0 (NodeManagers write it, and every Hadoop version reads it):
+ *   format 0 (which NodeManagers write, and every Hadoop version reads):
  *     VInt count of tokens,  each: Text alias, Bytes identifier, Bytes password, Text kind, Text service
  *     VInt count of secrets, each: Text alias, Bytes secret
  *   format 1: a length-delimited CredentialsProto
  */
 const MAGIC = Buffer.from('HDTS');
 
-/** The identifier tells the server who the bearer is; only the password is secret. */
+/** The identifier names the user or the container; only the password is secret. */
 export interface Token {
   readonly identifier: Uint8Array;
   readonly password: Secret;
@@ -63,7 +63,7 @@ function decodeWritable(body: Uint8Array): Credentials {
     secrets.set(reader.text(), new Secret(reader.bytes()));
   }
   if (reader.remaining > 0) {
-    throw new RangeError(`${reader.remaining} bytes follow its end`);
+    throw new RangeError(`${reader.remaining} bytes follow the end`);
   }
   return { tokens, secrets };
 }
@@ -79,7 +79,7 @@ export interface TokenMessage {
   readonly service: string;
 }
 
-/** Copies the bytes, because decoded messages are views on the received buffer. */
+/** Converts a decoded message, whose bytes are views on the received buffer, to a token with copies of the bytes. */
 export function tokenOfMessage(message: TokenMessage): Token {
   return {
     identifier: Uint8Array.from(message.identifier),
@@ -96,7 +96,7 @@ export function messageOfToken(token: Token): TokenMessage {
 function decodeProtobuf(body: Uint8Array): Credentials {
   const { message, next } = splitDelimited(Buffer.from(body), 0);
   if (next < body.length) {
-    throw new RangeError(`${body.length - next} bytes follow its end`);
+    throw new RangeError(`${body.length - next} bytes follow the end`);
   }
   const proto = decodeMessage<{
     tokens: { alias: string; token?: TokenMessage }[];
@@ -113,7 +113,7 @@ function decodeProtobuf(body: Uint8Array): Credentials {
   };
 }
 
-/** Writes format 0. */
+/** Encodes credentials in format 0. */
 export function encodeCredentials(credentials: Credentials): Buffer {
   return Buffer.concat([
     MAGIC,
@@ -144,25 +144,23 @@ export const RESOURCE_MANAGER_TOKEN_KIND = 'RM_DELEGATION_TOKEN';
 const OF_MASTER: ReadonlySet<string> = new Set([MASTER_TOKEN_KIND, RESOURCE_MANAGER_TOKEN_KIND]);
 
 /**
- * The credentials of a task's container: all tokens except those for the ResourceManager, which only the ApplicationMaster talks to, and
- * the given secrets instead of the ApplicationMaster's.
+ * Returns the credentials for a task's container: the given secrets, and all tokens except the tokens for the ResourceManager, which only
+ * the ApplicationMaster uses.
  */
 export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyMap<string, Secret>): Credentials {
   return { tokens: credentials.tokens.filter(({ token }) => !OF_MASTER.has(token.kind)), secrets };
 }
 
-/**
- * Decodes the form in which REST and WebHDFS carry a token: the Writable in URL-safe base64 without padding. Throws CREDENTIALS_INVALID.
- */
+/** Decodes a token from REST or WebHDFS: the Writable in URL-safe base64 without padding. @throws TonyError CREDENTIALS_INVALID */
 export function decodeTokenUrl(text: string): Token {
   try {
     if (!/^[\w-]*$/.test(text)) {
-      throw new RangeError('it is not URL-safe base64');
+      throw new RangeError('not URL-safe base64');
     }
     const reader = new WritableReader(Buffer.from(text, 'base64url'));
     const token = decodeToken(reader);
     if (reader.remaining > 0) {
-      throw new RangeError(`${reader.remaining} bytes follow its end`);
+      throw new RangeError(`${reader.remaining} bytes follow the end`);
     }
     return token;
   } catch (error) {

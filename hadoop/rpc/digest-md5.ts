@@ -2,13 +2,13 @@ import { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
 
 /*
- * The client side of SASL DIGEST-MD5 (RFC 2831), restricted to what Hadoop uses: no authorization ID, one realm, md5-sess.
+ * The client side of SASL DIGEST-MD5 (RFC 2831), restricted to the options that Hadoop uses: no authorization ID, one realm, md5-sess.
  *
  *   HA1      = MD5( MD5(user:realm:password) ":" nonce ":" cnonce )
  *   A2       = prefix ":" uri, followed by ":00000000000000000000000000000000" unless qop is auth
  *   response = hex MD5( hex(HA1) ":" nonce ":" nc ":" cnonce ":" qop ":" hex MD5(A2) )
  *
- * The client's response uses the prefix AUTHENTICATE, the server's proof an empty prefix.
+ * The prefix is AUTHENTICATE in the client's response, and empty in the server's proof.
  */
 
 export type Qop = 'auth' | 'auth-int' | 'auth-conf';
@@ -28,7 +28,7 @@ export interface Challenge {
 const MAX_CHALLENGE_BYTES = 2048;
 /** From weakest to strongest. */
 export const QOPS: readonly Qop[] = ['auth', 'auth-int', 'auth-conf'];
-/** In order of preference: Node implements 3des natively, rc4 is implemented here. */
+/** In order of preference: Node.js implements 3des natively; rc4 is implemented in JavaScript. */
 const CIPHERS: readonly Cipher[] = ['3des', 'rc4'];
 
 /** Throws an Error when the challenge is malformed or unsupported. */
@@ -100,14 +100,14 @@ export function sessionKey(input: DigestInput): Buffer {
   return md5(md5(`${input.user}:${input.realm}:${input.password}`), `:${input.nonce}:${input.cnonce}`);
 }
 
-/** The client's proof uses the prefix AUTHENTICATE, the server's an empty prefix. */
+/** Returns the proof of the client (prefix AUTHENTICATE) or of the server (empty prefix). */
 export function digestProof(ha1: Buffer, input: DigestInput, prefix: 'AUTHENTICATE' | ''): string {
   const tail = input.qop === 'auth' ? '' : ':00000000000000000000000000000000';
   const a2 = md5(`${prefix}:${input.uri}${tail}`).toString('hex');
   return md5(`${ha1.toString('hex')}:${input.nonce}:00000001:${input.cnonce}:${input.qop}:${a2}`).toString('hex');
 }
 
-/** The client's response, with Hadoop's order and quoting. */
+/** Returns the client's response, with the same order and quoting as Hadoop's Java client. */
 export function digestResponse(ha1: Buffer, input: DigestInput, cipher: Cipher | null): string {
   const parts = [
     'charset=utf-8',
@@ -146,7 +146,7 @@ export interface LayerKeys {
   readonly serverSealing: Buffer;
 }
 
-/** RFC 2831, sections 2.3 and 2.4, for ciphers that use all 16 bytes of HA1. */
+/** Derives the keys of the security layer (RFC 2831, sections 2.3 and 2.4), for ciphers that use all 16 bytes of HA1. */
 export function layerKeys(ha1: Buffer): LayerKeys {
   return {
     clientIntegrity: md5(ha1, 'Digest session key to client-to-server signing key magic constant'),

@@ -32,9 +32,9 @@ describe('a stream of frames', () => {
 });
 
 test.each([
-  ['a frame above the maximum size', '00000401', 'announced a frame of 1025 bytes'],
-  ['a frame of 2 GiB', '7fffffff', 'announced a frame'],
-  ['a negative length', '80000000', 'announced a frame'],
+  ['a frame above the maximum size', '00000401', 'a frame of 1025 bytes exceeds'],
+  ['a frame of 2 GiB', '7fffffff', 'exceeds the maximum'],
+  ['a negative length', '80000000', 'exceeds the maximum'],
   ['the response to an old client', 'ffffffff', 'version 9'],
   ['HTTP', Buffer.from('HTTP').toString('hex'), 'HTTP'],
 ])('the first four bytes suffice to reject %s', (_, hex, message) => {

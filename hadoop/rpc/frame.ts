@@ -9,7 +9,7 @@ import { Buffer } from 'node:buffer';
 const LENGTH_BYTES = 4;
 const CRUMB_BYTES = 16_384;
 
-/** A server sends this value instead of a length when it rejects a client that is older than version 9. */
+/** A server sends this value in place of a length if it rejects the version of the client. */
 const OLD_REFUSAL = -1;
 
 export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
@@ -19,8 +19,7 @@ export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Splits a byte stream into frames. It checks a length as soon as the length is complete, and allocates memory only for bytes that have
- * arrived.
+ * Splits a byte stream into frames. Checks a length as soon as its four bytes have arrived, and allocates memory only for received bytes.
  */
 export class FrameReader {
   readonly #maxBytes: number;
@@ -37,8 +36,8 @@ export class FrameReader {
   }
 
   /**
-   * Returns the frames that these bytes complete, without their lengths. Throws an Error for an invalid length; the reader is unusable
-   * afterwards.
+   * Adds received bytes, and returns the frames that are now complete, without their lengths. Throws an Error for an invalid length, which
+   * makes the reader unusable.
    */
   push(chunk: Buffer): Buffer[] {
     this.#chunks.push(chunk);
@@ -59,7 +58,7 @@ export class FrameReader {
     return frames;
   }
 
-  /** Merges small adjacent chunks, which would occupy more memory than their bytes. Each byte is copied only a few times. */
+  /** Merges small adjacent chunks, because each Buffer object occupies memory in addition to its bytes. */
   #mergeSmallChunks(): void {
     for (;;) {
       const last = this.#chunks.at(-1);
@@ -78,13 +77,13 @@ export class FrameReader {
     const head = (this.#chunks[0] as Buffer).subarray(0, LENGTH_BYTES);
     const length = head.readInt32BE();
     if (head.toString('latin1') === 'HTTP') {
-      throw new Error('it speaks HTTP, so this is not an RPC port');
+      throw new Error('the server speaks HTTP, so this is not an RPC port');
     }
     if (length === OLD_REFUSAL) {
-      throw new Error('it does not speak version 9 of the protocol');
+      throw new Error('the server does not speak version 9 of the protocol');
     }
     if (length < 0 || length > this.#maxBytes) {
-      throw new Error(`it announced a frame of ${length} bytes, more than ${this.#maxBytes}`);
+      throw new Error(`a frame of ${length} bytes exceeds the maximum of ${this.#maxBytes}`);
     }
     return length;
   }

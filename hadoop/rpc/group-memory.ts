@@ -1,6 +1,6 @@
-/** How long a user's groups are cached (ms). Changes to group membership are not urgent. */
+/** How long a user's groups are cached (ms). */
 const CACHED_MS = 60_000;
-/** The maximum number of concurrent lookups. Each lookup opens its own connection. */
+/** Maximum number of concurrent lookups, each of which opens a connection. */
 const MAX_CONCURRENT = 8;
 
 /** Caches the groups of users and limits the number of concurrent lookups. */

@@ -128,19 +128,19 @@ describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => nam
   'replaying the capture %s',
   (name, digest) => {
     test('connecting and registering send the captured bytes and decode the captured response', async () => {
-      const said = registration(name);
+      const registered = registration(name);
       const received: Buffer[] = [];
       const connection = connect(await replay(name, received), {
         caller: {
           token: { ...token, identifier: Buffer.from(digest.identifier, 'hex'), password: new Secret(Buffer.from(digest.password, 'hex')) },
           minimumQop: 'auth',
         },
-        clientId: Buffer.from(said.clientId),
+        clientId: Buffer.from(registered.clientId),
         clientNonce: () => digest.cnonce,
       });
       const answer = decodeMessage<{ queue: string; resource_types: { name: string }[] }>(
         'RegisterApplicationMasterResponseProto',
-        await register(connection, said.host, said.rpc_port, said.tracking_url),
+        await register(connection, registered.host, registered.rpc_port, registered.tracking_url),
       );
       expect(answer.queue).toBe('root.default');
       expect(answer.resource_types.map(({ name: type }) => type)).toContain('yarn.io/gpu');

@@ -25,19 +25,19 @@ import type { SecurityLayer } from './security-layer.ts';
  * With authentication `simple`, where the cluster trusts the user name that the client sends, the last byte of the preamble is 00 and the
  * context with the user name follows immediately.
  *
- * With a security layer, every frame from the context on is part of a byte stream that frame{ header -33, SASL WRAP } carries in pieces.
- * The status of a response is SUCCESS, ERROR (this call failed) or FATAL (the connection is unusable, whichever call it names).
+ * With a security layer, the frames from the context on form a byte stream, which is split into frame{ header -33, SASL WRAP }.
+ * The status of a response is SUCCESS, ERROR (this call failed) or FATAL (the connection is unusable, regardless of the call ID).
  */
 const SASL_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0xdf]);
 const SIMPLE_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0]);
 const SASL_CALL = -33;
 const CONTEXT_CALL = -3;
-/** Java's default of `ipc.maximum.response.length` is 128 MiB, which exceeds the memory of an ApplicationMaster. */
+/** Lower than Java's default (`ipc.maximum.response.length`, 128 MiB), which exceeds the memory of an ApplicationMaster. */
 const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 const MAX_CALLS_IN_FLIGHT = 1024;
 const KEEP_ALIVE_MS = 60_000;
 
-/** Java's protocol name and version, by which a server looks up a call. */
+/** The Java name and the version of a protocol. */
 export interface Protocol {
   readonly name: string;
   readonly version: number;
@@ -51,11 +51,11 @@ export interface Endpoint {
 export interface IpcOptions {
   readonly endpoint: Endpoint;
   readonly protocol: Protocol;
-  /** Either a token that authenticates the caller, with the weakest protection to accept; or a user name that the server trusts. */
+  /** A token that authenticates the caller, with the weakest acceptable protection; or a user name, if the server trusts user names. */
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
   /** 16 bytes, the same for all connections of a process. */
   readonly clientId: Uint8Array;
-  /** Limits the time from the first packet to the end of authentication. */
+  /** Maximum time (ms) from the first packet to the end of the authentication. */
   readonly connectTimeoutMs: number;
   readonly clientNonce?: () => string;
 }
@@ -75,8 +75,8 @@ interface PendingCall {
 }
 
 /**
- * A single connection that never reconnects. When it fails, every pending call rejects with the same error, in the order of the calls; the
- * caller opens a new connection.
+ * A single connection, which never reconnects: after a failure, the caller opens a new connection. A failure rejects all pending calls with
+ * the same error, in the order of the calls.
  */
 export class IpcConnection {
   readonly #options: IpcOptions;
@@ -85,7 +85,7 @@ export class IpcConnection {
   /** null for authentication `simple`. */
   readonly #sasl: SaslClient | null;
   readonly #pending = new Map<number, PendingCall>();
-  /** Calls that timed out. Their responses are still read from the stream, and discarded. */
+  /** IDs of calls that timed out, whose late responses are discarded. */
   readonly #abandoned = new Set<number>();
   readonly #outer = new FrameReader(MAX_FRAME_BYTES);
   readonly #inner = new FrameReader(MAX_FRAME_BYTES);
@@ -105,7 +105,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Callers of `opened()` receive the rejection; without a caller, it must not be reported as unhandled.
+    // Callers of `opened()` handle the rejection. Without a caller, Node.js must not report it as unhandled.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
@@ -143,8 +143,8 @@ export class IpcConnection {
   }
 
   /**
-   * Returns the bytes of the response message. Rejects with a RemoteError when the server responds with an exception, with RPC_TIMEOUT when
-   * no response arrives in time (the server may have executed the call), and with the connection's own error when the connection fails.
+   * Returns the bytes of the response message. Rejects with a RemoteError if the server responds with an exception, with RPC_TIMEOUT if no
+   * response arrives in time (the server may have executed the call), and with the error of the connection if the connection fails.
    */
   async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
     await this.#opened;
@@ -177,7 +177,7 @@ export class IpcConnection {
     });
   }
 
-  /** Rejects pending calls with RPC_CLOSED. */
+  /** Closes the connection, and rejects pending calls with RPC_CLOSED. */
   close(): void {
     this.#fail(new TonyError('RPC_CLOSED', `The connection to ${this.#where} was closed.`));
   }
@@ -194,7 +194,7 @@ export class IpcConnection {
         }
       }
     } catch (error) {
-      // After any parse error the position in the stream is unknown, so no later byte can be trusted.
+      // After a parse error, the position in the stream is unknown, so the rest of the stream cannot be parsed.
       this.#fail(
         error instanceof TonyError
           ? error
@@ -218,7 +218,7 @@ export class IpcConnection {
     }
   }
 
-  /** Any frame outside the security layer, even a FATAL or an authentication error, may come from an attacker between client and server. */
+  /** Rejects all frames outside the security layer, because an attacker between client and server may have sent them. */
   #protectedFrame(header: ResponseHeader, body: Buffer, layer: SecurityLayer): void {
     if (header.callId !== SASL_CALL || header.status !== 'SUCCESS') {
       throw new Error(`an unprotected frame (${header.status}) on a protected connection`);
@@ -283,7 +283,7 @@ export class IpcConnection {
       if (this.#abandoned.delete(callId)) {
         return;
       }
-      throw new Error(`a response to call ${callId}, which was not made`);
+      throw new Error(`a response to call ${callId}, which this client has not made`);
     }
     this.#pending.delete(callId);
     clearTimeout(call.timer);
@@ -315,7 +315,7 @@ export class IpcConnection {
     return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
   }
 
-  /** RPC_FINAL_PACKET has the value 0, which must still be encoded. */
+  /** The message must contain RPC_FINAL_PACKET explicitly, although its value is 0. */
   #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
     return encodeDelimited('RpcRequestHeaderProto', {
       rpcKind: 'RPC_PROTOCOL_BUFFER',
@@ -341,7 +341,7 @@ export class IpcConnection {
     if (!this.#connected) {
       return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
     }
-    // A server that cannot read the token, or does not know its kind, closes the connection without a response.
+    // A server that does not recognise the token closes the connection without a response.
     if (this.#state === 'authenticating') {
       return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during the authentication${why}.`, options);
     }
@@ -349,7 +349,7 @@ export class IpcConnection {
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
   }
 
-  /** Closes the connection and rejects all pending calls. Only the first error counts. */
+  /** Closes the connection and rejects all pending calls. Ignores all errors after the first. */
   #fail(error: TonyError): void {
     if (this.#failure !== null) {
       return;

@@ -9,8 +9,8 @@ function typeOf(name: string): protobuf.Type {
 }
 
 /**
- * Encodes `value` with the field names of protos/hadoop. 64-bit numbers are numbers, strings or `String(bigint)`. Fields that are present
- * are written, including those with default values.
+ * Encodes a message. Its field names are those of protos/hadoop; 64-bit integers can be numbers or decimal strings. All fields in `value`
+ * are written, including fields with default values.
  */
 export function encodeMessage(name: string, value: object): Buffer {
   const type = typeOf(name);
@@ -18,8 +18,8 @@ export function encodeMessage(name: string, value: object): Buffer {
 }
 
 /**
- * Absent fields stay absent (an absent enum would otherwise read as its first value), lists are always present, 64-bit numbers are decimal
- * strings, and enums are names. Byte fields are views on `bytes`: copy what you keep. Throws when the bytes are not a message of this type.
+ * Decodes a message. Absent fields stay absent, lists are always present, 64-bit integers are decimal strings, and enums are names. Byte
+ * fields are views on `bytes`: copy them to keep them. Throws if the bytes are not a message of this type.
  */
 export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   const type = typeOf(name);
@@ -43,7 +43,7 @@ function varint(value: number): Buffer {
 }
 
 /**
- * Returns the length-delimited message at `offset`, as a view, and the offset of the next one. Throws a RangeError when the bytes end
+ * Returns a view on the length-delimited message at `offset`, and the offset of the next message. Throws a RangeError if the bytes end
  * early.
  */
 export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer; next: number } {
@@ -60,7 +60,7 @@ export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer
     }
   }
   if (length > bytes.length - at) {
-    throw new RangeError(`a message of ${length} bytes is announced, but only ${bytes.length - at} bytes are left`);
+    throw new RangeError(`a message declares ${length} bytes, but only ${bytes.length - at} bytes are left`);
   }
   return { message: bytes.subarray(at, at + length), next: at + length };
 }

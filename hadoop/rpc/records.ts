@@ -1,7 +1,7 @@
 import { type ContainerId, formatContainerId, parseContainerId } from './application-id.ts';
 import { type Token, type TokenMessage, tokenOfMessage } from './credentials.ts';
 
-/** YARN's records: their wire form (as `decodeMessage` returns it) and the form that the rest of the code uses. */
+/* YARN's records: as messages (the results of `decodeMessage`), and in the form that the rest of the code uses. */
 
 /** Amounts by YARN's resource name: memory-mb, vcores, yarn.io/gpu, ... */
 export type Resources = Readonly<Record<string, number>>;
@@ -13,7 +13,7 @@ export interface AllocatedContainer {
   readonly node: string;
   /** host:port of the NodeManager's web server. */
   readonly nodeHttp: string;
-  /** The resources of the allocated container: YARN rounds memory up. */
+  /** The allocated resources. They may exceed the request, because YARN rounds memory up. */
   readonly resources: Resources;
   readonly priority: number;
   readonly allocationRequestId: number;
@@ -80,8 +80,8 @@ export function resourcesOfMessage(message: ResourceMessage | undefined): Resour
 }
 
 /**
- * YARN reads memory and vcores only from their own fields, and all other types only from the map. `units` holds the units that the cluster
- * configures.
+ * Encodes amounts of resources: memory and vcores in their own fields, and all other types in the map. YARN does not read them anywhere
+ * else. `units` contains the unit of each resource type from the cluster's configuration.
  */
 export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): ResourceMessage {
   const others = Object.entries(resources).filter(([key]) => key !== MEMORY && key !== VCORES);
@@ -138,7 +138,7 @@ export interface ContainerStatusMessage {
   readonly exit_status?: number;
 }
 
-/** YARN's default for an absent exit status: the container could not be created. */
+/** YARN's default for an absent exit status, which means that the container could not be created. */
 const INVALID_EXIT_STATUS = -1000;
 
 export function completedOfMessage(message: ContainerStatusMessage): CompletedContainer {

@@ -6,7 +6,7 @@ export interface RemoteFailure {
   readonly exceptionClassName: string;
   /** The unmodified error text: the message, followed by Java's stack trace. */
   readonly errorMessage: string;
-  /** The error ended the connection, not only this call. */
+  /** True if the error has ended the connection. */
   readonly fatal: boolean;
 }
 
@@ -27,7 +27,7 @@ export class RemoteError extends TonyError {
     this.remoteMessage = remoteMessage;
   }
 
-  /** Compares the simple class name, without packages and outer classes: InvalidToken for ...SecretManager$InvalidToken. */
+  /** Returns true for an exception with one of these simple class names: `InvalidToken` for `...SecretManager$InvalidToken`. */
   is(...names: readonly string[]): boolean {
     return names.includes(simpleName(this.exceptionClassName));
   }

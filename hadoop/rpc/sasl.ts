@@ -31,24 +31,24 @@ export interface SaslAuth {
 
 export type SaslStep =
   | { readonly done: false; readonly send: SaslMessage }
-  /** `layer` protects every following byte in both directions; null when the exchange only authenticated both ends. */
+  /** `layer` protects all later bytes in both directions; null if the exchange only authenticates both ends. */
   | { readonly done: true; readonly layer: SecurityLayer | null };
 
 type State =
   | { readonly name: 'new' }
   | { readonly name: 'negotiating' }
-  /** The server named its method and sends the challenge in a separate message. */
+  /** The server has named its method, and sends the challenge in a separate message. */
   | { readonly name: 'awaiting challenge'; readonly auth: SaslAuth }
   | { readonly name: 'responded'; readonly expectedProof: string; readonly layer: SecurityLayer | null }
   | { readonly name: 'done' }
   | { readonly name: 'errored' };
 
-/** Generates the client nonce for each new server nonce. */
+/** Returns a new client nonce. */
 export type ClientNonce = () => string;
 
 /**
- * Authenticates the client with a token, and verifies that the server knows the token too. Each step sets the state to `errored` before it
- * reads the message, so an exchange that threw cannot continue.
+ * Authenticates the client with a token, and verifies that the server knows the token too. After an error, the exchange cannot continue:
+ * each step sets the state to `errored` before it reads the message.
  */
 export class SaslClient {
   readonly #token: Token;
@@ -56,7 +56,7 @@ export class SaslClient {
   readonly #clientNonce: ClientNonce;
   #state: State = { name: 'new' };
 
-  /** @param minimum rejects servers that offer weaker protection: an attacker between client and server may have changed the offer. */
+  /** @param minimum the weakest acceptable protection. An attacker between client and server may remove stronger ones from an offer. */
   constructor(token: Token, minimum: Qop, clientNonce: ClientNonce) {
     this.#token = token;
     this.#minimum = minimum;
@@ -68,7 +68,7 @@ export class SaslClient {
     return { state: 'NEGOTIATE' };
   }
 
-  /** Throws an Error when the server's message is unexpected, unacceptable, or lacks a valid proof; the exchange then cannot continue. */
+  /** Processes a message of the server. Throws an Error if the message is unexpected, unacceptable, or lacks a valid proof. */
   step(message: SaslMessage): SaslStep {
     const state = this.#state;
     this.#state = { name: 'errored' };
@@ -90,7 +90,7 @@ export class SaslClient {
   }
 
   #negotiated(message: SaslMessage): SaslStep {
-    // A server that requests no proof offers none either, so the client could not verify the server.
+    // Without the exchange, the client could not verify the server.
     if (message.state === 'SUCCESS') {
       throw new Error('the server requires no authentication');
     }
@@ -105,7 +105,7 @@ export class SaslClient {
     if (auth.mechanism !== 'DIGEST-MD5') {
       throw new Error(`the server requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
     }
-    // The choice repeats the offer exactly, including an empty protocol, but without the challenge.
+    // The choice must repeat the offer exactly, including an empty protocol, but without the challenge.
     const { challenge, ...chosen } = auth;
     if (challenge === undefined) {
       this.#state = { name: 'awaiting challenge', auth };

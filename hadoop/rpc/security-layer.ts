@@ -10,18 +10,18 @@ import { rc4 } from './rc4.ts';
  *   auth-conf   encrypted( message | pad | mac 10 ) | 00 01 | sequence 4
  *
  *   mac = first 10 bytes of HMAC-MD5(key, sequence | message); sequence big-endian, from 0, one per direction.
- * The state of ciphers and the sequence numbers span the whole connection, so a token can be neither omitted nor replayed.
+ * The state of the ciphers and the sequence numbers continue for the whole connection, which detects omitted and replayed tokens.
  */
 const MAC_BYTES = 10;
 const TRAILER_BYTES = 6;
 const BLOCK_BYTES = 8;
-/** The maximum overhead of wrapping. */
+/** Maximum number of bytes that wrapping adds to a message. */
 const OVERHEAD_BYTES = 40;
 
 export interface SecurityLayer {
   /** Returns the tokens for these bytes, in the order in which they must be sent. */
   wrap(bytes: Uint8Array): Buffer[];
-  /** Throws an Error when the token is not the peer's next token. */
+  /** Returns the message in the peer's next token. Throws an Error for any other token. */
   unwrap(token: Uint8Array): Buffer;
 }
 
@@ -32,7 +32,7 @@ interface Sealing {
   decrypt(bytes: Buffer): Buffer;
 }
 
-/** Creates the client's end, or with exchanged keys the server's end. `cipher` is null for integrity alone. */
+/** Creates the client's end; for the server's end, exchange the keys. `cipher` is null for integrity without encryption. */
 export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuffer: number): SecurityLayer {
   const sealing = cipher === null ? null : sealingOf(cipher, keys);
   const pieceBytes = Math.max(1, Math.min(peerMaxBuffer, 65_536) - OVERHEAD_BYTES);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { AddressRound } from './address-round.ts';
-import { IpcConnection, type IpcOptions } from './ipc.ts';
+import { type Endpoint, IpcConnection, type IpcOptions, type Protocol } from './ipc.ts';
 import { decodeMessage } from './messages.ts';
 import { endpointOfNode } from './records.ts';
 
@@ -9,9 +9,9 @@ const PATIENCE_MS = 10_000;
 const TIMEOUT_MS = 10_000;
 
 export interface SimpleCall {
-  /** The daemons that may answer, in the order of the HA list. */
-  readonly endpoints: readonly { readonly host: string; readonly port: number }[];
-  readonly protocol: { readonly name: string; readonly version: number };
+  /** The daemons of the HA list, in order. */
+  readonly endpoints: readonly Endpoint[];
+  readonly protocol: Protocol;
   /** A user name, which clusters without Kerberos trust, or a token. */
   readonly caller: IpcOptions['caller'];
   readonly method: string;
@@ -19,15 +19,15 @@ export interface SimpleCall {
   readonly request: string;
   readonly response: string;
   readonly value: Readonly<Record<string, unknown>>;
-  /** The code of the error when no daemon answers; its message begins with `failure`. */
+  /** The code of the error if no daemon answers. Its message begins with `failure`. */
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
   readonly failure: string;
 }
 
 /**
- * Makes one Hadoop RPC call on its own connection, to the active daemon among several.
+ * Makes one Hadoop RPC call to the active one of several daemons, on a new connection.
  *
- * @throws TonyError with `code` when no daemon answers. No round of attempts starts after 10 s; each attempt may take 10 s to connect and
+ * @throws TonyError with `code` if no daemon answers. No round of attempts starts after 10 s. Each attempt may take 10 s to connect and
  * another 10 s for the response.
  */
 export async function simpleCall<Answer>({

@@ -10,25 +10,20 @@ import { Buffer } from 'node:buffer';
  *   Bytes  VInt length, raw
  */
 
-/** Reads Writables from a buffer. Throws a RangeError when the buffer ends early or a value is invalid. */
+/** Reads Writables from a buffer. Throws a RangeError if the buffer ends early or a value is invalid. */
 export class WritableReader {
   readonly #bytes: Buffer;
-  #offset: number;
+  #offset = 0;
 
-  constructor(bytes: Uint8Array, offset = 0) {
+  constructor(bytes: Uint8Array) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.#offset = offset;
   }
 
   get remaining(): number {
     return this.#bytes.length - this.#offset;
   }
 
-  byte(): number {
-    return this.#take(1).readUInt8();
-  }
-
-  /** Rejects values beyond 32 bits: all values are lengths and counts. */
+  /** Reads an integer. Rejects integers of more than 32 bits, because all of them are lengths and counts. */
   vInt(): number {
     const value = this.vLong();
     if (value > 0x7fffffff || value < -0x80000000) {
@@ -37,7 +32,7 @@ export class WritableReader {
     return value;
   }
 
-  /** Rejects values that a number cannot represent exactly. */
+  /** Reads an integer. Rejects integers that a JavaScript number cannot represent exactly. */
   vLong(): number {
     const first = this.#take(1).readInt8();
     if (first >= -112) {
@@ -55,7 +50,7 @@ export class WritableReader {
     return negative ? -value - 1 : value;
   }
 
-  /** Returns a copy. */
+  /** Reads a byte array, and returns a copy. */
   bytes(): Buffer {
     return Buffer.from(this.#take(this.#length()));
   }

@@ -1,13 +1,14 @@
-/** The cookie by which a Hadoop daemon recognizes a client that has proved its identity (org.apache.hadoop.security.authentication). */
+/** The cookie that a Hadoop daemon issues to an authenticated client (org.apache.hadoop.security.authentication). */
 export interface AuthCookie {
-  /** For the header `Cookie`. It is as good as a password until it expires: never print it. */
+  /** Value of the header `Cookie`. It is a secret until it expires: never print it. */
   readonly header: string;
-  /** ms since the epoch; null where the server does not say. */
+  /** ms since the epoch; null if the cookie contains no time. */
   readonly expiresAt: number | null;
 }
 
 /**
- * Finds the cookie in the head of an answer. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`; an empty value deletes it.
+ * Finds the cookie in the head of an HTTP response. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`. An empty value deletes
+ * the cookie.
  */
 export function findAuthCookie(head: string): AuthCookie | null {
   const [last] = [...head.matchAll(/^set-cookie:[ \t]*hadoop\.auth=("[^"\r\n]*"|[^;\r\n]*)/gim)].reverse();

@@ -5,7 +5,7 @@ import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 /** From WebHDFS of Hadoop 3.4.3: GETDELEGATIONTOKEN of alice with the renewer rm/localhost@EXAMPLE.TEST, which maps to yarn. */
 const TOKEN = 'HQAFYWxpY2UEeWFybgCKAaILvDGzigGiL8i1swECFDmwk90206eoUriHOVVnKBydsrAQFUhERlNfREVMRUdBVElPTl9UT0tFTg8xMjcuMC4wLjE6MTEwMjA';
 
-test('the identifier tells the owner, the renewer and the last moment of a token', () => {
+test('the identifier contains the owner, the renewer and the latest expiry of a token', () => {
   const { identifier, kind, service } = decodeTokenUrl(TOKEN);
   expect({ kind, service }).toEqual({ kind: 'HDFS_DELEGATION_TOKEN', service: '127.0.0.1:11020' });
   const { owner, renewer, issuedAt, endsAt } = decodeDelegationIdentifier(identifier);

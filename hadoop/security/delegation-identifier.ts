@@ -7,9 +7,9 @@ import { WritableReader } from '../rpc/writable.ts';
  *   version     1 byte, 0
  *   owner       Text
  *   renewer     Text
- *   real user   Text; the owner acts for itself when it is empty
+ *   real user   Text; empty unless another user impersonates the owner
  *   issue date  VLong, ms since the epoch
- *   max date    VLong, ms since the epoch: no renewal extends the token beyond it
+ *   max date    VLong, ms since the epoch; the latest time to which the token can be renewed
  *   sequence number, master key ID: VInt
  */
 export interface DelegationIdentifier {
@@ -30,6 +30,6 @@ export function decodeDelegationIdentifier(bytes: Uint8Array): DelegationIdentif
     reader.text();
     return { owner, renewer, issuedAt: reader.vLong(), endsAt: reader.vLong() };
   } catch (error) {
-    throw new TonyError('CREDENTIALS_INVALID', `A delegation token has an unknown form: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('CREDENTIALS_INVALID', `A delegation token has an unknown format: ${messageOf(error)}.`, { cause: error });
   }
 }

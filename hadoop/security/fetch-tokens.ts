@@ -4,15 +4,11 @@ import { HttpClient } from '../http/http-client.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { decodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import type { Endpoint } from '../rpc/ipc.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
 import { type Login, sendAs } from './login.ts';
 
 export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
-
-interface Endpoint {
-  readonly host: string;
-  readonly port: number;
-}
 
 /** The daemons of a cluster that issue tokens. */
 export interface ClusterServices {
@@ -25,7 +21,7 @@ export interface ClusterServices {
   readonly renewer: string;
   /** Base URLs of the web servers of the NameNodes behind an hdfs:// authority. */
   readonly nameNodes: (authority: string) => readonly string[];
-  /** The RPC address of the NameNode of an authority; null for a nameservice, whose tokens name it instead. */
+  /** The RPC address of the NameNode of an authority; null for a nameservice, because its tokens contain the name of the nameservice. */
   readonly nameNodeEndpoint: (authority: string) => Endpoint | null;
 }
 
@@ -33,7 +29,7 @@ const PATIENCE_MS = 15_000;
 const IDLE_TIMEOUT_MS = 15_000;
 const MAXIMUM_BYTES = 64 * 1024;
 
-/** Requests a delegation token from the NameNodes of `authority`, with the kind and service that YARN's daemons look for. */
+/** Requests a delegation token from the NameNodes of `authority`, and sets the kind and the service by which YARN's daemons find it. */
 export async function fetchNameNodeToken(login: Login, services: ClusterServices, authority: string): Promise<Token> {
   const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
   const answer = await request(login, services, services.nameNodes(authority), {
@@ -51,7 +47,7 @@ export async function fetchNameNodeToken(login: Login, services: ClusterServices
   return { ...decodeTokenUrl(urlString), kind: NAME_NODE_TOKEN_KIND, service };
 }
 
-/** Requests a delegation token from the ResourceManager, valid for all of an HA list. */
+/** Requests a delegation token from the ResourceManager; it is valid for all ResourceManagers of an HA list. */
 export async function fetchResourceManagerToken(login: Login, services: ClusterServices): Promise<Token> {
   const answer = await request(login, services, services.resourceManagers, {
     method: 'POST',
@@ -68,7 +64,7 @@ export async function fetchResourceManagerToken(login: Login, services: ClusterS
   return { ...decodeTokenUrl(token), kind: RESOURCE_MANAGER_TOKEN_KIND, service };
 }
 
-/** How Hadoop's daemons name the server of a token: its IP address and port (hadoop.security.token.service.use_ip). */
+/** Returns the service name that Hadoop gives to a token: the server's IP address and port (hadoop.security.token.service.use_ip). */
 async function serviceOf({ host, port }: Endpoint): Promise<string> {
   const { address } = await lookup(host.replace(/^\[|\]$/g, ''), { family: host.startsWith('[') ? 6 : 4 });
   return `${address.includes(':') ? `[${address}]` : address}:${port}`;
@@ -120,12 +116,12 @@ async function request(
       if (remote?.exception === 'StandbyException' || answer.status >= 500 || answer.status === 307) {
         return { again: reason };
       }
-      throw new TonyError('KERBEROS_FAILED', `No delegation token came from ${from}: ${reason}.`);
+      throw new TonyError('KERBEROS_FAILED', `Cannot get a delegation token from ${from}: ${reason}.`);
     });
     if ('result' in outcome) {
       return outcome.result;
     }
-    throw new TonyError(code, `No delegation token came from ${from}. Last try at ${outcome.reason}`);
+    throw new TonyError(code, `Cannot get a delegation token from ${from}. The last attempt failed: ${outcome.reason}`);
   } finally {
     http.close();
   }

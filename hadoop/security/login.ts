@@ -1,40 +1,41 @@
 import { Readable } from 'node:stream';
 import type { Token } from '../rpc/credentials.ts';
 
-/** What a request carries so that a web server of the cluster recognizes its sender. May contain secrets: never print it. */
+/** The query parameters and headers that identify the sender of a request to a web server. May contain secrets: never print it. */
 export interface Identity {
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** How this process proves its user to the daemons of one cluster. */
+/** Authenticates the user of this process to the daemons of one cluster. */
 export interface Login {
   /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
   describe(): Promise<LoginDescription>;
   /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
   identify(url: URL): Promise<Identity>;
-  /** Called after HTTP 401. Returns whether `identify` may now yield an identity that the server accepts. */
+  /** Called after HTTP 401. Returns true if the next call of `identify` may return an identity that the server accepts. */
   refused(url: URL, identity: Identity): boolean;
-  /** The token for Hadoop RPC to the NameNodes of `authority`, or to the ResourceManager; null where the cluster trusts a user name. */
+  /** Returns the token for Hadoop RPC to the service; null if the cluster trusts user names. */
   rpcToken(service: TokenService): Promise<Token | null>;
-  /** The tokens with which a job reaches these file systems and the ResourceManager; empty where the cluster trusts a user name. */
+  /** Returns the tokens that a job needs for these file systems and for the ResourceManager; none if the cluster trusts user names. */
   jobTokens(authorities: readonly string[]): Promise<readonly Token[]>;
 }
 
-/** For people. */
+/** The description of a login for users. */
 export interface LoginDescription {
   readonly text: string;
-  /** ms since the epoch; null if it never ends. */
+  /** Expiry, ms since the epoch; null if the login does not expire. */
   readonly endsAt: number | null;
 }
 
+/** The NameNodes of an hdfs:// authority, or the ResourceManager. */
 export type TokenService = { readonly nameNode: string } | 'resource-manager';
 
-/** States a user name, which clusters without Kerberos believe. */
+/** Sends the user name without a proof. Clusters without Kerberos trust it. */
 export class SimpleLogin implements Login {
   readonly #identity: Identity;
 
-  /** @param user null states no name: the cluster then uses its static user, dr.who. */
+  /** @param user null sends no name: the cluster then uses its static user, dr.who. */
   constructor(user: string | null) {
     this.#identity = { query: user === null ? {} : { 'user.name': user }, headers: {} };
   }
@@ -60,7 +61,7 @@ export class SimpleLogin implements Login {
   }
 }
 
-/** Sends a request with the sender's identity, and once more with a new one if the server no longer accepts the first. */
+/** Sends a request with the sender's identity. If the server responds with HTTP 401, repeats the request once with a new identity. */
 export async function sendAs<T>(
   login: Login,
   url: URL,
@@ -73,7 +74,7 @@ export async function sendAs<T>(
     return answer;
   }
   if (answer instanceof Readable) {
-    // Frees the connection.
+    // Reads the rest of the response, so that the connection can be reused.
     answer.resume();
   }
   const renewed = await login.identify(url);

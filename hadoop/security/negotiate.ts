@@ -18,19 +18,19 @@ const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 
 /**
- * Proves the user's identity to a web server by SPNEGO, and returns the cookie that it issues.
+ * Authenticates the user to a web server by SPNEGO, and returns the cookie that the server issues.
  *
- * The system's curl does it: it is linked with the same Kerberos library and reads the same configuration as the user's `kinit`, for all
- * kinds of ticket caches. One run per server is enough, because the cookie is valid for hours. The ticket is never in its arguments.
+ * It runs the system's curl, which uses the same Kerberos library, configuration and ticket cache as the user's `kinit`. One run per server
+ * is enough, because the cookie is valid for hours. The arguments do not contain the ticket.
  *
- * @returns `no answer` when the server does not answer: the caller's own request then explains it
+ * @returns `no answer` if the server does not respond; the caller's own request then fails with the cause.
  * @throws TonyError KERBEROS_*, TLS_FAILED
  */
 export async function negotiate(
   url: URL,
   environment: NodeJS.ProcessEnv,
   trust: ServerTrust,
-): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
+): Promise<AuthCookie | 'no login required' | 'no answer'> {
   const bundle = url.protocol === 'https:' ? trust.bundle() : null;
   if (bundle === null) {
     return runCurl(url, environment, []);
@@ -50,8 +50,8 @@ async function runCurl(
   url: URL,
   environment: NodeJS.ProcessEnv,
   authority: readonly string[],
-): Promise<AuthCookie | 'no login demanded' | 'no answer'> {
-  // -q must be first: it ignores the user's .curlrc. A cluster's own addresses need no proxy.
+): Promise<AuthCookie | 'no login required' | 'no answer'> {
+  // -q must be first: it ignores the user's .curlrc. The addresses of a cluster need no proxy.
   const args = [
     '-q',
     '--silent',
@@ -83,10 +83,10 @@ async function runCurl(
   if (status === 401 || status === 403 || reason !== undefined) {
     throw kerberosFailure(reason ?? plainText(body), `the identity of this user at ${url.host}`);
   }
-  return status === 0 ? 'no answer' : 'no login demanded';
+  return status === 0 ? 'no answer' : 'no login required';
 }
 
-/** The last of several heads, and the body after it. */
+/** Returns the head of the last of several responses, and its body. */
 function lastAnswer(text: string): { head: string; status: number; body: string } {
   let head = '';
   let rest = text;
@@ -98,7 +98,7 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
 }
 
-/** The text of an error page of a servlet container. */
+/** Returns the text of an HTML error page. */
 function plainText(html: string): string {
   return html
     .replace(/<(script|style|title)\b[\s\S]*?<\/\1>/gi, ' ')

@@ -11,10 +11,10 @@ export interface ToolResult {
 }
 
 /**
- * Runs one of the system's Kerberos programs and collects its output, which may contain secrets. No shell is involved, and messages are in
- * English, with times in UTC.
+ * Runs a program of the system's Kerberos, without a shell, and returns its output, which may contain secrets. Messages are in English, and
+ * times are in UTC.
  *
- * @throws TonyError KERBEROS_TOOL_MISSING, KERBEROS_FAILED after 30 s
+ * @throws TonyError KERBEROS_TOOL_MISSING; KERBEROS_FAILED if the program does not exit within 30 s.
  */
 export function runTool(program: string, args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
@@ -43,7 +43,7 @@ export function runTool(program: string, args: readonly string[], environment: N
     });
     child.once('close', (exitCode, signal) => {
       if (signal === 'SIGKILL') {
-        reject(new TonyError('KERBEROS_FAILED', `${program} did not end within ${LIMIT_MS / 1000} s.`));
+        reject(new TonyError('KERBEROS_FAILED', `${program} did not exit within ${LIMIT_MS / 1000} s.`));
       } else {
         resolve({ exitCode, ...collected });
       }

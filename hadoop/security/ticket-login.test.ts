@@ -44,7 +44,7 @@ async function curlAnswers(head: string, exitCode = 0): Promise<TicketLogin> {
 const runs = async (): Promise<string[]> => (await readFile(join(folder, 'runs'), 'utf8')).trim().split('\n');
 const WITH_COOKIE = 'HTTP/1.1 401 no\\r\\n\\r\\nHTTP/1.1 200 OK\\r\\nSet-Cookie: hadoop.auth=n$N; Path=/\\r\\n\\r\\n{}';
 
-test('a server is signed in to once, and each server on its own', async () => {
+test('signs in once to each server', async () => {
   const login = await curlAnswers(WITH_COOKIE);
   const [first, second] = await Promise.all([login.identify(RM), login.identify(RM)]);
   expect(first).toEqual({ query: {}, headers: { Cookie: 'hadoop.auth=n1' } });
@@ -59,7 +59,7 @@ test('a server is signed in to once, and each server on its own', async () => {
   ]);
 });
 
-test('a server that no longer accepts its cookie is signed in to again, once', async () => {
+test('signs in again, once, to a server that no longer accepts its cookie', async () => {
   const login = await curlAnswers(WITH_COOKIE);
   const sent: unknown[] = [];
   const send = async (_: URL, headers: Readonly<Record<string, string>>): Promise<number> => {
@@ -70,27 +70,27 @@ test('a server that no longer accepts its cookie is signed in to again, once', a
   expect(sent).toEqual(['hadoop.auth=n1', 'hadoop.auth=n2']);
 });
 
-test('a cookie is replaced before it expires', async () => {
+test('renews a cookie before it expires', async () => {
   const login = await curlAnswers(`HTTP/1.1 200 OK\\r\\nSet-Cookie: hadoop.auth=e=${Date.now() + 30_000}&n=$N\\r\\n\\r\\n`);
   await login.identify(RM);
   expect((await login.identify(RM)).headers.Cookie).toMatch(/n=2$/);
 });
 
-test('a server that demands no login gets the name of the user', async () => {
+test('sends only the user name to a server that requires no login', async () => {
   const login = await curlAnswers('HTTP/1.1 200 OK\\r\\n\\r\\n{}');
   expect(await login.identify(RM)).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
   expect(await login.identify(RM)).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
   expect(await runs()).toHaveLength(1);
 });
 
-test('a server that does not answer is tried again', async () => {
+test('tries again to sign in to a server that did not respond', async () => {
   const login = await curlAnswers('', 7);
   await login.identify(RM);
   await login.identify(RM);
   expect(await runs()).toHaveLength(2);
 });
 
-test('a server whose certificate curl does not trust is named', async () => {
+test('the error names a server whose certificate curl does not trust', async () => {
   const login = await curlAnswers('', 60);
   await expect(login.identify(RM)).rejects.toMatchObject({ code: 'TLS_FAILED', message: expect.stringContaining('rm:8088: exit 60') });
 });
@@ -103,7 +103,7 @@ test('the message quotes the reason of a daemon, without the markup of its error
   });
 });
 
-test('an unknown server is signed in to only where it demands a login', async () => {
+test('signs in to a server of an unknown cluster only if it requires a login', async () => {
   await curlAnswers(WITH_COOKIE);
   const login = new TicketOnDemand({ PATH: `${folder}:/usr/bin:/bin` }, DEFAULT_TRUST);
   expect(await login.identify(RM)).toEqual({ query: {}, headers: {} });

@@ -5,10 +5,10 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
 
-/** A cookie is replaced before it expires within this time (ms). */
+/** A cookie is renewed when less than this time (ms) remains until it expires. */
 const RENEW_BEFORE_MS = 60_000;
 
-/** Proves the user's identity with a Kerberos ticket, once for each web server; then the server's cookie does. */
+/** Authenticates the user with a Kerberos ticket, once per web server. Later requests send the cookie that the server has issued. */
 export class TicketLogin implements Login {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #user: string;
@@ -17,7 +17,7 @@ export class TicketLogin implements Login {
   readonly #rejected = new WeakSet<Identity>();
   readonly #tokens = new Map<string, Promise<Token>>();
 
-  /** @param user the user's short name, for servers that demand no proof */
+  /** @param user the short name of the user, for servers that require no authentication. */
   constructor(user: string, services: ClusterServices, environment: NodeJS.ProcessEnv) {
     this.#user = user;
     this.#services = services;
@@ -37,7 +37,7 @@ export class TicketLogin implements Login {
       if (known !== undefined && known.expiresAt - Date.now() > RENEW_BEFORE_MS && !this.#rejected.has(known.identity)) {
         return known.identity;
       }
-      // Another request may have begun to sign in meanwhile.
+      // A concurrent request has started to sign in: use its result.
       if (this.#known.get(key) !== current) {
         continue;
       }
@@ -52,7 +52,7 @@ export class TicketLogin implements Login {
     }
   }
 
-  /** The server demands a login since another moment, or no longer knows the key with which it signed the cookie. */
+  /** The server has started to require authentication, or has replaced the key with which it signed the cookie. */
   refused(_url: URL, identity: Identity): boolean {
     this.#rejected.add(identity);
     return true;
@@ -72,16 +72,19 @@ export class TicketLogin implements Login {
     return token;
   }
 
-  /** New tokens for each job: the ResourceManager cancels them at its end. */
+  /** Requests new tokens for each job, because the ResourceManager cancels them when the job ends. */
   async jobTokens(authorities: readonly string[]): Promise<readonly Token[]> {
     return Promise.all([
-      ...((await this.#isDemanded()) ? [fetchResourceManagerToken(this, this.#services)] : []),
+      ...((await this.#isLoginRequired()) ? [fetchResourceManagerToken(this, this.#services)] : []),
       ...authorities.map((authority) => fetchNameNodeToken(this, this.#services, authority)),
     ]);
   }
 
-  /** Some clusters leave their web pages open (hadoop.http.authentication.type: simple). Their ResourceManager issues no tokens over HTTP. */
-  async #isDemanded(): Promise<boolean> {
+  /**
+   * True if the ResourceManager requires authentication over HTTP. With hadoop.http.authentication.type `simple` it does not, and issues no
+   * tokens over HTTP.
+   */
+  async #isLoginRequired(): Promise<boolean> {
     const found = await Promise.all(
       this.#services.resourceManagers.map((address) => this.identify(new URL('/ws/v1/cluster/info', address))),
     );
@@ -94,7 +97,7 @@ export class TicketLogin implements Login {
       return { identity: { query: {}, headers: { Cookie: outcome.header } }, expiresAt: outcome.expiresAt ?? Number.POSITIVE_INFINITY };
     }
     const identity = { query: { 'user.name': this.#user }, headers: {} };
-    return { identity, expiresAt: outcome === 'no login demanded' ? Number.POSITIVE_INFINITY : 0 };
+    return { identity, expiresAt: outcome === 'no login required' ? Number.POSITIVE_INFINITY : 0 };
   }
 }
 
@@ -107,31 +110,31 @@ const NO_SERVICES: ClusterServices = {
   nameNodeEndpoint: () => null,
 };
 
-/** Signs in only where the server demands it: for a server whose cluster is not known yet. */
+/** Signs in only after a server has required it. For servers of a cluster whose configuration is not known yet. */
 export class TicketOnDemand extends TicketLogin {
-  #isDemanded = false;
+  #isLoginRequired = false;
 
   constructor(environment: NodeJS.ProcessEnv, trust: ServerTrust) {
     super('', { ...NO_SERVICES, trust }, environment);
   }
 
   override async identify(url: URL): Promise<Identity> {
-    return this.#isDemanded ? super.identify(url) : { query: {}, headers: {} };
+    return this.#isLoginRequired ? super.identify(url) : { query: {}, headers: {} };
   }
 
   override refused(url: URL, identity: Identity): boolean {
-    const again = !this.#isDemanded || super.refused(url, identity);
-    this.#isDemanded = true;
+    const again = !this.#isLoginRequired || super.refused(url, identity);
+    this.#isLoginRequired = true;
     return again;
   }
 }
 
-/** WebHDFS signs its cookies with another key than the other pages of the NameNode. */
+/** Identifies the issuer of a cookie: WebHDFS uses a different signing key than the other pages of the NameNode. */
 function serverOf({ origin, pathname }: URL): string {
   return pathname.startsWith('/webhdfs/') ? `${origin}/webhdfs/` : origin;
 }
 
-/** A small page behind the same check as `url`. */
+/** Returns the URL of a small page that requires the same authentication as `url`. */
 function probeOf({ origin, pathname }: URL): URL {
   if (pathname.startsWith('/webhdfs/')) {
     return new URL(`${origin}/webhdfs/v1/?op=GETHOMEDIRECTORY`);

@@ -12,7 +12,7 @@ Valid starting     Expires            Service principal
 11/24/26 04:06:51  11/26/26 02:00:00  krbtgt/OTHER.TEST@EXAMPLE.TEST
 `;
 
-test('the ticket-granting ticket of the own realm decides until when the login is valid', () => {
+test("a login expires with the ticket-granting ticket of the user's realm", () => {
   expect(parseTickets(LISTED)).toEqual({
     cache: 'FILE:/tmp/krb5cc_1000',
     principal: 'alice@EXAMPLE.TEST',
@@ -23,17 +23,17 @@ test('the ticket-granting ticket of the own realm decides until when the login i
 test.each([
   ['a cache with other tickets only', LISTED.replace(/^.*krbtgt\/EXAMPLE.*$/m, ''), /has no ticket-granting ticket of alice@EXAMPLE\.TEST/],
   ['text of another program', 'Credentials cache: API:1', /has no ticket-granting ticket/],
-])('%s is no login', (_, text, message) => {
+])('%s is not a login', (_, text, message) => {
   expect(() => parseTickets(text)).toThrow(
     expect.objectContaining({ code: 'KERBEROS_NO_TICKET', message: expect.stringMatching(message) }),
   );
 });
 
-test('a keytab needs the name of its principal', async () => {
+test('a keytab requires the name of a principal', async () => {
   await expect(findTicket({ TONY_KEYTAB: '/etc/a.keytab' })).rejects.toMatchObject({ code: 'KERBEROS_NO_TICKET' });
 });
 
-test('a machine without Kerberos says which program is missing', async () => {
+test('on a machine without Kerberos, the error names the missing program', async () => {
   await expect(findTicket({ PATH: '/nowhere' })).rejects.toMatchObject({
     code: 'KERBEROS_TOOL_MISSING',
     message: 'The program klist was not found on this machine.',

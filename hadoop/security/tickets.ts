@@ -7,7 +7,7 @@ import { makeFolders } from '../../platform/make-folders.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
 import { runTool } from './run-tool.ts';
 
-/** The ticket with which this user gets all others. */
+/** The user's ticket-granting ticket. */
 export interface Ticket {
   /** e.g. `alice@EXAMPLE.COM`. */
   readonly principal: string;
@@ -17,11 +17,11 @@ export interface Ticket {
   readonly cache: string;
 }
 
-/** A ticket from a keytab is replaced before it expires within this time (ms). */
+/** A ticket from a keytab is renewed when less than this time (ms) remains until it expires. */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 /**
- * Finds the ticket of the user: in the cache that KRB5CCNAME names (from `kinit`), or with the keytab that TONY_KEYTAB names.
+ * Returns the user's ticket: from the keytab that TONY_KEYTAB names, if it is set; otherwise from the cache that `kinit` has filled.
  *
  * @throws TonyError KERBEROS_NO_TICKET, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_MISSING, KERBEROS_*
  */
@@ -36,7 +36,7 @@ export async function findTicket(environment: NodeJS.ProcessEnv, now: number = D
   return ticket;
 }
 
-/** The environment for programs that use the ticket. */
+/** Returns the environment for programs that use the ticket. */
 export async function ticketEnvironment(environment: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
   const { cache } = await findTicket(environment);
   return { ...environment, KRB5CCNAME: cache };
@@ -55,7 +55,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   if (known !== null && known.expiresAt - now > RENEW_BEFORE_MS) {
     return known;
   }
-  // The rename keeps concurrent commands from reading an incomplete cache.
+  // Concurrent commands must not read an incomplete cache, so kinit writes a temporary file.
   const file = cache.slice('FILE:'.length);
   const unfinished = `${file}.${randomBytes(8).toString('hex')}`;
   try {
@@ -70,7 +70,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   return listTicket(withCache);
 }
 
-/** A cache of its own, readable by the user only, so that the user's other tickets stay as they are. Later commands reuse the ticket. */
+/** Returns a separate ticket cache, which keeps the user's other tickets unchanged. Only the user can read it. */
 async function ownCache(environment: NodeJS.ProcessEnv, principal: string, keytab: string): Promise<string> {
   const folder = join(environment.XDG_CACHE_HOME || join(environment.HOME || homedir(), '.cache'), 'tony-ts', 'tickets');
   await makeFolders(folder, 0o700);

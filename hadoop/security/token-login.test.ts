@@ -28,7 +28,7 @@ async function loginWith(...tokens: Token[]): Promise<TokenLogin> {
   return new TokenLogin(file, ['http://rm:8088'], 'alice');
 }
 
-test('each service gets its own token, and no other server any', async () => {
+test('each service receives its own token, and other servers receive none', async () => {
   const login = await loginWith(HDFS, YARN);
   expect(await login.identify(WEB_HDFS)).toEqual({ query: { delegation: encodeTokenUrl(HDFS) }, headers: {} });
   expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({
@@ -45,13 +45,13 @@ test('the service selects one of several tokens of HDFS', async () => {
   expect((await login.rpcToken({ nameNode: 'archive' })).service).toBe('ha-hdfs:archive');
 });
 
-test('a ResourceManager that demands no login gets the name of the user', async () => {
+test('a ResourceManager that requires no login receives the user name', async () => {
   const login = await loginWith(HDFS);
   expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
   await expect(login.rpcToken('resource-manager')).rejects.toMatchObject({ code: 'TOKEN_MISSING' });
 });
 
-test('a replaced file takes effect at once', async () => {
+test('a changed file takes effect immediately', async () => {
   const login = await loginWith(HDFS);
   await login.identify(WEB_HDFS);
   const renewed = token('HDFS_DELEGATION_TOKEN', '127.0.0.1:8020', 'a longer password');
@@ -59,7 +59,7 @@ test('a replaced file takes effect at once', async () => {
   expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(renewed) });
 });
 
-test('a missing token or file is reported without any secret', async () => {
+test('the error for a missing token or file contains no secret', async () => {
   const login = await loginWith(YARN);
   await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING', message: expect.stringContaining('for HDFS') });
   await rm(file);

@@ -7,17 +7,16 @@ import { NAME_NODE_TOKEN_KIND } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 
 /**
- * Proves the user's identity with the delegation tokens of a credentials file, as processes in containers do. Reads the file again when it
- * has changed.
+ * Authenticates the user with the delegation tokens in a credentials file, as in containers. Reads the file again after it has changed.
  */
 export class TokenLogin implements Login {
   readonly #file: string;
   readonly #user: string;
-  /** Origins of the ResourceManagers' web servers: no other server gets their token. */
+  /** Origins of the ResourceManagers' web servers. Only these servers receive the ResourceManager's token. */
   readonly #resourceManagers: ReadonlySet<string>;
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
-  /** @param user stated to a ResourceManager for which the file has no token, because it demands no login */
+  /** @param user the user name for a ResourceManager without a token in the file: such a ResourceManager requires no authentication. */
   constructor(file: string, resourceManagers: readonly string[], user: string) {
     this.#file = file;
     this.#user = user;
@@ -66,7 +65,7 @@ export class TokenLogin implements Login {
     return (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
   }
 
-  /** With tokens of several file systems, the service in the token tells them apart: `ip:port`, or `ha-hdfs:NAMESERVICE`. */
+  /** If there are tokens for several file systems, selects one by its service: `ip:port`, or `ha-hdfs:NAMESERVICE`. */
   async #nameNodeToken(host: string): Promise<Token> {
     const [only, ...others] = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
     if (only === undefined) {

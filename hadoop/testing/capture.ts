@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 /** One line of a capture in golden/, a recorded exchange between a real daemon and its client. */
 export interface Captured {
   readonly from: 'client' | 'server';
-  /** The content of the protected message on the adjacent line. */
+  /** True for the decrypted content of the protected message on the adjacent line. */
   readonly inside: boolean;
   readonly bytes: Buffer;
   readonly comment: string;

@@ -34,7 +34,7 @@ export interface FakeDaemonOptions {
   readonly port?: number;
 }
 
-/** The RPC interface of a Hadoop daemon over real TCP, for behaviour that a real daemon cannot produce on demand. */
+/** Simulates the RPC interface of a Hadoop daemon over TCP, for behaviour that a real daemon cannot produce on demand. */
 export class FakeDaemon {
   readonly calls: FakeCall[] = [];
   readonly connections: FakeConnection[] = [];

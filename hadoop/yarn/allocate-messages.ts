@@ -11,9 +11,7 @@ import {
   MEMORY,
   messageOfContainerId,
   messageOfResources,
-  type NodeIdMessage,
   type NodeTokenMessage,
-  nodeOfMessage,
   type ResourceMessage,
   type Resources,
   resourcesOfMessage,
@@ -21,7 +19,7 @@ import {
 } from '../rpc/records.ts';
 import type { Ask, AskRequest } from './ask-ledger.ts';
 
-/** The address of the ApplicationMaster, as it registers it with the ResourceManager. */
+/** The address that the ApplicationMaster registers with the ResourceManager. */
 export interface MasterAddress {
   readonly host: string;
   readonly rpcPort: number;
@@ -31,7 +29,7 @@ export interface MasterAddress {
 export interface Registration {
   /** The largest container that the cluster allocates. */
   readonly maximum: Resources;
-  /** Names of all resource types. Empty when the response was lost; the client then checks only the allocated containers. */
+  /** Names of all resource types. Empty if the response was lost; the client then checks the allocated containers instead of the asks. */
   readonly resourceTypes: readonly string[];
   readonly queue: string;
   /** Containers of the previous attempt that are still running. */
@@ -43,15 +41,14 @@ export interface AllocateResult {
   readonly completed: readonly CompletedContainer[];
   /** Containers of the previous attempt that the ResourceManager reports late. */
   readonly previousContainers: readonly AllocatedContainer[];
-  readonly updatedNodes: readonly { readonly node: string; readonly state: string; readonly usable: boolean }[];
   /** The resources that the queue and the user may still allocate. */
   readonly headroom: Resources;
   readonly nodes: number;
   /** Containers that YARN will preempt. Each is reported once. */
   readonly preempting: readonly string[];
-  /** Asks that the ResourceManager rejected, or for which it allocated containers without the resources. The client drops them. */
+  /** Asks that the client has dropped: the ResourceManager rejected them, or allocated containers without the requested resources. */
   readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
-  /** The ResourceManager restarted, and the client registered again. */
+  /** True if the ResourceManager has restarted and the client has registered again. */
   readonly reregistered: boolean;
 }
 
@@ -77,7 +74,6 @@ export interface AllocateResponse {
   readonly allocated_containers: readonly ContainerMessage[];
   readonly completed_container_statuses: readonly ContainerStatusMessage[];
   readonly limit?: ResourceMessage;
-  readonly updated_nodes: readonly { nodeId?: NodeIdMessage; node_state?: string; node_update_type?: string }[];
   readonly num_cluster_nodes?: number;
   readonly preempt?: {
     readonly strictContract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
@@ -88,7 +84,7 @@ export interface AllocateResponse {
   readonly containers_from_previous_attempts: readonly ContainerMessage[];
 }
 
-/** Builds an AllocateRequestProto. @param units the unit of each resource type that has one */
+/** Builds an AllocateRequestProto. @param units the units of resource types, from the registration. */
 export function allocateMessage(request: AskRequest, progress: number, units: ReadonlyMap<string, string>): object {
   const { asks, releases, avoid, readmit, responseId } = request;
   return {
@@ -112,18 +108,13 @@ function messageOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object {
   };
 }
 
-/** Reads an AllocateResponseProto. `refusedAsks` stays empty, because the ResourceManager reports refused asks as exceptions. */
+/** Converts an AllocateResponseProto. `refusedAsks` is empty, because the ResourceManager reports rejected asks as exceptions. */
 export function allocateResultOf(response: AllocateResponse): AllocateResult {
   const { strictContract, contract } = response.preempt ?? {};
   return {
     allocated: response.allocated_containers.map(containerOfMessage),
     completed: response.completed_container_statuses.map(completedOfMessage),
     previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
-    updatedNodes: response.updated_nodes.map((node) => ({
-      node: nodeOfMessage(node.nodeId),
-      state: node.node_state?.replace(/^NS_/, '') ?? 'UNKNOWN',
-      usable: node.node_update_type === undefined ? node.node_state === 'NS_RUNNING' : node.node_update_type === 'NODE_USABLE',
-    })),
     headroom: resourcesOfMessage(response.limit),
     nodes: response.num_cluster_nodes ?? 0,
     preempting: [...(strictContract?.container ?? []), ...(contract?.container ?? [])].map(({ id }) => containerIdOfMessage(id)),
@@ -136,7 +127,6 @@ export const EMPTY_RESULT: AllocateResult = {
   allocated: [],
   completed: [],
   previousContainers: [],
-  updatedNodes: [],
   headroom: {},
   nodes: 0,
   preempting: [],
@@ -144,14 +134,13 @@ export const EMPTY_RESULT: AllocateResult = {
   reregistered: false,
 };
 
-/** Merges several results in order. For fields that describe the current state, the latest result applies. */
+/** Merges several results, in order. The latest result supplies the fields that describe the current state. */
 export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
   return results.reduce(
     (sum, next) => ({
       allocated: [...sum.allocated, ...next.allocated],
       completed: [...sum.completed, ...next.completed],
       previousContainers: [...sum.previousContainers, ...next.previousContainers],
-      updatedNodes: [...sum.updatedNodes, ...next.updatedNodes],
       headroom: Object.keys(next.headroom).length > 0 ? next.headroom : sum.headroom,
       nodes: next.nodes > 0 ? next.nodes : sum.nodes,
       preempting: [...sum.preempting, ...next.preempting],
@@ -162,12 +151,12 @@ export function mergeResults(results: readonly AllocateResult[]): AllocateResult
   );
 }
 
-/** The resources other than memory and vcores. */
+/** Returns the resources except memory and vcores. */
 export function extrasOf(resources: Resources): Resources {
   return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
 }
 
-/** Whether a container lacks a resource of its ask other than memory and vcores. Without this check, a job could train without its GPUs. */
+/** True if a container lacks a requested resource such as a GPU. Without this check, a job could train without its GPUs. */
 export function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
   return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
 }

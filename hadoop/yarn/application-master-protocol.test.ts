@@ -210,7 +210,6 @@ test('sends each ask once, and returns allocated containers with their tokens', 
         { container_id: messageOfContainerId('container_e01_1795225023264_0004_01_000009'), exit_status: 0 },
       ],
       limit: { memory: 512, virtual_cores: 3 },
-      updated_nodes: [{ nodeId: { host: 'node2', port: 8041 }, node_state: 'NS_LOST', node_update_type: 'NODE_UNUSABLE' }],
       preempt: { contract: { container: [{ id: messageOfContainerId(CONTAINER) }] } },
     },
   );
@@ -225,7 +224,6 @@ test('sends each ask once, and returns allocated containers with their tokens', 
   ]);
   expect(result).toMatchObject({
     headroom: { 'memory-mb': 512, vcores: 3 },
-    updatedNodes: [{ node: 'node2:8041', state: 'LOST', usable: false }],
     preempting: [CONTAINER],
   });
   expect(client.nodeTokens.get('node1:8041')?.kind).toBe('NMToken');
@@ -543,7 +541,7 @@ test('takes over containers and tokens of the previous attempt', async () => {
 });
 
 describe('finishing', () => {
-  test('the end is reported until the ResourceManager confirms it', async () => {
+  test('repeats the report of the end until the ResourceManager confirms it', async () => {
     await client.register(ADDRESS);
     rm.unregisteredAfter = 2;
     await client.finish({ status: 'FAILED', diagnostics: 'worker 1 exited with 3', trackingUrl: 'http://history' });

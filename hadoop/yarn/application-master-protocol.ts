@@ -51,13 +51,13 @@ export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/r
 export type { AllocateResult, FinalStatus, MasterAddress, Registration } from './allocate-messages.ts';
 export type { Ask } from './ask-ledger.ts';
 
-/** A heartbeat tolerates this number of rejections by the ResourceManager before it fails. */
+/** A heartbeat fails after more than this number of rejections by the ResourceManager. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
 
 /**
- * The ApplicationMaster's client for ApplicationMasterProtocol. It handles lost responses, ResourceManager restarts and failovers, and
- * renewed tokens. Once the ResourceManager no longer knows the attempt, every method throws ATTEMPT_FENCED.
+ * The ApplicationMaster's client for ApplicationMasterProtocol. It handles lost responses, restarts and failovers of the ResourceManager, and
+ * renewed tokens. Its methods throw ATTEMPT_FENCED when the ResourceManager no longer knows the attempt.
  */
 export class ApplicationMasterClient {
   readonly #log: Logger;
@@ -67,7 +67,7 @@ export class ApplicationMasterClient {
   #address: MasterAddress | null = null;
   #maximum: Resources = {};
   #units: ReadonlyMap<string, string> = new Map();
-  /** Results received and not yet returned by a heartbeat. A heartbeat may fail after its first response. */
+  /** Results for the next successful heartbeat: a heartbeat that sends several requests may fail after its first response. */
   readonly #undelivered: AllocateResult[] = [];
   /** Serialises heartbeats, because each must send the response ID of the previous one. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -82,7 +82,7 @@ export class ApplicationMasterClient {
     return this.#nodeTokens;
   }
 
-  /** While true, send a heartbeat every 100 to 250 ms; otherwise once a second is enough. */
+  /** True while containers are requested: send a heartbeat every 100 to 250 ms then, and once a second otherwise. */
   get hasOpenAsks(): boolean {
     return hasOpenAsks(this.#ledger);
   }
@@ -93,8 +93,8 @@ export class ApplicationMasterClient {
   }
 
   /**
-   * Sets the number of containers still wanted under the ask's priority and allocation request ID. Each allocation decrements it. The next
-   * heartbeat sends the change. Throws RESOURCE_UNKNOWN for a resource type that the cluster does not have.
+   * Sets the number of containers to allocate for the ask's priority and allocation request ID; each allocation decrements the number. The
+   * next heartbeat sends the change. Throws RESOURCE_UNKNOWN for a resource type that the cluster does not have.
    */
   setAsk(wanted: Ask): void {
     if (wanted.count > 0) {
@@ -113,7 +113,7 @@ export class ApplicationMasterClient {
     this.#ledger = avoid(this.#ledger, hosts);
   }
 
-  /** Sends one heartbeat; `progress` is from 0 to 1. Resolves when a ResourceManager has responded. */
+  /** Sends a heartbeat; `progress` is a number from 0 to 1. Resolves when a ResourceManager has responded. */
   async heartbeat(progress: number): Promise<AllocateResult> {
     const turn = this.#turn.then(() => this.#heartbeat(Math.min(1, Math.max(0, progress))));
     this.#turn = turn.catch(() => undefined);
@@ -146,7 +146,7 @@ export class ApplicationMasterClient {
             `The ResourceManager did not confirm the end of the application within ${Math.round(leftMs)} ms.`,
           );
         });
-        // The ResourceManager ends the application even without further calls; until then its state is FINISHING.
+        // Without this confirmation, the application is in state FINISHING; the ResourceManager then ends it without further calls.
         if (answer.isUnregistered === true) {
           return;
         }
@@ -157,7 +157,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // The first response was lost, and the ResourceManager has removed the attempt since.
+        // The response to the first call was lost, and the ResourceManager has removed the attempt.
         if (error.is('ApplicationAttemptNotFoundException')) {
           throw fenced(error);
         }
@@ -211,7 +211,7 @@ export class ApplicationMasterClient {
     };
   }
 
-  /** YARN silently ignores unknown resource types and allocates containers without them, so asks with unknown types are rejected here. */
+  /** Rejects asks with unknown resource types. YARN would ignore these types and allocate containers without them. */
   #check(wanted: Ask): void {
     if (this.#units.size === 0) {
       return;
@@ -337,7 +337,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // The error has a different cause, and the next request with all asks will report it again.
+        // Another error: the next request, which contains all asks, reports it again.
         if (!isAskRefused(error)) {
           return;
         }
@@ -357,7 +357,7 @@ export class ApplicationMasterClient {
     return `The job requested a container with ${name} ${amount}, but the cluster's largest container has ${this.#maximum[name]}. ${error.remoteMessage}`;
   }
 
-  /** Drops the releases or avoided hosts for which the ResourceManager rejected the request; returns false when they are not the cause. */
+  /** Drops the releases or avoided hosts because of which the ResourceManager rejected the request; returns false for any other cause. */
   #dropRefused(error: RemoteError, request: AskRequest): boolean {
     if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
       this.#ledger = forgetReleases(this.#ledger, request.releases);
@@ -370,7 +370,7 @@ export class ApplicationMasterClient {
     return true;
   }
 
-  /** Parses "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M". */
+  /** Continues with the response ID in "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M". */
   #adoptResponseId(error: RemoteError): boolean {
     const expected = error.is('InvalidApplicationMasterRequestException')
       ? /expect responseId to be (\d+)/.exec(error.remoteMessage)?.[1]

@@ -6,43 +6,47 @@ import { launchEnvironment } from './launch-script.ts';
 export interface ApplicationSubmission {
   readonly applicationId: string;
   readonly name: string;
-  /** YARN shows the type in its lists and can filter by it. */
+  /** The application type, which YARN shows in lists and by which it can filter them. */
   readonly type: string;
   readonly queue: string;
   readonly tags: readonly string[];
-  /** Resources of the ApplicationMaster's container. REST supports memory and vcores only: the ResourceManager drops GPUs silently. */
+  /** Resources of the ApplicationMaster's container. The REST interface ignores all other resource types. */
   readonly memoryMb: number;
   readonly vcores: number;
   readonly nodeLabel: string | null;
+  /** YARN starts applications of a queue with a higher priority first. */
+  readonly priority: number;
   readonly maxAttempts: number;
+  /** YARN counts only failed attempts within this time (ms) towards `maxAttempts`; null counts all. */
+  readonly failureWindowMs: number | null;
   /** Containers keep running when the ApplicationMaster fails, and the next attempt takes them over. */
   readonly keepContainers: boolean;
-  /** Inserted into the launch script unchanged: see `launchCommand`. */
+  /** The shell command from `launchCommand`, which YARN inserts into the launch script unchanged. */
   readonly command: string;
   /** The program receives these values unchanged. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
-  /** Delegation tokens in the container's credentials file. The ResourceManager renews them, and cancels them at the end. */
+  /** Delegation tokens for the container's credentials file. The ResourceManager renews them, and cancels them when the application ends. */
   readonly tokens: readonly Token[];
   /** Entries of the container's credentials file. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
-  /** Access in addition to the user and the administrators; null keeps the cluster's default. */
+  /** Users with access, in addition to the application's user and the administrators; null for the cluster's default. */
   readonly acls: { readonly view: Acl; readonly modify: Acl } | null;
 }
 
-/** The request body with its secrets redacted, for output to users. */
+/** Returns the request body with redacted secrets, for output to users. */
 export function redactedBody(submission: ApplicationSubmission): Record<string, unknown> {
   const hidden = (): string => '***';
   return submissionBody(submission, hidden, hidden);
 }
 
-/** The body of `POST /ws/v1/cluster/apps` (ApplicationSubmissionContextInfo). */
+/** Returns the body of `POST /ws/v1/cluster/apps` (ApplicationSubmissionContextInfo). */
 export function submissionBody(
   submission: ApplicationSubmission,
   writeSecret: (secret: Uint8Array) => string = (secret) => Buffer.from(secret).toString('base64url'),
   writeToken: (token: Token) => string = encodeTokenUrl,
 ): Record<string, unknown> {
-  const { acls, nodeLabel, tokens } = submission;
+  const { acls, nodeLabel, failureWindowMs, tokens } = submission;
   return {
     'application-id': submission.applicationId,
     'application-name': submission.name,
@@ -50,7 +54,9 @@ export function submissionBody(
     ...(submission.tags.length === 0 ? {} : { 'application-tags': { tag: submission.tags } }),
     queue: submission.queue,
     'unmanaged-AM': false,
+    priority: submission.priority,
     'max-app-attempts': submission.maxAttempts,
+    ...(failureWindowMs === null ? {} : { 'attempt-failures-validity-interval': failureWindowMs }),
     'keep-containers-across-application-attempts': submission.keepContainers,
     resource: { memory: submission.memoryMb, vCores: submission.vcores },
     ...(nodeLabel === null ? {} : { 'am-container-node-label-expression': nodeLabel }),
@@ -67,7 +73,7 @@ export function submissionBody(
   };
 }
 
-/** YARN's form of an ACL, `alice,bob staff,admins`: users, a space, groups. */
+/** Formats an ACL for YARN as `USERS GROUPS`, e.g. `alice,bob staff,admins`. */
 export function aclText(acl: Acl): string {
   return `${acl.users.join(',')} ${acl.groups.join(',')}`;
 }
@@ -82,7 +88,7 @@ function localResource(resource: Resource): Record<string, unknown> {
   };
 }
 
-/** The ResourceManager's JSON form of a map. Hadoop 2 answers a body that contains an empty list with a NullPointerException. */
+/** Returns the JSON form of a map that the ResourceManager expects. An empty list would cause a NullPointerException in Hadoop 2. */
 function entries(map: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const all = Object.entries(map).map(([key, value]) => ({ key, value }));
   return all.length === 0 ? {} : { entry: all };

@@ -76,13 +76,13 @@ describe('requests', () => {
 });
 
 describe('allocations', () => {
-  const told = (() => {
+  const answered = (() => {
     const taken = takeRequest(ask(EMPTY_LEDGER, worker(3)));
     return requestAnswered(taken.ledger, taken.request, { responseId: 1, allocated: [], completed: [] });
   })();
 
   test('an allocation decrements the open count without another request', () => {
-    const { ledger, request } = takeRequest(told);
+    const { ledger, request } = takeRequest(answered);
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0), worker(0)], completed: [] });
     expect(after.asks.get(askKey(worker(0)))?.count).toBe(1);
     expect(takeRequest(after).request.asks).toEqual([]);
@@ -91,16 +91,16 @@ describe('allocations', () => {
     expect(hasOpenAsks(last)).toBe(false);
   });
 
-  test('an allocation that crossed a new ask causes a request with the corrected count', () => {
-    const { ledger, request } = takeRequest(ask(told, worker(4)));
+  test('an allocation during the request of a new ask causes a request with the corrected count', () => {
+    const { ledger, request } = takeRequest(ask(answered, worker(4)));
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0)], completed: [] });
     expect(takeRequest(after).request.asks).toEqual([worker(3)]);
   });
 
   test('an allocation without an ask changes nothing', () => {
-    const { ledger, request } = takeRequest(told);
+    const { ledger, request } = takeRequest(answered);
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [{ priority: 9, allocationRequestId: -1 }], completed: [] });
-    expect(after.asks).toEqual(told.asks);
+    expect(after.asks).toEqual(answered.asks);
   });
 });
 

@@ -1,15 +1,14 @@
 import type { Resources } from '../rpc/records.ts';
 
 /*
- * Pure state: the asks of the ApplicationMaster, the part that the ResourceManager knows, and the part still to send.
+ * Keeps the asks of the ApplicationMaster: those that the ResourceManager has received, and those to send. All functions are pure.
  *
  * Behaviour of the ResourceManager:
  * - An ask is absolute: it replaces the outstanding count under its key (priority and allocation request ID).
- * - The ResourceManager decrements the count when it allocates a container, before it returns the container. An ask that crosses such an
- *   allocation overwrites the decremented count; so when the response to a request with an ask contains containers of the same key, the
- *   ledger sends the count again.
- * - A rejected request has no effect. A request that repeats the previous response ID gets the previous response and is applied once, so a
- *   request whose response was lost is sent again unchanged.
+ * - The ResourceManager decrements the count when it allocates a container, before it returns the container. An ask that arrives in between
+ *   overwrites the decremented count. Therefore the ledger sends an ask again if the response to its request contains containers for it.
+ * - A rejected request has no effect. For a request that repeats the previous response ID, the ResourceManager returns the previous response
+ *   without applying the request again. A request whose response was lost can therefore be sent again unchanged.
  * - After a restart, the ResourceManager knows the containers of this attempt, but none of its asks, releases and avoided hosts.
  */
 
@@ -18,7 +17,7 @@ export interface Ask {
   readonly priority: number;
   readonly allocationRequestId: number;
   readonly resources: Resources;
-  /** Containers still wanted. */
+  /** Number of containers to allocate. */
   readonly count: number;
   /** null for the queue's default; '' for nodes without a label. */
   readonly nodeLabel: string | null;
@@ -29,12 +28,12 @@ export interface AskLedger {
   readonly responseId: number;
   /** By key. An ask with count 0 stays until it has been sent. */
   readonly asks: ReadonlyMap<string, Ask>;
-  /** Keys of asks still to send. */
+  /** Keys of the asks to send. */
   readonly unsent: ReadonlySet<string>;
-  /** `released`: released containers whose end YARN has not reported yet. `unsentReleases`: the subset still to send. */
+  /** `released`: released containers that YARN has not reported as completed. `unsentReleases`: the subset to send. */
   readonly released: ReadonlySet<string>;
   readonly unsentReleases: ReadonlySet<string>;
-  /** Hosts to avoid: the wanted set, and the set that the ResourceManager knows. */
+  /** `avoided`: hosts to avoid. `sentAvoided`: the set that the ResourceManager has received. */
   readonly avoided: ReadonlySet<string>;
   readonly sentAvoided: ReadonlySet<string>;
 }
@@ -68,7 +67,7 @@ export function askKey(ask: { readonly priority: number; readonly allocationRequ
   return `${ask.priority}/${ask.allocationRequestId}`;
 }
 
-/** Sets the wanted count. Negative counts become 0: YARN would corrupt the queue's accounting until the ResourceManager restarts. */
+/** Sets an ask. Negative counts become 0, because they would corrupt the queue's accounting until the ResourceManager restarts. */
 export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
   const key = askKey(wanted);
   const sound = { ...wanted, count: Math.max(0, Math.trunc(wanted.count) || 0) };
@@ -80,9 +79,8 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
 }
 
 /**
- * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold the count of an earlier ask under the same key, so
- * the ledger sends count 0 without resources and node label, which the ResourceManager has no reason to reject. If it rejects even that,
- * the ledger drops the ask.
+ * Cancels an ask that the ResourceManager rejected. The ResourceManager may still have an earlier ask with the same key, so the ledger sends
+ * count 0, without the resources and the node label that may have caused the rejection. A rejected ask with count 0 is dropped.
  */
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);
@@ -113,7 +111,7 @@ export function release(ledger: AskLedger, containerId: string): AskLedger {
   };
 }
 
-/** Removes the containers from the releases, as if they had never been released. */
+/** Removes containers from the releases, for example because the ResourceManager rejected the release. */
 export function forgetReleases(ledger: AskLedger, containerIds: readonly string[]): AskLedger {
   return { ...ledger, released: lacking(ledger.released, containerIds), unsentReleases: lacking(ledger.unsentReleases, containerIds) };
 }
@@ -122,7 +120,7 @@ export function avoid(ledger: AskLedger, hosts: ReadonlySet<string>): AskLedger 
   return { ...ledger, avoided: new Set(hosts) };
 }
 
-/** True while containers are wanted, whether or not the ask has been sent. */
+/** True while the ledger requests containers, in asks that have been sent or not. */
 export function hasOpenAsks(ledger: AskLedger): boolean {
   for (const { count } of ledger.asks.values()) {
     if (count > 0) {
@@ -132,7 +130,7 @@ export function hasOpenAsks(ledger: AskLedger): boolean {
   return false;
 }
 
-/** Takes everything still to send as one request. Take no other request before this one succeeds or fails. */
+/** Moves everything to send into one request. Do not take another request before this request has succeeded or failed. */
 export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; readonly request: AskRequest } {
   const request = {
     responseId: ledger.responseId,
@@ -144,7 +142,7 @@ export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; re
   return { ledger: { ...ledger, unsent: new Set(), unsentReleases: new Set(), sentAvoided: ledger.avoided }, request };
 }
 
-/** Takes the ask of one key alone; null when nothing is to be sent for the key. */
+/** Like `takeRequest`, for a single ask; returns null if there is nothing to send for the key. */
 export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskLedger; readonly request: AskRequest } | null {
   const item = ledger.asks.get(key);
   if (item === undefined || !ledger.unsent.has(key)) {
@@ -154,14 +152,14 @@ export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskL
   return { ledger: { ...ledger, unsent: lacking(ledger.unsent, [key]) }, request };
 }
 
-/** Returns the content of a rejected request to the ledger. Values set in the meantime take precedence. */
+/** Puts the content of a failed request back into the ledger. Values that were set in the meantime take precedence. */
 export function requestFailed(ledger: AskLedger, request: AskRequest): AskLedger {
-  const told = new Set([...ledger.sentAvoided, ...request.readmit]);
+  const avoided = new Set([...ledger.sentAvoided, ...request.readmit]);
   return {
     ...ledger,
     unsent: new Set([...request.asks.map(askKey).filter((key) => ledger.asks.has(key)), ...ledger.unsent]),
     unsentReleases: new Set([...request.releases.filter((id) => ledger.released.has(id)), ...ledger.unsentReleases]),
-    sentAvoided: lacking(told, request.avoid),
+    sentAvoided: lacking(avoided, request.avoid),
   };
 }
 
@@ -195,7 +193,7 @@ export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: 
   };
 }
 
-/** The ResourceManager has forgotten this attempt and registered it again: only the open asks are sent again. */
+/** Marks all open asks and releases as unsent, after the attempt has registered again with a restarted ResourceManager. */
 export function reregistered(ledger: AskLedger): AskLedger {
   const asks = new Map([...ledger.asks].filter(([, { count }]) => count > 0));
   return { ...ledger, responseId: 0, asks, unsent: new Set(asks.keys()), unsentReleases: ledger.released, sentAvoided: new Set() };

@@ -7,11 +7,11 @@ const GOLDEN: unknown = JSON.parse(await readFile(new URL('../golden/capacity-sc
 
 test('parses the queue tree with the settings of each queue', () => {
   const root = capacitySchedulerSchema.parse(GOLDEN);
-  const told = (queue: CapacityQueue): string[] => [
+  const lines = (queue: CapacityQueue): string[] => [
     `${queue.path} ${queue.mode} submit [${queue.submitters}] labels ${queue.labels} ${queue.partitions.map(({ label, capacity, maximumCapacity }) => `${label}:${capacity.toFixed(1)}/${maximumCapacity.toFixed(0)}`).join(' ')}`,
-    ...queue.children.flatMap(told),
+    ...queue.children.flatMap(lines),
   ];
-  expect(root === null ? [] : told(root)).toEqual([
+  expect(root === null ? [] : lines(root)).toEqual([
     'root percentage submit [ ] labels * :100.0/100 a100:100.0/100',
     'root.default percentage submit [*] labels * :40.0/60 a100:30.0/100',
     'root.research percentage submit [ ] labels * :60.0/100 a100:70.0/100',
@@ -21,19 +21,19 @@ test('parses the queue tree with the settings of each queue', () => {
 });
 
 test('a size that differs by resource is not a percentage, whatever mode the ResourceManager reports', () => {
-  const scheduler = (said: { mode?: string; sizes?: readonly string[] }) => {
+  const scheduler = (reported: { mode?: string; sizes?: readonly string[] }) => {
     const answer = structuredClone(GOLDEN) as { scheduler: { schedulerInfo: { queues: { queue: Record<string, unknown>[] } } } };
     const [first] = answer.scheduler.schedulerInfo.queues.queue;
     if (first === undefined) {
       throw new Error('no queue');
     }
-    if (said.mode !== undefined) {
-      first.mode = said.mode;
+    if (reported.mode !== undefined) {
+      first.mode = reported.mode;
     }
     const [partition] = (first.capacities as { queueCapacitiesByPartition: Record<string, unknown>[] }).queueCapacitiesByPartition;
-    if (said.sizes !== undefined && partition !== undefined) {
+    if (reported.sizes !== undefined && partition !== undefined) {
       partition.queueCapacityVectorInfo = {
-        capacityVectorEntries: said.sizes.map((resourceValue) => ({ resourceName: 'a', resourceValue })),
+        capacityVectorEntries: reported.sizes.map((resourceValue) => ({ resourceName: 'a', resourceValue })),
       };
     }
     return capacitySchedulerSchema.parse(answer)?.children[0]?.mode;

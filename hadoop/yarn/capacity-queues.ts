@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { listOf, resourcesSchema } from './resource-manager-answers.ts';
 
 /*
- * The Capacity Scheduler's queue tree as the ResourceManager reports it (GET /ws/v1/cluster/scheduler, Hadoop 3): the reported part of each
- * queue's configuration, and the resulting amounts on the current cluster.
+ * The Capacity Scheduler's queue tree as the ResourceManager reports it (GET /ws/v1/cluster/scheduler, Hadoop 3): the configuration of each
+ * queue, as far as the response contains it, and the resulting amounts on the current cluster.
  */
 
 /** A queue's share of the nodes with one label; amounts by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */
@@ -24,13 +24,13 @@ export interface CapacityQueue {
   readonly name: string;
   /** `root.a.b` */
   readonly path: string;
-  /** True if the configuration lacks the queue, because YARN created it at its first use. */
+  /** True for a queue that is not in the configuration: YARN created it at its first use. */
   readonly dynamic: boolean;
   /** True if YARN creates child queues at their first use. */
   readonly makesQueues: boolean;
   /**
-   * How the capacity is configured. `differing`: individually for each resource, or in an unknown form; the numbers below then do not
-   * describe the capacity.
+   * How the capacity is configured. `differing`: individually for each resource, or in an unknown way; the capacities in `partitions` are
+   * then meaningless.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;
@@ -39,7 +39,7 @@ export interface CapacityQueue {
   /** Node labels that the queue can access; `*` means all. */
   readonly labels: readonly string[];
   readonly defaultLabel: string | null;
-  /** ACL in the form `USERS GROUPS`, each a comma-separated list; `*` means everyone; a single space means no one. */
+  /** ACL in the form `USERS GROUPS`, each a comma-separated list. `*` allows everyone, a single space no one. */
   readonly submitters: string;
   readonly administrators: string;
   readonly maximumAllocation: Readonly<Record<string, number>>;
@@ -83,7 +83,7 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     mode: z.enum(['percentage', 'absolute', 'weight', 'differing']).default('percentage').catch('differing'),
     state: z.string().default('RUNNING'),
     capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
-    // The root queue accesses all labels and omits the field; another queue omits it when it accesses none.
+    // The root queue can access all labels, and omits this field. Another queue omits the field if it cannot access any label.
     nodeLabels: z.array(z.string()).optional(),
     defaultNodeLabelExpression: z.string().optional(),
     queueAcls: z.object({ queueAcl: z.array(z.object({ accessType: z.string(), accessControlList: z.string() })) }),

@@ -1,8 +1,8 @@
 import type { ContainerEnd } from '../../conf/task-failure.ts';
 
 /*
- * YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). Status -100 covers four different causes that only the
- * diagnostics distinguish.
+ * YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). Status -100 has several causes, which only the diagnostics
+ * distinguish.
  */
 
 const ABORTED = -100;
@@ -55,7 +55,7 @@ const ABORTED_SENTENCES: Readonly<Partial<Record<ContainerEnd, string>>> = {
   released: 'The container was released',
 };
 
-/** Exit codes 128 + n: signal n ended the program. */
+/** Exit code 128 + n means that signal n ended the program. */
 const SIGNALS: ReadonlyMap<number, string> = new Map([
   [129, 'SIGHUP'],
   [130, 'SIGINT'],
@@ -72,15 +72,15 @@ const SIGNALS: ReadonlyMap<number, string> = new Map([
 
 const DIAGNOSTICS_CHARACTERS = 600;
 
-/** Describes the exit in one sentence, with YARN's diagnostics where they add information. */
+/** Describes the exit of a container in one sentence, with YARN's diagnostics if they contain more information. */
 export function describeExit(exitStatus: number, diagnostics: string): string {
   const known = exitStatus === ABORTED ? ABORTED_SENTENCES[containerEnd(exitStatus, diagnostics)] : SENTENCES.get(exitStatus);
   const signal = SIGNALS.get(exitStatus);
   const what =
     known ??
     (signal === undefined ? `The container exited with ${exitStatus}` : `The container was ended by ${signal} (exit ${exitStatus})`);
-  const said = withoutBoilerplate(diagnostics);
-  return said === '' || exitStatus === 0 ? `${what}.` : `${what}: ${said}`;
+  const message = withoutBoilerplate(diagnostics);
+  return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }
 
 /** Removes the exit code, the names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */
@@ -100,7 +100,7 @@ function withoutBoilerplate(diagnostics: string): string {
   return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
 }
 
-/** Returns a sentence about a file of the job that a node could not localise because it has been deleted; null for any other cause. */
+/** Returns an explanation and the next step if a node could not localise a file because it was deleted; null for any other cause. */
 export function missingFile(diagnostics: string): string | null {
   const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
   if (file === undefined) {

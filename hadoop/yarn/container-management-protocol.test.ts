@@ -8,7 +8,8 @@ import { decodeMessage } from '../rpc/messages.ts';
 import { type AllocatedContainer, type ContainerIdMessage, containerIdOfMessage, messageOfContainerId } from '../rpc/records.ts';
 import { type Answer, type FakeCall, FakeDaemon } from '../testing/fake-daemon.ts';
 import { NOBODY } from '../testing/nobody.ts';
-import { type LaunchContext, NodeManagerClient, type NodeManagerOptions } from './container-management-protocol.ts';
+import { type LaunchContext, NodeManagerClient } from './container-management-protocol.ts';
+import type { NodeManagerOptions } from './node-connections.ts';
 
 const nodeToken: Token = { identifier: Buffer.from('node'), password: new Secret(Buffer.from('secret')), kind: 'NMToken', service: '' };
 const log = createLogger({}, { write: () => {} });

@@ -1,8 +1,7 @@
 import type { Resource } from '../../conf/job.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import { type Credentials, encodeCredentials, messageOfToken, type Token } from '../rpc/credentials.ts';
-import type { Qop } from '../rpc/digest-md5.ts';
+import { type Credentials, encodeCredentials, messageOfToken } from '../rpc/credentials.ts';
 import {
   type AllocatedContainer,
   type ContainerIdMessage,
@@ -13,17 +12,17 @@ import {
 } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 import { launchEnvironment } from './launch-script.ts';
-import { NodeConnections } from './node-connections.ts';
+import { NodeConnections, type NodeManagerOptions } from './node-connections.ts';
 
-/** The launch context that a NodeManager needs to start a container. */
+/** Everything that a NodeManager needs to start a container. */
 export interface LaunchContext {
   readonly localResources: readonly Resource[];
   /** The program receives these values unchanged. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Inserted into the launch script unchanged (launch-script.ts). */
+  /** The shell command from `launchCommand`, which the NodeManager inserts into the launch script unchanged. */
   readonly command: string;
   readonly credentials: Credentials;
-  /** YARN's ACL form: users, a space, groups. */
+  /** In YARN's format, see `aclText`. */
   readonly acls?: { readonly view: string; readonly modify: string };
 }
 
@@ -47,21 +46,9 @@ interface QueuedStart {
   readonly reject: (error: unknown) => void;
 }
 
-/** Maximum number of containers per call, which bounds the size of the request. */
+/** Maximum number of containers per call, which limits the size of a request. */
 const MAX_BATCH = 32;
 const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
-
-export interface NodeManagerOptions {
-  /** By "host:port", see ApplicationMasterClient.nodeTokens. */
-  readonly tokens: ReadonlyMap<string, Token>;
-  /** HadoopConfiguration.minimumQop */
-  readonly minimumQop: Qop;
-  readonly log: Logger;
-  readonly callTimeoutMs?: number;
-  readonly idleCloseMs?: number;
-  /** How long to retry an unreachable NodeManager, which may be restarting. */
-  readonly patienceMs?: number;
-}
 
 /** The ApplicationMaster's client for ContainerManagementProtocol, for all nodes. */
 export class NodeManagerClient {
@@ -75,8 +62,8 @@ export class NodeManagerClient {
   }
 
   /**
-   * Resolves when the NodeManager has accepted the container, before the container runs; later errors arrive as its completion. Concurrent
-   * starts on one node share one call. Throws a RemoteError when the NodeManager rejects the container.
+   * Starts a container. Resolves when the NodeManager has accepted the container, before the container runs; the completion of the container
+   * reports later errors. Concurrent starts on one node share one call. Throws a RemoteError if the NodeManager rejects the container.
    */
   async start(container: AllocatedContainer, context: LaunchContext): Promise<void> {
     await new Promise<void>((resolve, reject) => {
@@ -97,7 +84,7 @@ export class NodeManagerClient {
     });
   }
 
-  /** Results by container ID: null if the container is stopped or has ended already, otherwise the error. */
+  /** Stops containers. Returns a result for each container ID: null if the container is stopped or has already ended, otherwise the error. */
   async stop(node: string, containerIds: readonly string[]): Promise<Map<string, Error | null>> {
     const answer = await this.#connections.call<ContainerFailures>(
       node,
@@ -115,7 +102,7 @@ export class NodeManagerClient {
     );
   }
 
-  /** Container states by ID. About a second after a container ends, the NodeManager forgets it and returns an Error for it. */
+  /** Returns container states by ID. About a second after a container has ended, the NodeManager forgets it and returns an Error for it. */
   async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
     const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(
       node,
@@ -165,7 +152,7 @@ export class NodeManagerClient {
       const failures = this.#failuresOf(node, 'startContainers', answer.response);
       for (const { container, resolve, reject } of batch) {
         const failure = failures.get(container.id);
-        // The first attempt had started this container, but its response was lost.
+        // The first attempt has started this container, but its response was lost.
         if (failure === undefined || (answer.repeated && /relaunch the same container/i.test(failure.remoteMessage))) {
           resolve();
         } else {
@@ -174,7 +161,7 @@ export class NodeManagerClient {
       }
     } catch (error) {
       if (batch.length > 1 && error instanceof RemoteError && !error.fatal) {
-        // An error of the whole call fails every container of the batch.
+        // The error of one container may have failed the whole call.
         this.#log.warn(
           { node, containers: batch.length, error: messageOf(error) },
           'failed to start several containers at once; starting them one by one',
@@ -249,7 +236,7 @@ function messageOfResource(resource: Resource): object {
   };
 }
 
-/** YARN percent-encodes the path itself, so the path is sent decoded; an absent port is -1. */
+/** Converts a URI to a message. The path must be decoded, because YARN encodes it. -1 stands for an absent port. */
 function messageOfUri(text: string): object {
   if (!URL.canParse(text)) {
     throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);

@@ -14,7 +14,7 @@ import { shellWord } from '../../platform/shell-word.ts';
 
 const LOG_DIR = '<LOG_DIR>';
 
-/** Quotes text so that the launch script's double quotes yield it unchanged. */
+/** Escapes text for the double quotes of the launch script: the shell then reads the text unchanged. */
 export function literal(text: string): string {
   if (text.includes('\0')) {
     throw new TonyError('USAGE', 'An environment value or a command must not contain a NUL character.');
@@ -22,14 +22,14 @@ export function literal(text: string): string {
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
-      // The shell ignores a pair of closing and opening quotes; it separates characters that the NodeManager would replace.
+      // "" closes and reopens the quotes. It separates characters that the NodeManager would replace, and the shell removes it.
       .replace(/\{(?=\{)/g, '{""')
       .replace(/\}(?=\})/g, '}""')
       .replace(/<(?=(?:CPS|LOG_DIR|ADD_OPENS)>)/g, '<""')
   );
 }
 
-/** Validates the names and quotes the values. */
+/** Validates the names of environment variables, and escapes their values. */
 export function launchEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   const bad = Object.keys(environment).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (bad !== undefined) {
@@ -41,8 +41,8 @@ export function launchEnvironment(environment: Readonly<Record<string, string>>)
 }
 
 /**
- * The command of a container: the words as literals, with output redirected to files in the container's log folder. Without `stderr`, both
- * streams go to one file. `exec` makes the program itself receive the NodeManager's signals.
+ * Returns the command of a container: the quoted words, with output redirected to files in the container's log folder. Without `stderr`, both
+ * streams are written to one file. `exec` replaces the shell, so the program itself receives the NodeManager's signals.
  */
 export function launchCommand(words: readonly string[], output: { readonly stdout: string; readonly stderr?: string }): string {
   for (const name of [output.stdout, output.stderr ?? output.stdout]) {

@@ -10,10 +10,22 @@ import { endpointOfNode } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
-/** Maximum number of nodes with concurrent calls; further calls wait. */
-const MAX_BUSY_NODES = 128;
-/** Above this number, idle connections are closed at once: with thousands of nodes, the memory they use outweighs the time they save. */
+/** Maximum number of concurrent calls; further calls wait. */
+const MAX_CONCURRENT_CALLS = 128;
+/** Above this number of connections, a connection is closed after its call. Thousands of idle connections would occupy too much memory. */
 const MAX_IDLE_CONNECTIONS = 128;
+
+export interface NodeManagerOptions {
+  /** By "host:port", see ApplicationMasterClient.nodeTokens. */
+  readonly tokens: ReadonlyMap<string, Token>;
+  /** HadoopConfiguration.minimumQop */
+  readonly minimumQop: Qop;
+  readonly log: Logger;
+  readonly callTimeoutMs?: number;
+  readonly idleCloseMs?: number;
+  /** How long to retry an unreachable NodeManager, which may be restarting. */
+  readonly patienceMs?: number;
+}
 
 interface NodeConnection {
   readonly ipc: IpcConnection;
@@ -21,7 +33,7 @@ interface NodeConnection {
   idle: NodeJS.Timeout | null;
 }
 
-/** Keeps at most one connection per NodeManager: opens it on demand and closes it when idle. */
+/** Sends calls to NodeManagers. Keeps at most one connection per NodeManager, opens it on demand and closes it when it is idle. */
 export class NodeConnections {
   readonly #tokens: ReadonlyMap<string, Token>;
   readonly #minimumQop: Qop;
@@ -36,14 +48,7 @@ export class NodeConnections {
   #busy = 0;
   #closed = false;
 
-  constructor(options: {
-    readonly tokens: ReadonlyMap<string, Token>;
-    readonly minimumQop: Qop;
-    readonly log: Logger;
-    readonly callTimeoutMs?: number;
-    readonly idleCloseMs?: number;
-    readonly patienceMs?: number;
-  }) {
+  constructor(options: NodeManagerOptions) {
     this.#tokens = options.tokens;
     this.#minimumQop = options.minimumQop;
     this.#log = options.log;
@@ -53,8 +58,8 @@ export class NodeConnections {
   }
 
   /**
-   * Returns the response, and whether an earlier attempt may have been executed as well. Throws a RemoteError when the NodeManager rejects
-   * the call, and RPC_UNREACHABLE when it stays unreachable for `patienceMs`.
+   * Returns the response; `repeated` is true if an earlier attempt may have been executed, too. Throws a RemoteError if the NodeManager
+   * rejects the call, and RPC_UNREACHABLE if it is unreachable for `patienceMs`.
    */
   async call<T>(
     node: string,
@@ -109,7 +114,7 @@ export class NodeConnections {
   }
 
   async #turn(): Promise<void> {
-    while (!this.#closed && this.#busy >= MAX_BUSY_NODES) {
+    while (!this.#closed && this.#busy >= MAX_CONCURRENT_CALLS) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     this.#busy++;
@@ -178,7 +183,7 @@ export class NodeConnections {
   }
 }
 
-/** An unreachable NodeManager may be restarting; one that has just restarted reports that it is not ready. */
+/** True for errors of a NodeManager that is restarting: it is unreachable, or reports that it is not ready. */
 function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (error instanceof RemoteError) {
     return error.is('NMNotYetReadyException', 'RetriableException');
@@ -186,8 +191,8 @@ function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (!(error instanceof TonyError)) {
     return false;
   }
-  // A NodeManager closes the connection during authentication when it does not know the token, and also when it is shutting down. A frame
-  // injected by an attacker does no more harm than a broken connection.
+  // A NodeManager closes the connection during authentication if it does not know the token, but also if it is shutting down. A frame that
+  // an attacker has injected is handled like a broken connection.
   if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
     return tries < 3;
   }

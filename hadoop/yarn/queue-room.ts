@@ -1,4 +1,4 @@
-import { resourcesSchema } from './resource-manager-answers.ts';
+import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 import { amountsOf } from './running-job.ts';
 
 /** Amounts by the names of job.yaml: memory (MiB), vcores, gpus, other resource types. */
@@ -8,7 +8,7 @@ export type Room = Readonly<Record<string, number>>;
 export interface QueueLevel {
   /** `root.research.gpu` */
   readonly path: string;
-  /** The most that the queue may use when all others are idle; null when the scheduler does not report it. */
+  /** The maximum amounts that the queue may use while all other queues are idle; null if the scheduler does not report them. */
   readonly maximum: Room | null;
   readonly used: Room;
 }
@@ -17,45 +17,42 @@ export interface QueueLevel {
 export interface LabelRoom {
   /** The queue itself, followed by its ancestors. */
   readonly levels: readonly QueueLevel[];
-  /** The user's limit and usage in the queue; null when the scheduler does not report them, or when only the queue's limit applies. */
+  /** The user's limit and usage in the queue; null if the scheduler does not report them, or if only the queue's limit applies. */
   readonly user: { readonly maximum: Room; readonly used: Room } | null;
-  /** The limit and the usage of all ApplicationMasters of the queue; null when the scheduler does not report them. */
+  /** The limit and the usage of all ApplicationMasters in the queue; null if the scheduler does not report them. */
   readonly masters: { readonly maximum: Room; readonly used: Room } | null;
 }
 
-/** The properties of a scheduler queue that decide whether a job can start. */
+/** The properties of a queue that decide whether a job can start. */
 export interface QueueRoom {
   readonly path: string;
   /** RUNNING, STOPPED, DRAINING */
   readonly state: string;
-  /** The label of containers that name none; empty for nodes without a label. */
+  /** The node label of containers that request none; empty for nodes without a label. */
   readonly defaultLabel: string;
   readonly runningApplications: number;
-  /** Containers for which a node reserves resources until it has enough; the queue's `used` includes them. */
+  /** Number of containers for which nodes reserve resources until they have enough; the queue's `used` includes these resources. */
   readonly reservedContainers: number;
-  /** Whether the scheduler counts resources other than memory; null when the usage does not show it. */
+  /** True if the scheduler counts all resources, false if it counts only memory; null if the usage does not show it. */
   readonly countsAll: boolean | null;
-  /** YARN rounds each container's memory up to a multiple of this value (MiB); null when the scheduler does not report it. */
+  /** YARN rounds each container's memory up to a multiple of this value (MiB); null if the scheduler does not report it. */
   readonly memoryStep: number | null;
   /** Node labels that the queue can access; `*` means all. Every queue can use nodes without a label. */
   readonly reaches: readonly string[];
-  /** By label, for the labels in which the queue has a share; always includes the empty label. */
+  /** By node label, for the labels in which the queue has a share; always includes the empty label. */
   readonly labels: Readonly<Record<string, LabelRoom>>;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null when the response lacks the queue: the caller may
- * not see it, YARN creates it at its first use, or the name is wrong.
+ * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null if the response lacks the queue: the caller may not
+ * view it, YARN creates it at its first use, or the name is wrong.
  *
- * All fields are filled for the Capacity Scheduler; for the Fair Scheduler, only the limits and the usage of the queues.
+ * The Capacity Scheduler reports all fields; the Fair Scheduler reports only the limits and the usage of the queues.
  */
 export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
-  const info = record(record(record(answer).scheduler).schedulerInfo);
-  // The Fair Scheduler nests its root one level deeper.
-  const root = record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
-  const found = pathTo(root, (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
+  const found = pathTo(rootQueueOf(answer), (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
   const leaf = found?.at(-1);
   if (found === null || leaf === undefined) {
     return null;
@@ -70,7 +67,7 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
     reservedContainers: number(leaf.reservedContainers) ?? 0,
     countsAll: countsAll(leaf),
     memoryStep: memoryStep(leaf),
-    // Absent when the queue can access no label, and always absent for the Fair Scheduler.
+    // Absent if the queue cannot access any label, and always absent with the Fair Scheduler.
     reaches: [leaf.nodeLabels]
       .flat()
       .map(text)
@@ -80,8 +77,8 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
 }
 
 /**
- * Returns the names of the cluster's queues if the cluster certainly lacks a queue of this name; null if it has one, or may create one on
- * demand. Placement rules of the scheduler may replace the `default` queue, so it counts as present.
+ * Returns the names of the cluster's queues if the cluster certainly lacks a queue with this name; null if the queue exists, or if YARN may
+ * create it. The queue `default` counts as present, because placement rules of the scheduler may replace it.
  */
 export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
   const info = record(record(record(answer).scheduler).schedulerInfo);
@@ -97,16 +94,16 @@ export function queuesWithout(answer: unknown, name: string): readonly string[] 
 }
 
 function allQueues(queue: Json): Json[] {
-  return [queue, ...rows(queue.queues, 'queue').flatMap(allQueues)];
+  return [queue, ...rows(record(queue.queues).queue).flatMap(allQueues)];
 }
 
 function isParent(queue: Json): boolean {
-  return rows(queue.queues, 'queue').length > 0;
+  return rows(record(queue.queues).queue).length > 0;
 }
 
 function pathTo(queue: Json, wanted: (path: string) => boolean, above: readonly Json[]): readonly Json[] | null {
   const path = [...above, queue];
-  const below = [...rows(queue.queues, 'queue'), ...rows(queue.childQueues, 'queue')];
+  const below = childQueuesOf(queue);
   if (below.length === 0) {
     return wanted(pathOf(queue)) ? path : null;
   }
@@ -135,25 +132,25 @@ function labelRoom(upwards: readonly Json[], leaf: Json, name: string, user: str
 }
 
 function maximumOf(queue: Json, name: string): Room | null {
-  const told = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
-  if (told !== null || name !== '') {
-    return told;
+  const reported = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
+  if (reported !== null || name !== '') {
+    return reported;
   }
   return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
 }
 
-/** The response contains no usage of the root queue, so the usage of its children is summed. */
+/** Returns the usage of a queue; for the root queue, whose usage the response lacks, the sum over its children. */
 function usedOf(queue: Json, name: string): Room {
-  const told = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
-  if (told !== null) {
-    return told;
+  const reported = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
+  if (reported !== null) {
+    return reported;
   }
   const whole = name === '' ? (amounts(queue.resourcesUsed) ?? amounts(queue.usedResources)) : null;
   if (whole !== null) {
     return whole;
   }
   const sum: Record<string, number> = {};
-  for (const child of [...rows(queue.queues, 'queue'), ...rows(queue.childQueues, 'queue')]) {
+  for (const child of childQueuesOf(queue)) {
     for (const [resource, amount] of Object.entries(usedOf(child, name))) {
       sum[resource] = (sum[resource] ?? 0) + amount;
     }
@@ -162,8 +159,8 @@ function usedOf(queue: Json, name: string): Room {
 }
 
 /**
- * `userResourceLimit` in the response grows with the usage, so it does not predict future limits. The hard limit of a user is the queue's
- * own share times its user-limit-factor.
+ * Returns the limit and the usage of a user. The limit is the queue's share times its user-limit-factor. `userResourceLimit` in the response
+ * is unsuitable, because it grows with the usage.
  */
 function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
   const factor = number(leaf.userLimitFactor);
@@ -174,17 +171,20 @@ function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
     return null;
   }
   const maximum = Object.fromEntries(Object.entries(share).map(([resource, amount]) => [resource, Math.floor(amount * factor)]));
-  const entry = rows(leaf.users, 'user').find(({ username }) => username === user);
+  const entry = rows(record(leaf.users).user).find(({ username }) => username === user);
   const used = entry === undefined ? {} : usedOf(entry, name);
   return { maximum, used };
 }
 
-/** The default resource calculator considers memory only; the dominant one considers the resource with the highest usage. */
+/**
+ * Detects the resource calculator from the reported usage: the default calculator counts only memory, the dominant calculator the resource
+ * with the highest usage.
+ */
 function countsAll(leaf: Json): boolean | null {
   const used = amounts(leaf.resourcesUsed);
   const share = amounts(leaf.minEffectiveCapacity);
-  const told = number(leaf.usedCapacity);
-  if (used === null || share === null || told === null || told <= 0) {
+  const reported = number(leaf.usedCapacity);
+  if (used === null || share === null || reported === null || reported <= 0) {
     return null;
   }
   const shares = Object.entries(used).map(([name, amount]) => (100 * amount) / (share[name] || Number.POSITIVE_INFINITY));
@@ -193,7 +193,7 @@ function countsAll(leaf: Json): boolean | null {
   if (dominant - memory < 1) {
     return null;
   }
-  return Math.abs(told - dominant) < Math.abs(told - memory);
+  return Math.abs(reported - dominant) < Math.abs(reported - memory);
 }
 
 function memoryStep(leaf: Json): number | null {
@@ -212,21 +212,8 @@ function amounts(value: unknown): Room | null {
   return parsed.success ? amountsOf(parsed.data) : null;
 }
 
-/** Reads a list in every form in which Jersey writes it. */
-function rows(value: unknown, key?: string): Json[] {
-  const list = key === undefined ? value : record(value)[key];
-  if (list === undefined || list === null || list === '') {
-    return [];
-  }
-  return (Array.isArray(list) ? list : [list]).map(record);
-}
-
-function record(value: unknown): Json {
-  return typeof value === 'object' && value !== null ? (value as Json) : {};
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
+function rows(value: unknown): Json[] {
+  return asList(value).map(record);
 }
 
 function number(value: unknown): number | null {

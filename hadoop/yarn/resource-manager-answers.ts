@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { sumOf } from '../../conf/quotas.ts';
 
 /*
- * The ResourceManager's responses, converted to the types of this code. Depending on the endpoint, Jersey writes an empty list as null, {}
- * or "", and a list of one element as the element itself. Responses omit values that the user may not view.
+ * Schemas of the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "", and a list of one
+ * element as the element itself. Responses omit values that the user may not view.
  */
 
 export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);
@@ -48,13 +48,11 @@ export interface Application {
   readonly allocatedMb: number;
   readonly allocatedVcores: number;
   readonly runningContainers: number;
-  /**
-   * Resources of the containers except the ApplicationMaster's, by resource name; visible even to users who may not view the application.
-   */
+  /** Resources of all containers except the ApplicationMaster, by resource name; visible to all users of the cluster. */
   readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster, with the same visibility. */
+  /** Resources of the ApplicationMaster's container; visible to all users of the cluster. */
   readonly usedByMaster: Readonly<Record<string, number>>;
-  /** The node label for containers that name none; null for no label. */
+  /** The node label of containers that request none; null for no label. */
   readonly nodeLabel: string | null;
   /** e.g. NOT_START, RUNNING, SUCCEEDED, FAILED, DISABLED. */
   readonly logAggregation: string | null;
@@ -87,8 +85,8 @@ export const applicationSchema = z
     logAggregationStatus: z.string().optional(),
     appNodeLabelExpression: z.string().default(''),
   })
-  .transform((app): Application => {
-    return {
+  .transform(
+    (app): Application => ({
       id: app.id,
       name: app.name,
       user: app.user,
@@ -104,7 +102,7 @@ export const applicationSchema = z
       finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
       amContainerLogs: app.amContainerLogs ?? null,
       amNodeHttp: app.amHostHttpAddress ?? null,
-      // -1 means that the application has ended and holds nothing.
+      // -1 means that the application has ended and holds no resources.
       allocatedMb: Math.max(0, app.allocatedMB),
       allocatedVcores: Math.max(0, app.allocatedVCores),
       runningContainers: Math.max(0, app.runningContainers),
@@ -112,8 +110,8 @@ export const applicationSchema = z
       usedByMaster: sumOf((app.resourceInfo?.resourceUsagesByPartition ?? []).map(({ amUsed = {} }) => amUsed)),
       nodeLabel: labelOf(app.appNodeLabelExpression),
       logAggregation: app.logAggregationStatus ?? null,
-    };
-  });
+    }),
+  );
 
 /** `<Not set>` and `<DEFAULT_PARTITION>` mean no label; label names cannot contain these characters. */
 function labelOf(expression: string): string | null {
@@ -131,17 +129,6 @@ function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Re
   return Object.fromEntries(Object.entries(sum).map(([name, amount]) => [name, Math.max(0, amount)]));
 }
 
-export interface Attempt {
-  readonly number: number;
-  /** `appattempt_...` */
-  readonly attemptId: string;
-  readonly state: string;
-  /** The ApplicationMaster's container; null before YARN has allocated it. */
-  readonly containerId: string | null;
-  readonly nodeHttp: string | null;
-  readonly diagnostics: string;
-}
-
 export const attemptSchema = z
   .object({
     id: z.number(),
@@ -151,62 +138,17 @@ export const attemptSchema = z
     nodeHttpAddress: z.string().default(''),
     diagnosticsInfo: z.string().default(''),
   })
-  .transform((attempt): Attempt => {
-    return {
-      number: attempt.id,
-      attemptId: attempt.appAttemptId,
-      state: attempt.appAttemptState,
-      containerId: attempt.containerId || null,
-      nodeHttp: hostAndPort(attempt.nodeHttpAddress),
-      diagnostics: attempt.diagnosticsInfo,
-    };
-  });
-
-export interface ContainerReport {
-  readonly containerId: string;
-  readonly state: string;
-  readonly nodeId: string;
-  readonly nodeHttp: string | null;
-  readonly exitStatus: number;
-  readonly diagnostics: string;
-}
-
-export const containerSchema = z
-  .object({
-    containerId: z.string(),
-    containerState: z.string().default(''),
-    nodeId: z.string().default(''),
-    nodeHttpAddress: z.string().default(''),
-    // This endpoint writes numbers as text.
-    containerExitStatus: z.coerce.number().default(0),
-    diagnosticsInfo: z.string().default(''),
-  })
-  .transform((container): ContainerReport => {
-    return {
-      containerId: container.containerId,
-      state: container.containerState,
-      nodeId: container.nodeId,
-      nodeHttp: hostAndPort(container.nodeHttpAddress),
-      exitStatus: container.containerExitStatus,
-      diagnostics: container.diagnosticsInfo,
-    };
-  });
-
-export interface Node {
-  /** `host:port` of the NodeManager. */
-  readonly id: string;
-  readonly host: string;
-  /** null for a lost node. */
-  readonly nodeHttp: string | null;
-  readonly state: string;
-  readonly rack: string;
-  readonly labels: readonly string[];
-  readonly containers: number;
-  /** The total is unknown for resource types that are absent. */
-  readonly total: Readonly<Record<string, number>>;
-  readonly available: Readonly<Record<string, number>>;
-  readonly healthReport: string;
-}
+  .transform((attempt) => ({
+    number: attempt.id,
+    /** `appattempt_...` */
+    attemptId: attempt.appAttemptId,
+    state: attempt.appAttemptState,
+    /** The ApplicationMaster's container; null before YARN has allocated it. */
+    containerId: attempt.containerId || null,
+    nodeHttp: hostAndPort(attempt.nodeHttpAddress),
+    diagnostics: attempt.diagnosticsInfo,
+  }));
+export type Attempt = Readonly<z.output<typeof attemptSchema>>;
 
 export const nodeSchema = z
   .object({
@@ -214,7 +156,6 @@ export const nodeSchema = z
     nodeHostName: z.string(),
     nodeHTTPAddress: z.string().default(''),
     state: z.string(),
-    rack: z.string().default(''),
     nodeLabels: z.array(z.string()).default([]),
     numContainers: z.number().default(0),
     totalResource: resourcesSchema.optional(),
@@ -224,24 +165,25 @@ export const nodeSchema = z
     availableResource: resourcesSchema.optional(),
     availMemoryMB: z.number().optional(),
     availableVirtualCores: z.number().optional(),
-    healthReport: z.string().default(''),
   })
-  .transform((node): Node => {
+  .transform((node) => {
     const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
     const available = node.availableResource ?? memoryAndVcores(node.availMemoryMB, node.availableVirtualCores);
     return {
+      /** `host:port` of the NodeManager. */
       id: node.id,
       host: node.nodeHostName,
+      /** null for a lost node. */
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,
-      rack: node.rack,
       labels: node.nodeLabels,
       containers: node.numContainers,
+      /** Lacks the resource types whose total is unknown. */
       total: node.totalResource ?? totalOf(used, available),
       available,
-      healthReport: node.healthReport,
     };
   });
+export type Node = Readonly<z.output<typeof nodeSchema>>;
 
 function memoryAndVcores(memory: number | undefined, vcores: number | undefined): Readonly<Record<string, number>> {
   return memory === undefined || vcores === undefined ? {} : { 'memory-mb': memory, vcores };
@@ -252,41 +194,6 @@ function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Rec
   const total = sumOf([used, available]);
   return total['memory-mb'] === 0 ? {} : total;
 }
-
-export interface ClusterMetrics {
-  readonly activeNodes: number;
-  readonly appsPending: number;
-  readonly appsRunning: number;
-  readonly containersPending: number;
-  readonly totalMb: number;
-  readonly availableMb: number;
-  readonly total: Readonly<Record<string, number>>;
-  readonly used: Readonly<Record<string, number>>;
-}
-
-export const clusterMetricsSchema = z
-  .object({
-    activeNodes: z.number(),
-    appsPending: z.number(),
-    appsRunning: z.number(),
-    containersPending: z.number(),
-    totalMB: z.number(),
-    availableMB: z.number(),
-    totalClusterResourcesAcrossPartition: resourcesSchema.optional(),
-    totalUsedResourcesAcrossPartition: resourcesSchema.optional(),
-  })
-  .transform((metrics): ClusterMetrics => {
-    return {
-      activeNodes: metrics.activeNodes,
-      appsPending: metrics.appsPending,
-      appsRunning: metrics.appsRunning,
-      containersPending: metrics.containersPending,
-      totalMb: metrics.totalMB,
-      availableMb: metrics.availableMB,
-      total: metrics.totalClusterResourcesAcrossPartition ?? {},
-      used: metrics.totalUsedResourcesAcrossPartition ?? {},
-    };
-  });
 
 export const clusterInfoSchema = z.object({
   id: z.number(),
@@ -310,13 +217,22 @@ export interface Queue {
 
 /** Returns the leaf queues of the Capacity Scheduler or the Fair Scheduler. */
 export function queuesOf(answer: unknown): Queue[] {
-  const root = record(record(record(answer).scheduler).schedulerInfo);
-  // The Fair Scheduler nests its root one level deeper.
-  return leaves(record(root.rootQueue).queueName === undefined ? root : record(root.rootQueue));
+  return leaves(rootQueueOf(answer));
+}
+
+/** Returns the root queue, which the Fair Scheduler nests one level deeper than the Capacity Scheduler. */
+export function rootQueueOf(answer: unknown): Readonly<Record<string, unknown>> {
+  const info = record(record(record(answer).scheduler).schedulerInfo);
+  return record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
+}
+
+/** Returns the child queues in the format of the Capacity Scheduler or of the Fair Scheduler. */
+export function childQueuesOf(queue: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[] {
+  return [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
 }
 
 function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
-  const below = [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
+  const below = childQueuesOf(queue);
   if (below.length > 0) {
     return below.flatMap(leaves);
   }
@@ -346,18 +262,18 @@ export function listOf<T extends z.ZodType>(key: string, element: T) {
   });
 }
 
-function asList(value: unknown): unknown[] {
+export function asList(value: unknown): unknown[] {
   if (value === undefined || value === null || value === '') {
     return [];
   }
   return Array.isArray(value) ? value : [value];
 }
 
-function record(value: unknown): Readonly<Record<string, unknown>> {
+export function record(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-function text(value: unknown): string {
+export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 

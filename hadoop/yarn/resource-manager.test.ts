@@ -98,7 +98,7 @@ describe('finding the active ResourceManager', () => {
   });
 
   test('gives up with the reason and exit code 3', async () => {
-    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).metrics()).rejects.toMatchObject({
+    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).nodes()).rejects.toMatchObject({
       code: 'RM_UNREACHABLE',
       exitCode: 3,
       message: expect.stringMatching(/127\.0\.0\.1:\d+.*ECONNREFUSED/),
@@ -108,7 +108,7 @@ describe('finding the active ResourceManager', () => {
 
   test('waits for a response only until the timeout', async () => {
     const address = await serve(() => undefined);
-    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).metrics()).rejects.toThrow('no answer within 50 ms');
+    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).nodes()).rejects.toThrow('no answer within 50 ms');
   });
 
   test('ignores the proxy settings of the environment', async () => {
@@ -178,7 +178,9 @@ test('sends a submission with the user and everything that a container needs, an
     memoryMb: 512,
     vcores: 1,
     nodeLabel: 'big',
+    priority: 0,
     maxAttempts: 2,
+    failureWindowMs: null,
     keepContainers: true,
     tokens: [],
     command: 'exec x 1><LOG_DIR>/tony.log 2>&1',
@@ -197,6 +199,7 @@ test('sends a submission with the user and everything that a container needs, an
       'application-tags': { tag: ['a', 'b'] },
       queue: 'gpu',
       'unmanaged-AM': false,
+      priority: 0,
       'max-app-attempts': 2,
       'keep-containers-across-application-attempts': true,
       resource: { memory: 512, vCores: 1 },

@@ -21,11 +21,7 @@ import {
   applicationStateSchema,
   attemptSchema,
   type ClusterInfo,
-  type ClusterMetrics,
-  type ContainerReport,
   clusterInfoSchema,
-  clusterMetricsSchema,
-  containerSchema,
   listOf,
   type Node,
   nodeSchema,
@@ -40,13 +36,13 @@ export interface ResourceManagerOptions {
   readonly addresses: readonly string[];
   /** The short name of the user; null if unknown. */
   readonly user: string | null;
-  /** Default: states the name of the user. */
+  /** Default: sends the user name. */
   readonly login?: Login;
   /** Default: Node's authorities. */
   readonly trust?: ServerTrust;
-  /** How long to search for an active ResourceManager. */
+  /** How long (ms) a call searches for an active ResourceManager before it fails. */
   readonly patienceMs?: number;
-  /** Timeout for one response. */
+  /** Timeout (ms) for one response. */
   readonly timeoutMs?: number;
 }
 
@@ -56,8 +52,7 @@ export interface ApplicationFilter {
   readonly types?: readonly string[];
   readonly tags?: readonly string[];
   /**
-   * Submission time range, ms since the epoch, inclusive. With this filter, the list includes applications whose times the caller may not
-   * view.
+   * Range of submission times, ms since the epoch, inclusive. The filter also applies to applications whose times the caller may not view.
    */
   readonly submitted?: { readonly from?: number; readonly to?: number };
   readonly limit?: number;
@@ -88,9 +83,9 @@ const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
  * The ResourceManager's REST interface (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html).
- * The client finds the active one of several ResourceManagers by trying them: a standby redirects or does not respond. Every call is
- * idempotent (repeating a submission with the same ID or a kill has no effect, and an unused ID costs nothing), so the client repeats each
- * call after a connection failure.
+ * The client tries all ResourceManagers to find the active one: a standby redirects or does not respond. After a connection failure, the
+ * client repeats the call, because every call is idempotent: repeating a kill or a submission with the same ID has no effect, and an unused
+ * ID costs nothing.
  */
 export class ResourceManager {
   readonly #round: AddressRound;
@@ -107,8 +102,7 @@ export class ResourceManager {
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#agent = (options.trust ?? DEFAULT_TRUST).agent();
     this.#http = axios.create({
-      // The proxies that the environment names are meant for external addresses; requests for a cluster's addresses would fail with
-      // misleading errors.
+      // Ignores the proxies in the environment, which are meant for external addresses.
       proxy: false,
       httpsAgent: this.#agent,
       maxRedirects: 0,
@@ -172,12 +166,6 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Returns the running containers of an attempt; the ResourceManager does not report finished ones. */
-  async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
-    const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
-    return checked(listOf('container', containerSchema), answer);
-  }
-
   /** Returns the active nodes; with `states`, the nodes in these NodeStates, e.g. LOST. */
   async nodes(states: readonly string[] = []): Promise<Node[]> {
     const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
@@ -222,15 +210,10 @@ export class ResourceManager {
     }
   }
 
-  async metrics(): Promise<ClusterMetrics> {
-    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/metrics' });
-    return checked(z.object({ clusterMetrics: clusterMetricsSchema }), answer).clusterMetrics;
-  }
-
   /** Describes the active ResourceManager. */
   async clusterInfo(): Promise<ClusterInfo> {
     const schema = z.object({ clusterInfo: clusterInfoSchema });
-    // The only endpoint that a standby, or a ResourceManager that is still starting, serves itself.
+    // Only this endpoint is also served by a standby and by a ResourceManager that is starting.
     const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
     return this.#ask<ClusterInfo>(request, (response) => {
       if (response.status !== 200) {
@@ -277,7 +260,7 @@ export class ResourceManager {
       if (status >= 200 && status < 300) {
         return { result: data.trim() === '' ? {} : parsedJson(data) };
       }
-      // A starting ResourceManager responds before it has loaded its applications.
+      // A ResourceManager that is starting responds before it has loaded its applications.
       const state = await this.#haState(address);
       if (state !== null && state !== 'ACTIVE') {
         return { again: `this ResourceManager is in state ${state}` };
@@ -296,7 +279,7 @@ export class ResourceManager {
     });
   }
 
-  /** Returns null when the response lacks the state. */
+  /** Returns the HA state of a ResourceManager; null if the response lacks the state. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {
@@ -320,7 +303,7 @@ export class ResourceManager {
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
   }
 
-  /** Makes one attempt at one address. */
+  /** Sends a request to one address. */
   async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     try {
@@ -352,15 +335,15 @@ export class ResourceManager {
       url: url.href,
       headers: { Accept: 'application/json', ...identity, ...(hasBody ? { 'Content-Type': 'application/json' } : {}) },
       ...(hasBody ? { data: JSON.stringify(request.body) } : {}),
-      // Includes the time to connect, which axios's own timeout does not.
+      // Unlike axios's own timeout, this one includes the time to connect.
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
 }
 
 /**
- * A standby redirects to the active ResourceManager with 307, or refreshes endlessly while none is active. Status 302 comes from the web
- * proxy instead.
+ * True for a response of a standby: it redirects to the active ResourceManager with status 307, or refreshes the page while none is active.
+ * Status 302 comes from the web proxy instead.
  */
 function isStandby(response: AxiosResponse<string>, path: string): boolean {
   if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) {

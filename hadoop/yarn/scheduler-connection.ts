@@ -11,11 +11,11 @@ import { endpointOfNode } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
-/** A ResourceManager that shuts down may close a connection during authentication; three failures in a row count as a rejection. */
+/** Number of rejections per ResourceManager that end a call. A single one may come from a ResourceManager that is shutting down. */
 const REFUSALS_BEFORE_GIVING_UP = 3;
 
 export interface SchedulerOptions {
-  /** One ResourceManager, or all of an HA list, which are tried in turn. */
+  /** The ResourceManagers of the HA list, which are tried in turn; without HA, one. */
   readonly schedulers: readonly Endpoint[];
   /** A token of the kind YARN_AM_RM_TOKEN; it is valid for all ResourceManagers. */
   readonly token: Token;
@@ -23,11 +23,11 @@ export interface SchedulerOptions {
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
-  /** How long all ResourceManagers may be unreachable. */
+  /** A call fails if all ResourceManagers are unreachable for this time (ms). */
   readonly unreachableAfterMs?: number;
 }
 
-/** Sends calls to the active ResourceManager, and repeats them until one responds. Every request must therefore be repeatable. */
+/** Sends calls to the active ResourceManager, and repeats each call until a ResourceManager responds. All requests must be idempotent. */
 export class SchedulerConnection {
   readonly #options: Required<SchedulerOptions>;
   readonly #round: AddressRound;
@@ -51,8 +51,8 @@ export class SchedulerConnection {
   }
 
   /**
-   * Returns the response message. Throws a RemoteError when the ResourceManager rejects the call, and ATTEMPT_FENCED when it no longer
-   * knows this attempt.
+   * Returns the response message. Throws a RemoteError if the ResourceManager rejects the call, and ATTEMPT_FENCED if it no longer knows this
+   * attempt.
    */
   async call<T>(method: string, requestName: string, request: object, responseName: string): Promise<T> {
     const started = performance.now();
@@ -84,7 +84,7 @@ export class SchedulerConnection {
     );
   }
 
-  /** Applies to the next connection; the open one stays valid. */
+  /** Sets the token for the next connection; the open connection stays valid. */
   replaceToken(token: Token): void {
     if (Buffer.compare(token.identifier, this.#token.identifier) !== 0) {
       this.#options.log.info('the token for the ResourceManager was renewed');
@@ -167,7 +167,7 @@ export class SchedulerConnection {
   }
 
   #again<T>(address: string, method: string, failure: TonyError): Outcome<T> {
-    // Logged once, not at every attempt.
+    // Logs only the first failed attempt.
     if (!this.#away) {
       this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager answers; trying again');
     }

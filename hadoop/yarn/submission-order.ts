@@ -2,11 +2,11 @@ import type { ApplicationFilter, ResourceManager } from './resource-manager.ts';
 import type { Application } from './resource-manager-answers.ts';
 
 /*
- * The submission order of applications: by the time at which the ResourceManager accepted them, and within one millisecond by ID. An ID
- * alone shows only when a client requested it, which may be long before the submission; and users can invent IDs.
+ * The submission order of applications: by the time at which the ResourceManager accepted them, and within a millisecond by ID. The ID alone
+ * is not enough: a client may request it long before the submission, and users can invent IDs.
  *
- * The ResourceManager reports time 0 for an application that the caller may not view. A query for a range of submission times, however,
- * uses the real times and is open to every user, so each application can find out which others precede it.
+ * The ResourceManager reports time 0 for an application that the caller may not view. However, every user can query a range of submission
+ * times, and the query uses the real times. An application can therefore find out which applications precede it.
  */
 
 type Submission = Pick<Application, 'id' | 'startedAt'>;
@@ -19,25 +19,24 @@ export async function submittedBefore(
   filter: Pick<ApplicationFilter, 'types' | 'states'>,
 ): Promise<ReadonlySet<string>> {
   const ids = (found: readonly Submission[]): string[] => found.map(({ id }) => id);
-  // Without its own submission time, an application cannot query ranges. The order of IDs is used instead, although users can influence
-  // IDs.
+  // Without its own submission time, an application cannot query a range, so the IDs decide.
   if (own.startedAt === 0) {
     return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
   }
-  const told = applications.filter((other) => other.startedAt > 0 && compareSubmissions(other, own) < 0);
+  const earlier = applications.filter((other) => other.startedAt > 0 && compareSubmissions(other, own) < 0);
   if (applications.every(({ startedAt }) => startedAt > 0)) {
-    return new Set(ids(told));
+    return new Set(ids(earlier));
   }
   const [before, together] = await Promise.all([
     resourceManager.applications({ ...filter, submitted: { to: own.startedAt - 1 } }),
     resourceManager.applications({ ...filter, submitted: { from: own.startedAt, to: own.startedAt } }),
   ]);
-  return new Set(ids([...told, ...before, ...together.filter((other) => compareIds(other.id, own.id) < 0)]));
+  return new Set(ids([...earlier, ...before, ...together.filter((other) => compareIds(other.id, own.id) < 0)]));
 }
 
 /**
- * Sorts applications by submission, for callers without an application of their own. An application with a hidden time follows all
- * applications with lower IDs, possibly before its real position.
+ * Sorts applications by submission, for callers that are not applications themselves. An application with a hidden time follows all
+ * applications with lower IDs; its real position may be later.
  */
 export function inOrderOfSubmission<T extends Submission>(applications: readonly T[]): T[] {
   let latest = 0;

@@ -2,14 +2,14 @@ import type { Browser } from 'playwright-core';
 import { afterAll, type TestContext } from 'vitest';
 import { findBrowser, launchBrowser, NO_BROWSER } from './launch-browser.ts';
 
-/** The browser of this test file, started by the first test that needs it. */
+/** The headless browser of this test file. The first test that uses a browser starts it. */
 let started: Promise<Browser> | null = null;
 
 afterAll(async () => (await started)?.close());
 
 /**
- * The headless browser of this test file. Each of its contexts has its own cookies and cache, and is closed when the test ends. If no
- * browser is installed, the test is skipped with a message; if CI is set, it fails, because CI machines must have a browser.
+ * Returns a new context of this test file's headless browser, with its own cookies and cache; it closes when the test ends. If no
+ * browser is installed, skips the test with a message. If CI is set, fails the test instead, because CI machines must have a browser.
  */
 export async function openBrowser(context: TestContext): Promise<Browser> {
   const isCi = process.env.CI !== undefined && process.env.CI !== '';

@@ -10,7 +10,7 @@ export interface PageServer {
   close(): void;
 }
 
-/** Serves the pages of `scene` on loopback, as the ApplicationMaster does. A test may change the scene while a page shows it. */
+/** Serves the pages of `scene` on loopback, as the ApplicationMaster does. A test may change the scene while a browser shows the page. */
 export async function servePage(scene: Scene): Promise<PageServer> {
   const log = pino({ level: 'silent' });
   const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'authorised' }, log });

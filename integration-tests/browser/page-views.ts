@@ -4,9 +4,9 @@ import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
-/** Job states for the page to display; the figures are taken from real runs or modelled on them. */
+/** Job states that the tests display on the page, with numbers from real runs or similar to them. */
 
-/** The data of a view; a field is absent when the job has no such data. */
+/** The data of a view. A field is undefined if the job has no such data. */
 export interface Scene {
   status: JobStatus;
   entries?: readonly HistoryEntry[];
@@ -16,7 +16,7 @@ export interface Scene {
   configuration?: unknown;
 }
 
-/** The view of `scene`, which may change between two requests. */
+/** Returns a view of `scene`. The scene may change between two requests. */
 export function sceneView(scene: Scene): JobView {
   return {
     status: async () => scene.status,

@@ -9,8 +9,8 @@ import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
 /**
- * The folder for screenshots. If the SCREENSHOTS environment variable names it, a run takes screenshots in both color schemes, for a person
- * to inspect. The color scheme does not affect the layout.
+ * The folder for screenshots, set by the environment variable SCREENSHOTS. If set, the tests take screenshots in both color schemes for
+ * visual inspection. The color scheme does not affect the layout.
  */
 const SCREENSHOTS = process.env.SCREENSHOTS;
 const COLOR_SCHEMES = SCREENSHOTS === undefined ? (['light'] as const) : (['light', 'dark'] as const);
@@ -21,11 +21,11 @@ const NARROW = { width: 390, height: 844 };
 
 interface Visit {
   readonly page: Page;
-  /** Errors from the browser, and requests to other origins. */
+  /** Errors in the browser, and requests to other origins. */
   readonly complaints: readonly string[];
 }
 
-/** Opens `url` as a user would, and records every error. */
+/** Opens `url` in the browser and records all errors. */
 async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ viewport: WIDE, ...options });
   const page = await context.newPage();
@@ -70,13 +70,13 @@ describe('the job’s page', () => {
     for (const fact of ['application_1795247621148_0042', 'alice', 'research', 'running', '12 min']) {
       expect(top).toContain(fact);
     }
-    // TensorBoard is at the parent path, whatever name the proxy uses.
+    // TensorBoard is served at the parent path, under any path prefix.
     expect(await page.getByRole('link', { name: 'Open TensorBoard' }).getAttribute('href')).toBe(new URL('/', page.url()).href);
     await page.locator('.chart canvas').nth(1).waitFor();
     expect(await page.locator('.chart h3').allTextContents()).toEqual(['loss', 'examplesPerSecond']);
     expect(await page.locator('.tiles').innerText()).toContain('checkpoint at 8,400');
-    expect(await page.getByRole('region', { name: 'Programs that may still run' }).innerText()).toContain(
-      'worker:1 may still run on node3.example.com:8041 for up to 24 s: YARN has given up the container on it',
+    expect(await page.getByRole('region', { name: 'Programs that may still be running' }).innerText()).toContain(
+      'worker:1 may still be running on node3.example.com:8041 for up to 24 s: YARN considers its container lost',
     );
 
     await page.getByRole('tab', { name: 'Tasks' }).click();
@@ -115,7 +115,7 @@ describe('the job’s page', () => {
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
     expect(await chart.locator('.legend').innerText()).toContain(String(rate?.values[1]));
-    // After the chart is redrawn in other colours, its cursor remains at the same step.
+    // When the chart is redrawn in other colours, its cursor stays at the same step.
     const before = await plot.locator('canvas').elementHandle();
     await page.emulateMedia({ colorScheme: 'dark' });
     await before?.waitForElementState('hidden');
@@ -154,17 +154,17 @@ describe('the job’s page', () => {
     const { page } = await shown(context, scene);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`asked ${new URL(request.url()).pathname}`));
-    // This event fires when the response headers arrive, before the page can send its next request.
+    // The event fires when the response headers arrive, before the page can send its next request.
     page.on('response', (response) => seen.push(`answered ${new URL(response.url()).pathname}`));
     const announced = page.locator('[aria-live=polite]').first();
     expect(await announced.textContent()).toBe('State of the job: running.');
     const { status } = endedScene();
     scene.status = status;
     await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
-    // Curves may have been written after the page received the final state, so the page requests them once more.
+    // The job may write curves shortly before its final state, so the page requests the curves once more.
     const informed = seen.lastIndexOf('answered /tony/api/job');
     await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(informed);
-    // Longer than the time between any two requests of a page that still polls.
+    // Longer than the polling interval, so a page that still polls would send a request.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
@@ -181,7 +181,7 @@ describe('the job’s page', () => {
 
   test('shows how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
     const { page } = await shown(context, runningScene());
-    // The requests get no response and no error, as when the ApplicationMaster's process is stopped.
+    // The requests receive neither a response nor an error, as when the ApplicationMaster's process is suspended.
     await page.route('**/tony/api/**', () => undefined);
     const banner = page.locator('.banner');
     await expect.poll(() => banner.innerText(), PATIENT).toMatch(/The ApplicationMaster has not answered for \d+ s\./);
@@ -252,7 +252,7 @@ describe('the job’s page, without a mouse,', () => {
     expect((await focused())[0]).toContain('Skip to the content');
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
-    // The first focusable element of the content: the lines of the failure.
+    // The first focusable element of the content is the list of the failure's last lines.
     expect((await focused())[0]).toContain('Error: no file');
     const seen: string[] = [];
     for (let presses = 0; presses < 60; presses++) {
@@ -335,7 +335,7 @@ test('the job’s page weighs less than 70 kB', () => {
   expect(weight).toBeLessThan(70_000);
 });
 
-// Expressions that run in the page, as strings: this project's tests compile without DOM types.
+// Expressions to evaluate in the page, as strings, because the tests compile without DOM types.
 
 /** Returns the name of the focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
@@ -357,7 +357,7 @@ const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table,
   })
   .map((element) => element.outerHTML.slice(0, 120))`;
 
-/** The number of columns of the first chart that contain a pixel of a line's colour: the grid and the text are grey. */
+/** The number of pixel columns of the first chart that contain the colour of a line. The grid and the text are grey. */
 const COLOURED_COLUMNS = `(() => {
   const canvas = document.querySelector('.chart canvas');
   const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);

@@ -1,7 +1,7 @@
 import type { HistoryEntry, JobStatus, TaskStatus, UsageSample } from '../../conf/status.ts';
 import type { ScalarCharts } from '../../web/job-view.ts';
 
-/** The parts of scenes, in the shape of real runs. */
+/** Parts of scenes, in the format of real runs. */
 
 export function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus {
   return {

@@ -2,7 +2,7 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../until.ts';
 
-/** TensorBoard 2.21's page, as a user sees it. */
+/** Reads TensorBoard 2.21's page as a user sees it. */
 
 /** Waits until the Time Series tab shows a scalar chart. */
 export async function scalarCard(page: Page, tag: string): Promise<Locator> {
@@ -10,7 +10,7 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
     .locator('scalar-card')
     .filter({ has: page.locator(`[title="${tag}"]`) })
     .first();
-  // TensorBoard leaves cards outside the viewport empty, so this searches for the wanted card.
+  // TensorBoard renders only the cards in the viewport, so this filters for the card.
   await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: 60_000 });
   await card.locator('line-chart').waitFor({ timeout: 30_000 });
   await card.scrollIntoViewIfNeeded();
@@ -18,16 +18,15 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
 }
 
 /**
- * A web worker draws the curve on a canvas, so the curve can only be read from pixels. Returns the share of the chart's columns that
- * contain
- * a pixel of a colour (the grid is grey).
+ * Returns the share of the chart's pixel columns that contain a colour other than the grid's grey. A web worker draws the curve on a
+ * canvas, so the curve can only be read from its pixels.
  */
 export async function drawnColumns(page: Page, card: Locator): Promise<number> {
   const picture = (await card.locator('.series-view').screenshot()).toString('base64');
   return page.evaluate<number>(`(${COLOURED})('${picture}')`);
 }
 
-/** Runs in the browser, which can decode a PNG. */
+/** This code runs in the browser, which can decode a PNG. */
 const COLOURED = `async (base64) => {
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const image = await createImageBitmap(new Blob([bytes], { type: 'image/png' }));
@@ -55,10 +54,10 @@ export interface TooltipRow {
   readonly step: number;
 }
 
-/** The text of the tooltip with the pointer at a given share of the chart's width. */
+/** Returns the text of the tooltip when the pointer is at a given share of the chart's width. */
 export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
   const row = page.locator('.tooltip-row.closest');
-  // A chart that is still rendering ignores the pointer.
+  // A chart ignores the pointer while it renders.
   const cells = async (): Promise<string[] | false> => {
     const box = await card.locator('line-chart .series-view').boundingBox();
     if (box === null) {
@@ -74,7 +73,7 @@ export async function tooltip(page: Page, card: Locator, at: number): Promise<To
   return { run, value: Number(value.replace('−', '-')), step: Number(step.replaceAll(',', '')) };
 }
 
-/** Checks that the curve spans the whole chart, and that it shows the logged values at several positions. */
+/** Checks that the curve spans the whole chart and shows the logged values at several positions. */
 export async function expectCurve(page: Page, tag: string, logged: (step: number) => number): Promise<void> {
   const card = await scalarCard(page, tag);
   await expect.poll(() => drawnColumns(page, card), { timeout: 30_000 }).toBeGreaterThan(0.7);

@@ -2,28 +2,28 @@ import { once } from 'node:events';
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** The path prefix under which a gateway serves the site behind it, as YARN's proxy does. */
+/** The path prefix under which the gateway serves the site, as YARN's proxy does. */
 export const PREFIX = '/proxy/application_1_0001/';
 
 export interface Gateway {
-  /** Address of the gateway, including the prefix. */
+  /** URL of the gateway, including the prefix. */
   readonly url: string;
   /** `METHOD path` of every request received, in order. */
-  readonly asked: readonly string[];
+  readonly requests: readonly string[];
   close(): void;
 }
 
 /**
- * A gateway between a browser and the site: forwards GET and the given methods with a few headers, and drops all other headers. Like real
- * gateways, it answers other methods with 405, and addresses of more than `longest` characters with 414.
+ * Starts a gateway between a browser and the site. The gateway forwards GET and the given methods with a few headers, and drops all
+ * other headers. It responds to other methods with 405, and to URLs longer than `longest` characters with 414, as real gateways do.
  */
 export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const server: Server = createServer({ maxHeaderSize: 128 << 10 }, (request, response) => {
     const { method = 'GET', url = '/' } = request;
-    asked.push(`${method} ${url.split('?', 1)[0]}`);
+    requests.push(`${method} ${url.split('?', 1)[0]}`);
     const refusal = refusalOf(request, options);
-    // The prefix without its trailing slash serves the same content, as in YARN's proxy.
+    // As in YARN's proxy, the prefix without its trailing slash serves the same content.
     const path = url === PREFIX.slice(0, -1) ? '/' : url.slice(PREFIX.length - 1);
     if (refusal !== null) {
       response.writeHead(refusal, { 'Content-Type': 'text/html', Connection: 'close' }).end(`<h1>${refusal}</h1>`);
@@ -45,7 +45,7 @@ export async function startGateway(port: number, options: { passes: readonly str
     server.close();
     server.closeAllConnections();
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PREFIX}`, asked, close };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PREFIX}`, requests, close };
 }
 
 function refusalOf(request: IncomingMessage, { passes, longest = 65_000 }: { passes: readonly string[]; longest?: number }): number | null {

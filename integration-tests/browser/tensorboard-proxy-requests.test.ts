@@ -9,7 +9,7 @@ import { WebServer } from '../../web/server.ts';
 import { openBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 
-/** The response of the upstream server: it describes the request that the server received. */
+/** The response of the upstream server, which describes the request that the server received. */
 interface Echo {
   readonly method: string;
   readonly url: string;
@@ -17,7 +17,7 @@ interface Echo {
   readonly hex: string;
 }
 
-/** Opens a page behind a gateway; an upstream server echoes the requests of the page. */
+/** Opens a page behind a gateway. The upstream server responds to each request with a description of that request. */
 async function openPage(context: TestContext, passes: readonly string[]): Promise<Page> {
   const browser = await openBrowser(context);
   const echo = createServer((request, response) => {
@@ -33,9 +33,9 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
       if (url === '/silent') {
         return;
       }
-      const heard: Echo = { method, url, type: headers['content-type'] ?? '', hex: Buffer.concat(chunks).toString('hex') };
+      const received: Echo = { method, url, type: headers['content-type'] ?? '', hex: Buffer.concat(chunks).toString('hex') };
       response.writeHead(url === '/refused' ? 400 : 200, { 'Content-Type': 'application/json' });
-      response.end(JSON.stringify(heard));
+      response.end(JSON.stringify(received));
     });
   }).listen(0, '127.0.0.1');
   await once(echo, 'listening');
@@ -57,7 +57,7 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
   return page;
 }
 
-/** Functions for the page's expressions below. */
+/** Functions that the expressions below use in the page. */
 const TOOLS = `
   const asFetch = async (url, options) => (await fetch(url, options)).json();
   const asXhr = (url, body, { method = 'POST', wait = true, headers = {} } = {}) => new Promise((resolve, reject) => {
@@ -139,7 +139,7 @@ for (const [way, passes] of WAYS) {
 
   test(`requests sent by ${way} end when the page aborts them`, async (context) => {
     const page = await openPage(context, passes);
-    // Aborted while the request is packed (reading a Blob's bytes is asynchronous), and while the response is pending.
+    // Aborts one request while its body is read, which is asynchronous for a Blob, and one request while its response is pending.
     for (const moment of ['0', 'new Promise((resolve) => setTimeout(resolve, 500))']) {
       const events = await evaluate(
         page,
@@ -164,7 +164,7 @@ for (const [way, passes] of WAYS) {
         })()`,
       ),
     ).toBe('AbortError');
-    // Opened again, the object sends a new request.
+    // After another `open`, the same object sends a new request.
     expect(
       await evaluate(
         page,

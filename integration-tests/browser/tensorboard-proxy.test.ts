@@ -22,10 +22,10 @@ import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
-/** A run name with special characters, some of which YARN's proxy corrupts. */
+/** A run name with special characters, including characters that YARN's proxy corrupts. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
-/** The tabs, each with a selector that matches once its data has loaded. */
+/** The tabs, each with a selector that matches when its data has loaded. */
 const TABS = {
   scalars: 'vz-line-chart2 path.line[d]',
   images: 'tf-image-loader img',
@@ -78,8 +78,8 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
   const folder = path.join(await temporaryFolder(), 'summaries');
   await writeSummaries(folder);
   const tensorboard = await TensorBoardServer.start(folder);
-  // TensorBoard's page requests the list of data only once, so the test waits until TensorBoard has read all data. It reads each run's
-  // texts last.
+  // TensorBoard's page requests the list of data only once, so the test waits until TensorBoard has read all data. TensorBoard reads
+  // the texts of each run last.
   const isRead = async (run: string): Promise<boolean> =>
     (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
   await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {
@@ -103,7 +103,7 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
   return started;
 }
 
-/** Opens a page; returns it with the list of errors that occur in it. */
+/** Opens a page. Returns the page and the list of errors that occur in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   // Many tests may run on this machine at the same time.
@@ -126,27 +126,27 @@ async function visitTabs(page: Page): Promise<void> {
 test('TensorBoard works behind a gateway that rejects POST', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
-  const { url, asked } = await gateway(web, { passes: ['PUT', 'HEAD'] });
+  const { url, requests } = await gateway(web, { passes: ['PUT', 'HEAD'] });
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
   await visitTabs(page);
   expect(troubles).toEqual([]);
-  expect(asked.filter((each) => each.startsWith('PUT')).length).toBeGreaterThan(5);
-  expect(asked.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
+  expect(requests.filter((each) => each.startsWith('PUT')).length).toBeGreaterThan(5);
+  expect(requests.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
 });
 
 test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
-  const { url, asked } = await gateway(web, { passes: [], longest: 8000 });
+  const { url, requests } = await gateway(web, { passes: [], longest: 8000 });
   const { page, troubles } = await openPage(browser);
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
   await visitTabs(page);
-  // The probe request with which the page discovers that the gateway rejects PUT.
+  // The page's probe, which detects that the gateway rejects PUT.
   expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
-  expect(asked.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
+  expect(requests.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
 });
 
 test('the printed URL with its token opens TensorBoard and the job’s page', async (context: TestContext) => {
@@ -163,9 +163,9 @@ test('the printed URL with its token opens TensorBoard and the job’s page', as
   await page.keyboard.press('Enter');
   await page.waitForURL(`${root}tony/`);
   await page.getByText('mnist').first().waitFor();
-  // A page cancels its pending requests when the user leaves it.
+  // When the user leaves a page, the browser cancels the page's pending requests.
   expect(troubles.filter((each) => !each.startsWith('net::ERR_ABORTED'))).toEqual([]);
-  // The browser sends the cookie even after the user follows a link on another site's page.
+  // The browser sends the cookie even when the user follows a link on another site.
   const fresh = await openPage(browser);
   await fresh.page.setContent(`<a href="http://localhost:${web.port}/tony/?token=correct-horse-battery">the job</a>`);
   await fresh.page.click('a');

@@ -27,7 +27,7 @@ const PROGRAMS = {
 };
 
 const JAVA_FLAGS = [
-  // Start-up time and memory matter here, not peak speed: serial collector, C1 compiler only, no bytecode verification.
+  // Options for a fast start and little memory instead of peak speed: serial collector, C1 compiler only, no bytecode verification.
   '-XX:+UseSerialGC',
   '-XX:TieredStopAtLevel=1',
   '-XX:+UnlockDiagnosticVMOptions',
@@ -159,12 +159,12 @@ export class Cluster {
 
   /** Stops every process and every container: with recovery enabled, NodeManagers leave containers running when they stop. */
   async down() {
-    // Found by their mark: they may belong to another profile than this object's.
+    // Searches for all marks of this state folder: the running processes may belong to another profile than this object's.
     await Promise.all((await this.runningProcesses()).map((name) => this.stop(name)));
     await this.killContainers();
   }
 
-  /** Stops the cluster and deletes everything that it stored. */
+  /** Stops the cluster and deletes its data. */
   async wipe() {
     await this.down();
     await rm(this.state, { recursive: true, force: true });
@@ -211,8 +211,8 @@ export class Cluster {
     while (await isAlive(pid)) {
       await delay(20);
     }
-    // The threads of a killed JVM keep its sockets open slightly longer than its process exists; after that, `start` reports the process
-    // that has the port.
+    // The sockets of a killed JVM stay open slightly longer than its process exists. If a port is still in use after the deadline, `start`
+    // reports which process uses it.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);
     }
@@ -231,7 +231,7 @@ export class Cluster {
     return { ready: daemons.every(({ pid }) => pid !== null) && (await this.isReady()), daemons };
   }
 
-  /** The version of Hadoop whose data the state folder holds. */
+  /** Returns the Hadoop version that wrote the data in the state folder. */
   async hadoopVersion() {
     return (await readFile(this.versionFile(), 'utf8').catch(() => DEFAULT_HADOOP)).trim();
   }
@@ -241,7 +241,7 @@ export class Cluster {
   }
 
   /**
-   * Versions cannot read each other's stored data, so a cluster keeps its version until it is wiped.
+   * Sets the Hadoop version. A version cannot read the data of another version, so a cluster keeps its version until it is wiped.
    * @param {string | undefined} wanted
    */
   async setVersion(wanted) {
@@ -254,7 +254,7 @@ export class Cluster {
   }
 
   /**
-   * Environment variables with which Hadoop clients find this cluster.
+   * Returns the environment variables of Hadoop clients for this cluster.
    * @param {string} [user] the profile's usual user by default
    * @returns {Record<string, string>}
    */
@@ -326,7 +326,7 @@ export class Cluster {
     );
   }
 
-  /** Finds out which daemon of each pair is active. Keeps the last answer where none is. */
+  /** Determines which daemon of each pair is active. If neither is active, the previous value remains. */
   async findActive() {
     const resourceManagers = this.webAddresses('resourcemanager');
     const nameNodes = this.webAddresses('namenode');
@@ -364,7 +364,7 @@ export class Cluster {
   }
 
   /**
-   * The argument on the command line of a process that identifies it; argument 0 where a program has no use for such an argument.
+   * Returns the argument that identifies a process on its command line. Programs without such an option get it as argument 0.
    * @param {string} name
    */
   mark(name) {
@@ -436,7 +436,7 @@ export class Cluster {
     };
   }
 
-  /** HDFS's daemons require folders for web pages that their jars do not contain; empty folders suffice. */
+  /** HDFS's daemons require folders for web pages, which are not in the jars. Empty folders suffice. */
   async webapps() {
     const folder = path.join(this.state, 'web');
     await Promise.all(['hdfs', 'datanode'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
@@ -444,8 +444,8 @@ export class Cluster {
   }
 
   /**
-   * Formats an empty name directory once and copies it from then on, which saves starting a JVM. Both write under a temporary name and
-   * rename, so an interrupted call leaves no incomplete directory.
+   * Creates the name directory as a copy of an empty one, which is formatted once per version: a copy is faster than another JVM start.
+   * Writes under a temporary name and then renames, so an interrupted call leaves no incomplete directory.
    * @param {string} jars
    * @param {string} java
    * @returns {Promise<void>}
@@ -470,7 +470,7 @@ export class Cluster {
     const args = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
     await this.runJava({ main: PROGRAMS.namenode.main, configuration: 'namenode', args, exitCodes: [0], log: 'namenode' }, jars, java);
     await rename(copy, formatted).catch((error) => {
-      // Another cluster that was started at the same time has already stored its directory.
+      // Another cluster, which started at the same time, has already stored a formatted directory.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
         throw error;
       }
@@ -479,7 +479,7 @@ export class Cluster {
   }
 
   /**
-   * The standby NameNode begins with the same image, and the shared edits with the same identity.
+   * Gives the standby NameNode the same image as the active one, and the shared edits the same cluster ID.
    * @param {string} formatted
    */
   async copyToPair(formatted) {
@@ -490,7 +490,7 @@ export class Cluster {
   }
 
   /**
-   * Runs a Java program with the configuration of a daemon, to its end.
+   * Runs a Java program with the configuration of a daemon until it exits.
    * @param {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[], log: string }} program
    * @param {string} jars
    * @param {string} java
@@ -536,7 +536,7 @@ export class Cluster {
   }
 
   /**
-   * Sends a request of the administrator to the web server of a daemon.
+   * Sends a request to the web server of a daemon as the administrator.
    * @param {string} url
    * @param {RequestInit} [init]
    */

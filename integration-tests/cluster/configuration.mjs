@@ -24,7 +24,7 @@ function coreSite(ports) {
     'hadoop.http.staticuser.user': 'dr.who',
     // No user belongs to a group, except the user that runs the history server.
     'hadoop.user.group.static.mapping.overrides': 'historian=historians;alice=research;bob=research,students;carol=students',
-    // Clients must notice a stopped daemon within seconds.
+    // Clients detect a stopped daemon within seconds.
     'ipc.client.connect.max.retries': 3,
   };
 }
@@ -85,9 +85,9 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms': 1000,
     'yarn.resourcemanager.am.max-attempts': 2,
 
-    // Tests wait for these timeouts; a healthy process on a loaded machine would exceed shorter ones.
+    // Short, because tests wait for these timeouts, but long enough for a healthy process on a loaded machine.
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
-    // YARN counts from the launch: a loaded machine may have to unpack 300 MB before the ApplicationMaster sends its first heartbeat.
+    // YARN's timeout starts at the launch, and a node may need to unpack 300 MB before the ApplicationMaster's first heartbeat.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,
@@ -148,7 +148,7 @@ function capacityScheduler() {
     'yarn.scheduler.capacity.node-locality-delay': -1,
     'yarn.scheduler.capacity.root.queues': QUEUES.join(','),
     'yarn.scheduler.capacity.root.acl_submit_applications': '*',
-    // The default admits every user, which would make each application's access control lists meaningless.
+    // By default, all users are administrators, and access control lists have no effect.
     'yarn.scheduler.capacity.root.acl_administer_queue': ADMINISTRATOR,
   };
   for (const queue of QUEUES) {

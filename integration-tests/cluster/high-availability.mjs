@@ -12,7 +12,7 @@ const NAMESERVICE = 'box';
 const NAME_NODES = /** @type {const} */ ({ nn1: 'namenode', nn2: 'namenode-standby' });
 const RESOURCE_MANAGERS = /** @type {const} */ ({ rm1: 'resourcemanager', rm2: 'resourcemanager-standby' });
 const FAILOVER_CONTROLLER = 'org.apache.hadoop.hdfs.tools.DFSZKFailoverController';
-/** How soon the pair of a killed daemon notices (ms). A healthy daemon on a loaded machine would exceed shorter timeouts. */
+/** How long after a daemon's last sign of life its pair takes over (ms). Long enough for a healthy daemon on a loaded machine. */
 const SESSION_MS = 6_000;
 
 /** @type {import('./profiles.mjs').Profile} */
@@ -80,7 +80,7 @@ function properties({ state, ports }) {
     'dfs.namenode.http-address': null,
     'dfs.namenode.shared.edits.dir': `file://${state}/data/shared-edits`,
     'dfs.ha.automatic-failover.enabled': true,
-    // Nothing can be shared with a killed process on this machine.
+    // Fencing has nothing to do, because the failed NameNode's process has already been killed.
     'dfs.ha.fencing.methods': 'shell(/bin/true)',
     'dfs.ha.tail-edits.period': 1,
   };
@@ -97,7 +97,7 @@ function properties({ state, ports }) {
     'yarn.resourcemanager.ha.automatic-failover.embedded': true,
     'yarn.resourcemanager.store.class': 'org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore',
     'yarn.resourcemanager.zk-timeout-ms': SESSION_MS,
-    // The older and the newer name.
+    // The property name of older versions, followed by the name of newer versions.
     'yarn.resourcemanager.zk-address': quorum,
     'hadoop.zk.address': quorum,
     'hadoop.zk.timeout-ms': SESSION_MS,
@@ -120,7 +120,7 @@ function properties({ state, ports }) {
 }
 
 /**
- * Each of a pair must be told its ID, because both have the same host.
+ * Sets the ID of each daemon of a pair. A daemon cannot derive its ID from the host name, because both have the same host.
  * @param {Place} place
  * @param {string} name
  * @returns {import('./configuration.mjs').SiteProperties}

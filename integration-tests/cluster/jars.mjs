@@ -1,4 +1,4 @@
-/** The jars of a Hadoop version. Maven downloads them once into a folder that is used only when it is complete. */
+/** Provides the jars of a Hadoop version. Maven downloads them once; an incomplete folder is never used. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';

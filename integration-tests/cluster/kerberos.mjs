@@ -13,7 +13,7 @@ const REALM = 'EXAMPLE.TEST';
 const DAEMONS = ['nn', 'dn', 'rm', 'nm', 'HTTP'];
 /** Users with a keytab; HDFS's superuser is among them. */
 export const USERS = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
-/** Debian installs the server's programs here, which is not in the PATH of every user. */
+/** Debian installs the server's programs in this folder, which may be missing from a user's PATH. */
 const PATH = `${process.env.PATH}:/usr/sbin`;
 const COMMAND_LIMIT_MS = 60_000;
 const REQUEST_LIMIT_MS = 10_000;
@@ -145,7 +145,7 @@ function properties({ state }) {
     core: {
       'hadoop.security.authentication': 'kerberos',
       'hadoop.security.authorization': true,
-      // HDFS's daemons act as its superuser, YARN's as a user without rights on HDFS.
+      // HDFS's daemons run as HDFS's superuser. YARN's daemons run as a user without permissions on HDFS.
       'hadoop.security.auth_to_local': [
         rule('nn', ADMINISTRATOR),
         rule('dn', ADMINISTRATOR),
@@ -169,13 +169,13 @@ function properties({ state }) {
       'dfs.datanode.keytab.file': file('dn.keytab'),
       'dfs.web.authentication.kerberos.principal': web,
       'dfs.web.authentication.kerberos.keytab': file('HTTP.keytab'),
-      // Otherwise a DataNode demands privileged ports.
+      // Without this property, a DataNode requires privileged ports.
       'ignore.secure.ports.for.testing': true,
     },
     yarn: {
       'yarn.resourcemanager.principal': `rm/_HOST@${REALM}`,
       'yarn.resourcemanager.keytab': file('rm.keytab'),
-      // NodeManagers replace _HOST by this machine's name, not by the name in their addresses.
+      // NodeManagers would replace _HOST by this machine's name, which differs from the name in their addresses.
       'yarn.nodemanager.principal': `nm/localhost@${REALM}`,
       'yarn.nodemanager.keytab': file('nm.keytab'),
       'yarn.resourcemanager.webapp.spnego-principal': web,
@@ -186,7 +186,7 @@ function properties({ state }) {
   };
 }
 
-/** The cookies by which daemons recognize the administrator after the first request. @type {Map<string, string>} */
+/** The administrator's authentication cookies, by cluster and daemon. @type {Map<string, string>} */
 const cookies = new Map();
 
 /**
@@ -211,7 +211,7 @@ async function request(place, url, init = {}) {
 async function signIn(place, url, key) {
   const limit = String(REQUEST_LIMIT_MS / 1000);
   const { origin, pathname } = new URL(url);
-  // A harmless request to the same servlet: WebHDFS signs cookies with a key of its own.
+  // WebHDFS signs cookies with its own key, so the sign-in needs a harmless request to WebHDFS itself.
   const probe = pathname.startsWith('/webhdfs') ? `${origin}/webhdfs/v1/?op=GETFILESTATUS` : url;
   const args = ['-sS', '-o', '/dev/null', '-D', '-', '-m', limit, '--negotiate', '-u', ':', probe];
   const head = await run(place, 'curl', args, undefined, clientEnvironment(place.state, ADMINISTRATOR));

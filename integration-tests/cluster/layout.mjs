@@ -3,14 +3,14 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The version of a cluster that names none. */
+/** The Hadoop version of a cluster without an explicit version. */
 export const DEFAULT_HADOOP = '3.4.3';
 /** The repository's root, found by its package.json, because benchmarks bundle this file into other folders. */
 export const ROOT = folderWith('package.json', path.dirname(fileURLToPath(import.meta.url)));
 export const CACHE = path.join(ROOT, '.cache');
 
 /**
- * What is stored once for each Hadoop version: its jars, and a formatted name directory.
+ * Returns the folder of a Hadoop version, which all clusters share: the jars, and a formatted name directory.
  * @param {string} hadoop
  */
 export function versionFolder(hadoop) {
@@ -20,7 +20,7 @@ export function versionFolder(hadoop) {
 /** Ports stay below 32768, where Linux starts its range for outgoing connections. */
 export const LARGEST_OFFSET = 20_000;
 
-/** From the ports of a worker's cluster to those of a cluster that one test file starts beside it. */
+/** The distance between the ports of a worker's cluster and the ports of a second cluster that a test file starts. */
 export const OWN_CLUSTER_OFFSET = 500;
 
 /** @typedef {'namenode' | 'datanode' | 'resourcemanager' | 'nodemanager1' | 'nodemanager2'} DaemonName */
@@ -52,7 +52,7 @@ const PORTS = /** @type {const} */ ({
 
 /**
  * @param {number} offset
- * @param {readonly { name: string, ports: Readonly<Record<string, number>> }[]} additional processes beside the daemons
+ * @param {readonly { name: string, ports: Readonly<Record<string, number>> }[]} additional processes of the profile
  * @returns {Ports}
  */
 export function portsAt(offset, additional) {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { POM, runMaven } from './jars.mjs';
 import { CACHE } from './layout.mjs';
 
-/** The jar of another project that contains it, built from Hadoop 3.3.5; its functions have not changed since. */
+/** A jar of another project, which contains the library of Hadoop 3.3.5. Later versions have the same functions. */
 const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';
 const PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 /** @type {Readonly<Record<string, string>>} */
@@ -32,7 +32,7 @@ export async function ensureNativeLibrary(log = () => {}) {
     const options = [`-Dartifact=${ARTIFACT}`, `-DoutputDirectory=${folder}`, `-Dcluster.target=${path.join(folder, 'target')}`];
     await runMaven(['-B', '-q', '-f', POM, `${PLUGIN}:unpack`, ...options, '-Dmdep.unpack.includes=nativelib/*/libhadoop.so']);
     await rename(folder, target).catch((error) => {
-      // Another command has put it there at the same time.
+      // Another command has created the folder at the same time.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
         throw error;
       }

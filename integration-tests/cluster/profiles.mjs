@@ -7,20 +7,20 @@ import { stateFolder } from './layout.mjs';
 import { TLS } from './tls.mjs';
 
 /**
- * @typedef {object} Place the cluster for which a profile acts
- * @property {string} state its state folder
+ * @typedef {object} Place a cluster that uses a profile
+ * @property {string} state the cluster's state folder
  * @property {import('./layout.mjs').Ports} ports of Hadoop's daemons and of the profile's processes
  */
 
 /**
- * @typedef {object} AdditionalProcess a process beside Hadoop's daemons, started before them
+ * @typedef {object} AdditionalProcess a process that the cluster starts before Hadoop's daemons
  * @property {string} name
  * @property {Readonly<Record<string, number>>} ports by use, before the cluster's offset is added
  * @property {(place: Place) => { command: string, args: readonly string[], env: Readonly<Record<string, string>> }} command
  */
 
 /**
- * @typedef {object} AdditionalDaemon a Java process of the cluster beside the daemons of the plain profile
+ * @typedef {object} AdditionalDaemon a Java process that the plain profile does not have
  * @property {string} main
  * @property {string} heap
  * @property {Readonly<Record<string, number>>} ports by use, before the cluster's offset is added
@@ -35,15 +35,15 @@ import { TLS } from './tls.mjs';
  * @property {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[] }} [beforeLast] a Java program
  *   that runs to its end before the last daemons start, with the configuration of a daemon
  * @property {(place: Place, log?: (line: string) => void) => Promise<void>} prepare creates what the processes need before they start
- * @property {(place: Place) => Promise<void>} begin acts after the processes listen, before Hadoop's daemons start
- * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties override those of the plain cluster
- * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] of one daemon
- * @property {'https'} [scheme] of the daemons' web servers; http without it
- * @property {(place: Place) => readonly string[]} javaFlags of each daemon
- * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} [environment] what clients need beside HADOOP_CONF_DIR;
- *   without it, HADOOP_USER_NAME if there is a user
- * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} [request] sends a request of the administrator to a
- *   daemon; without it, requests name the administrator
+ * @property {(place: Place) => Promise<void>} begin called when the processes listen, before Hadoop's daemons start
+ * @property {(place: Place) => import('./configuration.mjs').SiteProperties} properties properties that override the plain profile's
+ * @property {(place: Place, daemon: string) => import('./configuration.mjs').SiteProperties} [ownProperties] properties of one daemon
+ * @property {'https'} [scheme] scheme of the daemons' web servers; http by default
+ * @property {(place: Place) => readonly string[]} javaFlags Java options of all daemons
+ * @property {(place: Place, user?: string) => Readonly<Record<string, string>>} [environment] environment variables of clients, in addition
+ *   to HADOOP_CONF_DIR; by default, HADOOP_USER_NAME if there is a user
+ * @property {(place: Place, url: string, init?: RequestInit) => Promise<Response>} [request] sends an HTTP request to a daemon as the
+ *   administrator; by default, the URL contains the administrator's name
  */
 
 /** @type {Profile} */
@@ -73,13 +73,13 @@ export function profileNamed(name) {
   return found;
 }
 
-/** The file in the state folder with the name of the profile with which the cluster was started. @param {string} state */
+/** Returns the path of the file that contains the profile's name, in the state folder. @param {string} state */
 export function profileFile(state) {
   return path.join(state, 'profile');
 }
 
 /**
- * The profile of a cluster that exists; null when none exists at this offset.
+ * Returns the profile of an existing cluster; null if no cluster exists at this offset.
  * @param {number} offset
  */
 export function existingProfile(offset) {

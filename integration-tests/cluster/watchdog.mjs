@@ -6,6 +6,6 @@ import { Cluster } from './cluster.mjs';
 
 process.stdin.resume();
 process.stdin.once('end', async () => {
-  // Only now: their profiles are known once they have been started.
+  // The objects are created late, because a cluster's profile is known only after the cluster has started.
   await Promise.all(process.argv.slice(2).map((offset) => new Cluster(Number(offset)).down()));
 });

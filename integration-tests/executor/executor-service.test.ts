@@ -17,25 +17,25 @@ const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster
 interface Service {
   readonly service: ExecutorService;
   readonly port: number;
-  readonly heard: UntimedEvent[];
+  readonly events: UntimedEvent[];
   assignment: { role: string; index: number } | null | undefined;
 }
 
 async function serve(): Promise<Service> {
-  const heard: UntimedEvent[] = [];
+  const events: UntimedEvent[] = [];
   const state: { assignment: Service['assignment'] } = { assignment: { role: 'worker', index: 0 } };
   const service = new ExecutorService({
     ...secrets,
     attempt: 2,
     assignmentOf: (id) => (id === CONTAINER ? state.assignment : null),
     welcomeFor: () => ({ intervalMs: 500, leaseMs: 1000, command: 'true', env: {} }),
-    hear: (happening) => heard.push(happening),
+    hear: (happening) => events.push(happening),
     serve: async () => null,
     log: pino({ level: 'silent' }),
   });
   const port = await service.listen('127.0.0.1');
   onTestFinished(() => service.close());
-  return Object.assign(state, { service, port, heard });
+  return Object.assign(state, { service, port, events });
 }
 
 interface Stream {
@@ -82,7 +82,7 @@ function welcomed(stream: Stream): Promise<unknown> {
 
 describe("the ApplicationMaster's side of executor streams", () => {
   test('welcomes an executor with a valid proof, and receives its messages', async () => {
-    const { port, heard, service } = await serve();
+    const { port, events, service } = await serve();
     const stream = attach(port);
     expect(await welcomed(stream)).toMatchObject({ masterAttempt: 2, intervalMs: 500, command: 'true' });
     stream.send({
@@ -93,8 +93,8 @@ describe("the ApplicationMaster's side of executor streams", () => {
       },
     });
     stream.send({ exited: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } });
-    await until(() => heard.length === 3, { describe: () => heard, everyMs: 5 });
-    expect(heard).toEqual([
+    await until(() => events.length === 3, { describe: () => events, everyMs: 5 });
+    expect(events).toEqual([
       {
         type: 'hello',
         containerId: CONTAINER,
@@ -133,11 +133,11 @@ describe("the ApplicationMaster's side of executor streams", () => {
     ["shows another job's proof", { proof: containerProof(newSecrets().jobSecret, CONTAINER) }, status.PERMISSION_DENIED],
     ['has seen a newer ApplicationMaster', { masterAttempt: 3 }, status.ABORTED],
   ])('rejects an executor that %s, and reports its own attempt', async (_, hello, code) => {
-    const { port, heard } = await serve();
+    const { port, events } = await serve();
     const error = await attach(port, hello).ended;
     expect(error.code).toBe(code);
     expect(error.metadata.get('tony-attempt')).toEqual(['2']);
-    expect(heard).toEqual([]);
+    expect(events).toEqual([]);
   });
 
   test('tells executors to retry while the ApplicationMaster restores the saved state of the job', async () => {
@@ -156,15 +156,15 @@ describe("the ApplicationMaster's side of executor streams", () => {
     served.service.stop(CONTAINER, 'enough', true);
     await until(() => stream.received.some(({ stop }) => stop?.atOnce === true), { describe: () => stream.received, everyMs: 5 });
     stream.send({ left: {} });
-    await until(() => served.heard.length === 2, { describe: () => served.heard, everyMs: 5 });
-    expect(served.heard).toMatchObject([
+    await until(() => served.events.length === 2, { describe: () => served.events, everyMs: 5 });
+    expect(served.events).toMatchObject([
       { type: 'hello', containerId: CONTAINER, phase: 'running' },
       { type: 'left', containerId: CONTAINER },
     ]);
   });
 
   test('sends to the newest stream of a container, and ignores the end of an older stream', async () => {
-    const { port, heard, service } = await serve();
+    const { port, events, service } = await serve();
     const older = attach(port);
     await welcomed(older);
     const newer = attach(port);
@@ -172,15 +172,15 @@ describe("the ApplicationMaster's side of executor streams", () => {
     await older.ended;
     service.prepare(CONTAINER, asGeneration(7));
     await until(() => newer.received.some(({ prepare }) => prepare?.generation === 7), { describe: () => newer.received, everyMs: 5 });
-    expect(heard.map(({ type }) => type)).toEqual(['hello', 'hello']);
+    expect(events.map(({ type }) => type)).toEqual(['hello', 'hello']);
   });
 
   test("when a hello contains progress and the program's end, reports the progress first", async () => {
-    const { port, heard } = await serve();
+    const { port, events } = await serve();
     const exited = { generation: 1, code: 1, signal: '', stderrTail: '' };
     await welcomed(attach(port, { phase: 'ENDED', generation: 1, exited, progress: { step: 1, checkpointStep: 0, lostRank: 0 } }));
-    await until(() => heard.length === 3, { describe: () => heard, everyMs: 5 });
-    expect(heard).toMatchObject([
+    await until(() => events.length === 3, { describe: () => events, everyMs: 5 });
+    expect(events).toMatchObject([
       { type: 'hello', phase: 'running', exit: null },
       { type: 'heartbeat', progress: { lostRank: 0 } },
       { type: 'exited' },

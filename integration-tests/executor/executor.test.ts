@@ -28,7 +28,7 @@ function gone(pids: readonly number[]): Promise<boolean> {
   return until(() => pids.every((pid) => !isAlive(pid)), { describe: () => `${pids.filter(isAlive)} still alive`, everyMs: 20 });
 }
 
-/** Waits until the program has written `count` pids to its stdout; returns them. */
+/** Waits until the program has written `count` pids to its stdout, and returns them. */
 async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   return until(
     () => {
@@ -39,7 +39,7 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, a background child of the shell, and a child that leads its own process group. */
+/** The shell, its background child, and a child in a process group of its own. */
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
@@ -57,7 +57,7 @@ describe('a task executor', () => {
           const server = createServer((socket) => socket.end('hello')).listen({ fd: task.listener.fd }, () => {
             const { port } = server.address();
             connect(port, task.listener.host).on('data', (data) => {
-              console.log(JSON.stringify({ task, port, said: String(data), env: process.env }));
+              console.log(JSON.stringify({ task, port, output: String(data), env: process.env }));
               appendFileSync(task.reportFile, '{"type":"progress","step":7,"metrics":{"loss":0.5}}\\nnonsense\\n{"type":"checkpoint","step":5}\\n');
               for (let line = 1; line <= 30; line++) console.error('line ' + line);
               process.exit(3);
@@ -77,28 +77,41 @@ describe('a task executor', () => {
     const exited = await master.message('exited');
     expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
     expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
-    // The executor reports the last progress before the exit, so that the ApplicationMaster classifies the failure with all available data.
-    const before = master.heard.slice(
+    // The executor reports the last progress before the exit, because the ApplicationMaster uses both to classify the failure.
+    const before = master.received.slice(
       0,
-      master.heard.findIndex(({ exited: end }) => end != null),
+      master.received.findIndex(({ exited: end }) => end != null),
     );
     const progress = before.map(({ heartbeat }) => heartbeat?.progress).find((each) => each != null);
     expect(progress).toMatchObject({ step: 7, metrics: { loss: 0.5 }, checkpointStep: 5 });
     expect(progress?.notices).toHaveLength(1);
 
-    const said = JSON.parse(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')) as {
+    const output = JSON.parse(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')) as {
       task: TaskContext;
       port: number;
-      said: string;
+      output: string;
       env: Record<string, string>;
     };
-    expect(said).toMatchObject({ port: hello.port, said: 'hello' });
-    expect(said.task).toMatchObject({ rank: 1, worldSize: 2, generation: 1, role: 'worker', index: 1, data: { digits: 'file:///digits' } });
-    expect(said.task.members[2]).toEqual({ role: 'evaluator', index: 0, host: '127.0.0.1', port: 2, rank: null });
-    expect(said.env).toMatchObject({ FROM_JOB: 'a "b" $c', FROM_NODE: 'kept', TONY_RANK: '1', TONY_WORLD_SIZE: '2', TONY_GENERATION: '1' });
-    expect(Object.keys(said.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
-    expect(Object.keys(said.env)).not.toContain('TONY_MASTER');
-    expect(statSync(said.env.TONY_TASK_FILE ?? '').mode & 0o777).toBe(0o600);
+    expect(output).toMatchObject({ port: hello.port, output: 'hello' });
+    expect(output.task).toMatchObject({
+      rank: 1,
+      worldSize: 2,
+      generation: 1,
+      role: 'worker',
+      index: 1,
+      data: { digits: 'file:///digits' },
+    });
+    expect(output.task.members[2]).toEqual({ role: 'evaluator', index: 0, host: '127.0.0.1', port: 2, rank: null });
+    expect(output.env).toMatchObject({
+      FROM_JOB: 'a "b" $c',
+      FROM_NODE: 'kept',
+      TONY_RANK: '1',
+      TONY_WORLD_SIZE: '2',
+      TONY_GENERATION: '1',
+    });
+    expect(Object.keys(output.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
+    expect(Object.keys(output.env)).not.toContain('TONY_MASTER');
+    expect(statSync(output.env.TONY_TASK_FILE ?? '').mode & 0o777).toBe(0o600);
     master.send({ stop: { reason: 'the job is done' } });
     expect(await executor.exit).toEqual([0, null]);
   });
@@ -134,7 +147,7 @@ describe('a task executor', () => {
     await master.message('started', ({ generation }) => generation === 2);
     await pids(executor, 6);
     expect(readFileSync(path.join(executor.logs, 'stderr'), 'utf8')).toBe('--- generation 2 ---\n');
-    expect(master.heard.some(({ exited }) => exited != null)).toBe(false);
+    expect(master.received.some(({ exited }) => exited != null)).toBe(false);
     expect(readdirSync(executor.folder).filter((name) => /^(task|report)-/.test(name))).toEqual(['report-2.jsonl', 'task-2.json']);
     master.send({ stop: { reason: 'enough' } });
     expect(await executor.exit).toEqual([0, null]);
@@ -164,7 +177,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without sending it a SIGTERM first.
+    // YARN sends SIGKILL soon after SIGTERM, so the executor has no time to send the program a SIGTERM first.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('terminated');
   });
 
@@ -229,7 +242,8 @@ describe('a task executor', () => {
     const family = await pids(executor, 3);
     const old = await startMaster(1);
     old.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
-    // Storage may briefly return an outdated address; executors ignore it. A refusal that still arrives comes from attempt 1.
+    // Storage may briefly return an outdated address, and executors ignore the rejection from an older ApplicationMaster. This
+    // rejection comes from attempt 1.
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: old.port, attempt: 2 }));
     master.close();
     await old.hello(2);
@@ -250,7 +264,7 @@ describe('a task executor', () => {
     const family = await pids(executor, 3);
     master.send({ stop: { reason: 'this container is no longer part of the job', atOnce: true } });
     await master.message('left');
-    expect(master.heard.map((message) => Object.keys(message)).at(-1)).toContain('left');
+    expect(master.received.map((message) => Object.keys(message)).at(-1)).toContain('left');
     expect(await master.message('exited')).toMatchObject({ code: -1, signal: 'SIGKILL' });
     expect(await executor.exit).toEqual([0, null]);
     await gone(family);
@@ -266,7 +280,7 @@ describe('a task executor', () => {
     const closed = performance.now();
     master.close();
     expect(await executor.exit).toEqual([1, null]);
-    // The lease starts at the last message from the ApplicationMaster.
+    // The lease counts from the last message of the ApplicationMaster.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
     await gone(family);
   });

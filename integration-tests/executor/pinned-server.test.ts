@@ -17,7 +17,7 @@ const of = (name: string): Secret => secrets.get(name) ?? new Secret(Buffer.allo
 const [certificate, privateKey] = [of(CREDENTIALS.certificate), of(CREDENTIALS.privateKey)];
 const { Put } = feedService();
 
-/** A gRPC server that answers each message of a stream with the same sequence number. */
+/** A gRPC server that echoes the sequence number of each message. */
 async function listening(options: Partial<PinnedServerOptions>): Promise<PinnedListener> {
   const server = new Server();
   server.addService(feedService(), {
@@ -82,7 +82,7 @@ test('the server limits unauthenticated connections, which cannot prevent an exe
   const sockets = await strangers(port, 60);
   await expect.poll(() => sockets.filter(({ closed }) => closed).length).toBeGreaterThanOrEqual(50);
   expect(await echoed(dial(port), 2)).toBe(2);
-  // An authenticated connection is never closed to make room for a new one.
+  // The server never closes an authenticated connection in favour of a new one.
   expect(await echoed(before, 3)).toBe(3);
 });
 
@@ -126,7 +126,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
       opened.push(producer);
       send({ expected: 1, taken: 0, windowBytes: 1 });
     },
-    said: () => {},
+    received: () => {},
     closed: () => {},
     log: pino({ level: 'silent' }),
     proofMs: 300,
@@ -140,7 +140,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
   const producer = dial(port, { metadata });
   producer.write({ opening: { feed: 'f', producer: 'p', first: 1 } });
   expect(await once(producer, 'data')).toMatchObject([{ expected: 1 }]);
-  // The connection without a token has reached its time limit; the producer, which connected at the same time, stays connected.
+  // The connection without a token has reached its time limit. The producer connected at the same time and stays connected.
   await once(silent, 'close');
   const ended = new Promise((resolve) => producer.once('end', () => resolve('ended')).once('error', resolve));
   producer.write({ chunk: { sequence: 1, records: [] } });

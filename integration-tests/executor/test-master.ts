@@ -10,9 +10,9 @@ import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type stat
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Job } from '../../conf/job.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
 import { type ExecutorMessage, executorService, type Hello, type MasterMessage, type Welcome } from '../../protos/executor-protocol.ts';
-import { readStat } from '../../task-executor/process-tree.ts';
 import { until } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '../../dist/container');
@@ -45,8 +45,8 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** The messages of all streams, except hellos. */
-  readonly heard: ExecutorMessage[] = [];
+  /** The messages of all streams, without hellos. */
+  readonly received: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
   refuse: { code: status; details: string } | null = null;
@@ -70,7 +70,7 @@ export class TestMaster {
     stream.on('error', () => {});
     stream.on('data', (message: ExecutorMessage) => {
       if (!message.hello) {
-        this.heard.push(message);
+        this.received.push(message);
         return;
       }
       this.hellos.push(message.hello);
@@ -103,12 +103,12 @@ export class TestMaster {
     fits: (value: NonNullable<ExecutorMessage[Key]>) => boolean = () => true,
   ): Promise<NonNullable<ExecutorMessage[Key]>> {
     return until(
-      () => this.heard.map((message) => message[key]).find((value): value is NonNullable<typeof value> => value != null && fits(value)),
-      { describe: () => ({ awaited: key, heard: this.heard.slice(-10) }), everyMs: 10 },
+      () => this.received.map((message) => message[key]).find((value): value is NonNullable<typeof value> => value != null && fits(value)),
+      { describe: () => ({ awaited: key, received: this.received.slice(-10) }), everyMs: 10 },
     );
   }
 
-  /** Breaks every connection. */
+  /** Closes every connection. */
   close(): void {
     this.#server.forceShutdown();
   }
@@ -128,7 +128,7 @@ const CONTAINER_ID = 'container_1795225023264_0007_01_000002';
 export interface ContainerOptions {
   readonly master: { readonly port: number };
   readonly secrets: JobSecrets;
-  /** Name and content of the files in the user's source folder. */
+  /** Contents of the files in the user's source folder, by name. */
   readonly source?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -196,6 +196,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
         command: 'true',
         env: {},
         nodeLabel: null,
+        docker: null,
         restart: { policy: 'on-failure', maxRestarts: 3 },
         tracking: 'tracked',
         chief: true,
@@ -211,7 +212,17 @@ function frozenJob(root: string, staging: string): FrozenJob {
     strategy: { type: 'all-reduce', wire: 'float32' },
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-    master: { memoryMb: 512, vcores: 1, nodeLabel: null },
+    master: {
+      memoryMb: 512,
+      vcores: 1,
+      nodeLabel: null,
+      docker: null,
+      env: {},
+      logLevel: 'info',
+      failureWindowMs: null,
+      startTimeoutMs: null,
+    },
+    priority: 0,
     tags: [],
   };
   return {

@@ -7,7 +7,7 @@ import { COMMAND, type CommandOptions, environment, runCommand } from '../comman
 import { temporaryFolder, until } from '../harness.ts';
 import { openTerminal } from '../pseudo-terminal.ts';
 
-/** The completions that real shells offer through their own completion functions: bash always, zsh and fish where they are installed. */
+/** Completions in real shells through the shells' own completion functions: always in bash, and in zsh and fish if they are installed. */
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
@@ -36,7 +36,7 @@ async function home(): Promise<Home> {
   return { env, folder };
 }
 
-/** The completions that the shell offers at the end of `line`, without descriptions. */
+/** Returns the completions that the shell offers at the end of `line`, without descriptions. */
 function offered(shell: Shell, line: string, { env, folder }: Home, cwd = folder): string[] {
   const { stdout, stderr, status } = spawnSync(shell, argumentsOf(shell, line, folder), {
     env: environment(env),
@@ -45,7 +45,7 @@ function offered(shell: Shell, line: string, { env, folder }: Home, cwd = folder
     timeout: 90_000,
   });
   expect({ shell, stderr, status }).toEqual({ shell, stderr: '', status: 0 });
-  // In display order, except for zsh, which groups entries with the same description.
+  // Completions are in display order, except in zsh, which groups entries with the same description.
   const values = stdout.split('\n').filter((each) => each !== '');
   return shell === 'zsh' ? values.sort() : values;
 }
@@ -54,7 +54,7 @@ function argumentsOf(shell: Shell, line: string, folder: string): string[] {
   const script = path.join(folder, `tony-ts.${shell}`);
   switch (shell) {
     case 'bash':
-      // The arguments that readline passes, split as readline splits them.
+      // The arguments that readline passes to the completion function.
       return [
         '--norc',
         '--noprofile',
@@ -73,7 +73,7 @@ function argumentsOf(shell: Shell, line: string, folder: string): string[] {
     case 'fish':
       return ['--no-config', '-c', `source ${script}; complete -C '${line}' | string replace -r '\\t.*' ''; true`];
     case 'zsh':
-      // An inner zsh completes as in an interactive session; compadd prints its arguments.
+      // Completes in an inner zsh, as in an interactive session; `compadd` prints its arguments.
       return [
         '-f',
         '-c',
@@ -142,7 +142,7 @@ test('TAB completes words in an interactive bash', async () => {
   terminal.type('\x15tony-ts st');
   terminal.type('\t\n');
   await terminal.sees(/tony-ts status requires an application ID/);
-  // The list shows a description beside each completion.
+  // The list shows a description for each completion.
   terminal.type('tony-ts history \t\t');
   await terminal.sees(/prune {2}\(.+\)/);
 });
@@ -156,7 +156,7 @@ describe('completion without a reachable cluster', () => {
     );
     const { stdout } = await runCommand(['submit', '--local', '--conf', path.join(at.folder, 'job.yaml')], { env: at.env });
     const local = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    // The server never answers and keeps connections open: a command that waited for the response would hang.
+    // The server keeps connections open and never responds. A command that waited for a response would hang.
     const server = createServer(() => undefined).listen(0, '127.0.0.1');
     onTestFinished(() => void server.close());
     const port = await until(() => (server.address() as { port: number } | null)?.port, { describe: 'a port' });

@@ -1,4 +1,7 @@
-/** Compares runs of synchronous training on the native backend: several ranks with one rank, and disturbed runs with undisturbed ones. */
+/**
+ * Compares runs of synchronous training on the native backend: several ranks with one rank, and interrupted runs with uninterrupted
+ * ones.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -33,7 +36,7 @@ function environment(): NodeJS.ProcessEnv {
   return programEnvironment(BUNDLES, runtime.tree, { PATH, HOME });
 }
 
-/** Batches for 3 ranks that leave the last rank without examples at the end of an epoch. */
+/** With 3 ranks, the last rank gets no examples at the end of an epoch. */
 const SIZES = { batchSize: 4, examples: 37 } as const;
 
 const NETS = ['dense', 'convolutions with batch normalisation', 'dense layers with batch normalisation', 'lstm'] as const;
@@ -41,7 +44,7 @@ const OPTIMIZERS = ['sgd', 'momentum', 'adam'] as const;
 
 const CASES: readonly CorrectnessCase[] = [
   ...NETS.flatMap((net) => OPTIMIZERS.map((optimizer) => ({ net, optimizer, ...SIZES }))),
-  // Micro-batches have separate statistics, so batch normalisation is excluded.
+  // Each micro-batch has its own statistics, so batch normalisation is excluded.
   ...(['dense', 'lstm'] as const).map((net) => ({ net, optimizer: 'adam' as const, ...SIZES, options: { accumulate: 3, clipNorm: 0.1 } })),
 ];
 
@@ -79,7 +82,7 @@ interface Rank {
 
 const WORLD_SIZE = 3;
 
-/** Ports reserved for as long as a rank may listen on them. */
+/** Reserves ports while ranks may listen on them. */
 const ports: BoundPort[] = [];
 afterAll(() => {
   for (const port of ports) {
@@ -87,7 +90,7 @@ afterAll(() => {
   }
 });
 
-/** Starts each rank of a generation, as an executor does. */
+/** Starts the ranks of a generation, as their executors do. */
 async function startGeneration(name: string, generation: number, deaths: Readonly<Record<number, Death>>): Promise<Rank[]> {
   const bound = await Promise.all(Array.from({ length: WORLD_SIZE }, () => bindPort(false)));
   ports.push(...bound);
@@ -101,7 +104,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         applicationId: 'application_1_0001',
         jobName: name,
         ...{ role, index, rank: index, roleSize: WORLD_SIZE, worldSize: WORLD_SIZE, generation, members, ringKey },
-        // No socket is inherited: the rank listens on the announced port.
+        // The rank inherits no socket and listens on the announced port.
         listener: { fd: 999, host, port },
         strategy: { type: 'all-reduce', wire: 'float32' },
         parameterServers: [],
@@ -142,7 +145,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
   );
 }
 
-/** Starts a new generation after each death, as the ApplicationMaster does. @returns the output of the last generation. */
+/** Starts a new generation after each death, as the ApplicationMaster does, and returns the output of the last generation. */
 async function trainThrough(name: string, deaths: Readonly<Record<number, Death>>): Promise<{ steps: number; hash: string }[]> {
   for (let generation = 1; ; generation++) {
     const ranks = await startGeneration(name, generation, deaths);
@@ -155,7 +158,7 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
     }
     expect(await ranks[death.rank]?.exited, ranks[death.rank]?.output()).toEqual([null, 'SIGKILL']);
     const survivors = ranks.filter((_, rank) => rank !== death.rank);
-    // All neighbours report at once, although some of them are blocked within their forward pass.
+    // All neighbours report the death at once, even neighbours that wait in their forward pass.
     await vi.waitFor(
       async () => {
         for (const survivor of survivors) {

@@ -12,13 +12,13 @@ import { type FeedAddress, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protoc
 
 const log = pino({ level: 'silent' });
 
-/** A job's feeds and their addresses. */
+/** The feeds of a job, and their addresses. */
 async function openFeeds(): Promise<{ feeds: Feeds; address: FeedAddress }> {
   const secrets = createJobSecrets(Date.now(), '{}');
   const [certificate, privateKey] = [secrets.get(CREDENTIALS.certificate) as Secret, secrets.get(CREDENTIALS.privateKey) as Secret];
   const feeds = new Feeds({ note: () => {}, changed: () => {}, isDurable: async () => true, log });
-  const { opened, said, closed } = feeds;
-  const server = new FeedServer({ certificate, privateKey, token: 'token', opened, said, closed, log });
+  const { opened, received, closed } = feeds;
+  const server = new FeedServer({ certificate, privateKey, token: 'token', opened, received, closed, log });
   const port = await server.listen('127.0.0.1');
   onTestFinished(() => {
     feeds.close();
@@ -84,7 +84,7 @@ it('waits on one connection while the feed has no room, and then sends everythin
   for (let index = 0; index < 15; index++) {
     const dead: ProducerLink = { feed: 'numbers', producer: `dead${index}`, send: () => {}, refuse: () => {} };
     feeds.opened(dead, 1);
-    feeds.said(dead, { chunk: { sequence: 1, records: [record] } });
+    feeds.received(dead, { chunk: { sequence: 1, records: [record] } });
     feeds.closed(dead);
   }
   let reads = 0;

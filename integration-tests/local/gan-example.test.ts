@@ -1,4 +1,7 @@
-/** examples/gan as a local job: a custom training loop, undisturbed and with a worker that is killed in the middle. */
+/**
+ * Runs examples/gan as a local job: a custom training loop, once without interruption and once with a worker that is killed during
+ * training.
+ */
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -6,12 +9,12 @@ import { ROOT, runCommand, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
 interface Outcome {
-  /** The last line that each worker printed; it reports the result of the training. */
+  /** Returns the last line of each worker, which contains the result of the training. */
   readonly lines: readonly string[];
   readonly events: string;
 }
 
-/** Makes worker 1 of generation 1 stop at step 175, so that the checkpoint of step 150 is the newest when the test kills the worker. */
+/** Makes worker 1 of generation 1 wait at step 175. The newest checkpoint is then at step 150 when the test kills the worker. */
 async function holdAtStep175(program: string): Promise<void> {
   const first = 'for await (const { step } of loop) {\n';
   const text = await readFile(program, 'utf8');

@@ -20,7 +20,7 @@ test('the local copies of a rank survive a restart of its program, and are remov
   }
   const source = path.join(folder, 'source');
   await mkdir(source);
-  // Rank 1 fails once, after its first epoch: all programs restart, and rank 0 keeps its container.
+  // Rank 1 fails once, after its first epoch. All programs restart, and rank 0 keeps its container.
   await writeFile(
     path.join(source, 'read.ts'),
     `import { appendFileSync, statSync } from 'node:fs';
@@ -76,7 +76,7 @@ if (cluster.generation === 1) await new Promise(() => setInterval(() => {}, 1000
 
   const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const { containers } = localPaths(root, applicationId);
-  // The final status is available before the job's containers have ended.
+  // The final status appears before the job's containers have ended.
   await until(() => !existsSync(survivor[0].scratch), { describe: () => readdir(containers, { recursive: true }) });
   const left = (await readdir(containers, { recursive: true })).filter((name) => name.includes('tony-ts-copies'));
   expect(left).toEqual([]);

@@ -12,7 +12,7 @@ import { encodeFileVersion, encodeScalars } from '../../training/summary/event-f
 import { runCommand, startCommand } from '../command.ts';
 import { jsonLines, temporaryFolder, until } from '../harness.ts';
 
-/** Pages, histories and TensorBoard of local jobs. */
+/** The pages, the histories and TensorBoard of local jobs. */
 
 const JOB = "name: nap\nframework: none\nruntime: system\nroles: {worker: {command: 'echo awake; sleep 600'}}\n";
 
@@ -27,7 +27,7 @@ test('a detached local job prints the URL of its pages, and leaves a history', a
   const id = String(submitted?.applicationId);
   try {
     expect(String(pages?.url)).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=\w{20,}$/);
-    // As in a browser: the token is exchanged for a cookie.
+    // Exchanges the token for a cookie, as a browser does.
     const entered = await fetch(String(pages?.url), { redirect: 'manual' });
     const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
     const { origin } = new URL(String(pages?.url));
@@ -47,10 +47,10 @@ test('a detached local job prints the URL of its pages, and leaves a history', a
   expect((await runCommand(['status', id], { env })).stdout).not.toContain('pages:');
   expect((await runCommand(['history', '--local'], { env })).stdout).toMatch(new RegExp(`^${id} +nap +KILLED`, 'm'));
   expect((await runCommand(['history', 'show', id], { env })).stdout).toMatch(/worker:0 +stopped/);
-  // The final status is available before the job has written its last line.
+  // The final status appears before the job has written its last line.
   const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
   await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster cleans up' });
-  // A local job stores the bundles in addition to its source.
+  // A local job stores its bundles and its source.
   expect((await runCommand(['cache', '--local'], { env })).stdout).toMatch(new RegExp(`^bundles +\\d.* ${id} +\\d{4}-\\d\\d-\\d\\d$`, 'm'));
   expect((await runCommand(['cache', 'prune', '--local'], { env })).stdout).toBe('0 entries, 0 B removed\n');
   const emptied = await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env });

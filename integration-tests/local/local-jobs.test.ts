@@ -11,11 +11,11 @@ import { type CommandResult, startCommand } from '../command.ts';
 import { isAlive } from '../executor/test-master.ts';
 import { temporaryFolder, until } from '../harness.ts';
 
-/** tony-ts without YARN and HDFS: failures of a job whose ApplicationMaster and executors are processes on this machine. */
+/** Failures of local jobs, whose ApplicationMaster and executors run as processes on this machine without YARN and HDFS. */
 
 /**
- * Prints its identity and runs until the file `go` exists. `$OUT/<role>-<index>-<generation>` contains the pid of each program. A program
- * with a file `fail-<role>-<index>` deletes that file and fails.
+ * Prints its task, writes its pid to `$OUT/<role>-<index>-<generation>`, and runs until the file `go` exists. If the file
+ * `fail-<role>-<index>` exists, deletes it and fails.
  */
 const PROGRAM = `
   me=$TONY_ROLE-$TONY_INDEX
@@ -29,7 +29,7 @@ interface Job {
   readonly id: string;
   readonly out: string;
   readonly paths: ReturnType<typeof localPaths>;
-  /** Waits until the task's program of a generation has started; returns its pid. */
+  /** Waits until the task's program of a generation has started, and returns its pid. */
   pid(task: string, generation: number): Promise<number>;
   ran(task: string, generation: number): boolean;
   go(): void;
@@ -37,7 +37,7 @@ interface Job {
   /** Returns the pid of the executor in the task's current container. */
   executor(role: string, index: number): Promise<number>;
   final(): Promise<JobStatus>;
-  /** Waits until no process of the job remains. */
+  /** Waits until all processes of the job have ended. */
   quiet(): Promise<void>;
 }
 
@@ -112,7 +112,7 @@ ${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
   return { ...job, command };
 }
 
-/** All processes that were started for a job: their environment contains the job's folder. */
+/** Returns all processes that were started for a job. Their environment contains the job's folder. */
 function processesOf(folder: string): { pid: number; cmdline: string; environ: string }[] {
   return readdirSync('/proc')
     .map(Number)
@@ -191,15 +191,15 @@ describe('a job on this machine', () => {
     ['a program is killed', 'program', 'SIGKILL'],
     ['a program is stopped', 'program', 'SIGSTOP'],
   ] as const)('continues in a new generation when %s', async (_, who, signal) => {
-    // Three seconds: short enough to detect the stopped process soon, long enough for an executor on a busy machine.
+    // Long enough for an executor on a busy machine, and short enough to detect the suspended process soon.
     const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
     const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
     const first = await bothRun(job, 1);
     const victim = who === 'executor' ? await job.executor('worker', 1) : first[1];
     process.kill(victim, signal);
     await bothRun(job, 2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
-    // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container
+    // may still be running when its replacement starts, and the ApplicationMaster rejects its generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program still runs', everyMs: 20 });
     const final = await succeeds(job);
@@ -325,7 +325,7 @@ describe('a job on this machine', () => {
   });
 });
 
-/** Starts the next attempt after the first one's death, as a NodeManager does. */
+/** Starts the next attempt after the first attempt has died, as a NodeManager does. */
 async function startSecondAttempt(job: Job): Promise<void> {
   const containerId = job.paths.masterContainer(2);
   const [work, logs] = [job.paths.work(containerId), job.paths.logs(containerId)];

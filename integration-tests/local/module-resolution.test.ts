@@ -8,8 +8,8 @@ import { programEnvironment } from '../../training/process/program-environment.t
 import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
 
 /*
- * Module resolution of `import` and `require` in a user's program. Small stubs take the place of the large packages. As on YARN, the
- * container's runtime is a symbolic link.
+ * Module resolution of `import` and `require` in user programs. Small stubs replace the large packages. The container's runtime is a
+ * symbolic link, as on YARN.
  */
 const REGISTER = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container', 'register.mjs');
 
@@ -24,7 +24,7 @@ async function files(root: string, contents: Readonly<Record<string, string>>): 
   }
 }
 
-/** Like the real tfjs: CommonJS, and each copy has its own classes. */
+/** CommonJS with separate classes in each copy, like the real tfjs. */
 function tfjs(where: string): Record<string, string> {
   const folder = `${where}/node_modules/@tensorflow/tfjs`;
   return {

@@ -1,4 +1,4 @@
-/** The native kernels of training/backend/native compared with TensorFlow.js's own kernels, in the runtime's Node. */
+/** Compares the native kernels of training/backend/native with TensorFlow.js's own kernels, in the runtime's Node.js. */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';

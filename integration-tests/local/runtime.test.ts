@@ -17,7 +17,7 @@ let runtime: Runtime;
 
 beforeAll(async () => {
   runtime = await ensureRuntime((line) => console.log(line));
-  // The first run downloads the runtime, which takes longer than a test's time limit.
+  // The first run downloads the runtime, which takes longer than the default time limit.
   for (const major of NODE_MAJORS) {
     await nodeOfMajor(major);
   }
@@ -29,7 +29,7 @@ async function folder(): Promise<string> {
   return made;
 }
 
-/** Runs a user's program with a given Node, against the runtime's packages. */
+/** Runs a user program in a given Node.js with the runtime's packages. */
 async function run(node: string, program: string, options: { bundles?: string; cwd?: string } = {}): Promise<string[]> {
   const { PATH, HOME } = process.env;
   const env = programEnvironment(options.bundles ?? BUNDLES, runtime.tree, { PATH, HOME });
@@ -111,13 +111,13 @@ describe('the runtime', () => {
   it('does not exist after a killed build', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
-    // In its own process group, because a terminal or a shutdown ends a whole process group.
+    // Runs in a process group of its own, so that the test can signal the whole group, as a terminal or a shutdown does.
     const build = spawn(process.execPath, [COMMAND, 'runtime', 'build'], { env, detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
     const closed = once(build, 'close');
-    const [said] = (await once(build.stderr, 'data')) as [Buffer];
+    const [line] = (await once(build.stderr, 'data')) as [Buffer];
     process.kill(-(build.pid ?? Number.NaN), 'SIGKILL');
     await closed;
-    expect(said.toString()).toContain('downloading Node');
+    expect(line.toString()).toContain('downloading Node');
     expect(await readdir(path.join(root, 'cache', 'runtime'))).toEqual([
       expect.stringMatching(/^\.build-/),
       expect.stringMatching(/^\.lock-/),

@@ -19,7 +19,7 @@ interface Place {
   readonly gate: string;
 }
 
-/** Writes a job file in a separate home folder. The job's variable `$GATE` names a file that does not exist yet. */
+/** Writes a job file in a separate home folder. The job's variable `$GATE` contains the path of a file that does not exist yet. */
 async function job(command: string, roles = '{worker: {instances: 2, restart: {policy: never}}, evaluator: {}}'): Promise<Place> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
@@ -39,7 +39,10 @@ async function job(command: string, roles = '{worker: {instances: 2, restart: {p
 const submit = ({ file }: Place): string[] => ['submit', '--local', '--conf', file];
 const UNTIL_GATE = 'while [ ! -e $GATE ]; do sleep 0.1; done';
 
-/** Lines that the terminal wrapped, except those that consist of one long address: addresses remain whole so that users can copy them. */
+/**
+ * Returns the lines that the terminal has wrapped, except lines that are a single URL: URLs stay on one line so that users can copy
+ * them.
+ */
 function broken(terminal: PseudoTerminal): string[] {
   return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 12));
 }
@@ -59,7 +62,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
     expect(terminal.cursorShown).toBe(false);
     await writeFile(place.gate, '');
     const text = await ended(terminal, 0);
-    // One table, not one per poll.
+    // The screen shows one table, not one table per poll.
     expect(text.match(/^TASK\s+STATE/gm)).toHaveLength(1);
     expect(text).toMatch(
       /^hello {2}SUCCEEDED .*\nTASK .*\nworker:0 +succeeded .*\nworker:1 +succeeded .*\nevaluator:0 .*\nlocal_\d+_\d+ SUCCEEDED$/m,
@@ -98,7 +101,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
     ]) {
       const shown = terminalCommand(words, { columns, env: place.env });
       expect({ words, exitCode: await shown.exitCode }).toEqual({ words, exitCode: 0 });
-      // Values, scripts and the job's own output remain unchanged.
+      // JSON values, scripts and the job's own output are never wrapped.
       if (!/yaml|completion|describe/.test(words.join(' '))) {
         expect({ words, broken: broken(shown) }).toEqual({ words, broken: [] });
       }
@@ -144,7 +147,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
     );
     const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
     const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    // A message about a job that has not started is not a task's line.
+    // A message about a job that has not started has no task prefix.
     const states = async (): Promise<string[]> => {
       const { stdout: json } = await runCommand(['status', id, '--output', 'json'], { env: place.env });
       return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);

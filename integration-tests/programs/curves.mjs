@@ -1,4 +1,4 @@
-/** Logs one summary of every kind that TensorBoard shows, and runs until the file `go` exists. */
+/** Logs one summary of each kind that TensorBoard shows, and runs until the file `go` exists. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { join } from 'tony-ts/training';
 const cluster = await join();
 const { summaries } = cluster;
 for (let step = 1; step <= 200; step++) {
-  // The same values as the test computes.
+  // The test computes the same values.
   summaries.scalars({ 'train/loss': Math.exp(-step / 50), 'train/accuracy': 1 - Math.exp(-step / 30) }, step);
   if (step % 20 === 0) {
     summaries.histogram('layer/weights', tf.randomNormal([1000], step / 100, 1, 'float32', step), step);

@@ -1,10 +1,10 @@
 /**
- * Trains a small network with layers of all kinds, and dies at a given generation, step and rank: between two steps, or in the middle of
- * a step, while the other ranks wait for it within their forward pass.
+ * Trains a small network with layers of all kinds, and kills itself at a given generation, step and rank: either between two steps, or
+ * during a step while the other ranks wait for this rank in their forward pass.
  */
 import { createHash } from 'node:crypto';
 import type { Tensor } from '@tensorflow/tfjs';
-// The bundle that a job uses; its type declarations might not have been built.
+// Imports the bundle that jobs use; its type declarations may not exist.
 import { join } from 'tony-ts/training';
 
 export interface Death {

@@ -1,4 +1,7 @@
-/** Exports models to a given folder, loads these models and those of another process, and reports the largest prediction differences. */
+/**
+ * Exports models to a given folder, loads these models and the models of another process, and reports the largest differences between
+ * predictions.
+ */
 import { join } from 'tony-ts/training';
 
 const [own = '', other] = process.argv.slice(2);

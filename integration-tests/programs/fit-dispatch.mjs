@@ -1,5 +1,5 @@
-// Trains on dispatched files for one epoch. For each step, appends one line to `$OUT/used-<rank>-<generation>`, with the records of that
-// step.
+// Trains on dispatched files for one epoch. For each step, appends a line with the records of that step to
+// `$OUT/used-<rank>-<generation>`.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';
@@ -34,7 +34,7 @@ const { steps } = await cluster.fit(
         used = [];
         taken++;
         await delay(rank === 0 ? 20 : 5);
-        // If the test sets HOLD, the ranks of generation 1 wait here after step 31 until the death of a rank restarts them.
+        // With HOLD, the ranks of generation 1 wait here after step 31 until the test kills one of them.
         while (HOLD === 'yes' && generation === 1 && taken > 30) {
           await delay(20);
         }

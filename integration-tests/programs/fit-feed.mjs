@@ -1,5 +1,5 @@
-// Trains on a feed until its producer ends it. `$OUT/fed-<rank>-<generation>` lists the records that this rank receives, `steps-...` the
-// number of steps taken.
+// Trains on a feed until its producer ends it. Writes the records that this rank receives to `$OUT/fed-<rank>-<generation>`, and the
+// number of steps to `steps-...`.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { fromFeed, join } from 'tony-ts/training';
 

@@ -1,6 +1,6 @@
 /**
- * `fit-in-two-goes.mjs DIR FAIL_AT`: trains 50 steps with a checkpoint every 20 steps; fails after step FAIL_AT, once the checkpoint before
- * it exists.
+ * `fit-in-two-goes.mjs DIR FAIL_AT`: trains 50 steps with a checkpoint every 20 steps. Fails after step FAIL_AT, once the previous
+ * checkpoint exists.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';

@@ -1,4 +1,4 @@
-/** Trains a few steps with checkpoints. Each worker writes a file to HDFS and reads those of the others. */
+/** Trains a few steps with checkpoints. Each worker writes a file to HDFS and reads the files of the other workers. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 

@@ -1,4 +1,4 @@
-/** `summaries-and-end.mjs DIR END`: logs a few points and ends in the way that END names, before the background writer has written them. */
+/** `summaries-and-end.mjs DIR END`: logs a few points and then ends in the way that END specifies, while the points are still buffered. */
 import { join } from 'tony-ts/training';
 
 const [dir = '', end] = process.argv.slice(2);

@@ -5,7 +5,7 @@ import type { Storage } from '../storage.ts';
 import { temporaryName } from '../temporary-name.ts';
 import { joinUri, nameOf, parentUri } from '../uri.ts';
 
-/** The tests that every storage must pass. `open` returns the storage and the URI of an empty folder in it. */
+/** Defines the tests that every storage must pass. `open` returns the storage and the URI of an empty folder in it. */
 export function describeStorage(kind: string, open: () => Promise<{ storage: Storage; root: string; close: () => Promise<void> }>): void {
   describe(`${kind} storage`, () => {
     let storage: Storage;
@@ -124,7 +124,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await text(uri)).toBe(writers[wins.indexOf(true)]);
       expect(await storage.write(uri, Buffer.from('late'), { ifAbsent: true })).toBe(false);
       expect(await names(folder)).toEqual(['final.json']);
-      // A folder of that name counts as existing, too.
+      // The write also fails if a folder with that name exists.
       expect(await storage.write(folder, Buffer.from('x'), { ifAbsent: true })).toBe(false);
       expect(await names(folder)).toEqual(['final.json']);
     });

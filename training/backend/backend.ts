@@ -21,14 +21,14 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 };
 
 /**
- * Loads the fastest backend that is available. The order is CUDA (only if the machine has a GPU), TensorFlow's C library, WebAssembly,
- * plain JavaScript. The environment variable TONY_BACKEND selects one of them: `gpu`, `native`, `wasm`, `cpu`.
+ * Loads the fastest available backend, in this order: CUDA (only if the machine has a GPU), TensorFlow's C library, WebAssembly, plain
+ * JavaScript. The environment variable TONY_BACKEND selects a backend: `gpu`, `native`, `wasm` or `cpu`.
  *
- * The native backend blocks the event loop during each operation. It starts its own threads: the number of cores divided by the ranks on
- * this machine, or TF_NUM_INTRAOP_THREADS if set.
+ * The native backend blocks the event loop during each operation. It uses TF_NUM_INTRAOP_THREADS threads, by default the number of cores
+ * divided by the number of ranks on this machine.
  *
  * On the native backend, gradients and optimizer steps use TensorFlow's kernels, which compute the same results several times as fast as
- * those of TensorFlow.js. TONY_NATIVE_KERNELS=off disables them.
+ * TensorFlow.js. TONY_NATIVE_KERNELS=off disables these kernels.
  *
  * @param neighbours the number of this job's ranks on this machine, including this one.
  * @throws TonyError BACKEND_MISSING with the reason for each backend that did not load.
@@ -36,11 +36,13 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
   environment.TF_NUM_INTRAOP_THREADS ??= String(Math.max(1, Math.floor(availableParallelism() / neighbours)));
-  const asked = environment.TONY_BACKEND;
-  if (asked !== undefined && asked !== '' && !ORDER.includes(asked as BackendName)) {
-    throw new TonyError('BACKEND_MISSING', `TONY_BACKEND names an unknown backend: ${asked}`, { hint: `Use one of ${ORDER.join(', ')}.` });
+  const selected = environment.TONY_BACKEND;
+  if (selected !== undefined && selected !== '' && !ORDER.includes(selected as BackendName)) {
+    throw new TonyError('BACKEND_MISSING', `TONY_BACKEND names an unknown backend: ${selected}`, {
+      hint: `Use one of ${ORDER.join(', ')}.`,
+    });
   }
-  const names = asked ? [asked as BackendName] : ORDER.filter((name) => name !== 'gpu' || hasGpu(environment));
+  const names = selected ? [selected as BackendName] : ORDER.filter((name) => name !== 'gpu' || hasGpu(environment));
   const reasons: string[] = [];
   for (const name of names) {
     try {
@@ -56,7 +58,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
   throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend could be loaded: ${reasons.join('; ')}`);
 }
 
-/** Whether the machine has a GPU that this process may use. */
+/** Returns whether the machine has a GPU that this process may use. */
 export function hasGpu(environment: NodeJS.ProcessEnv = process.env): boolean {
   const visible = environment.CUDA_VISIBLE_DEVICES;
   return visible !== '' && visible !== '-1' && existsSync('/dev/nvidiactl');
@@ -88,8 +90,8 @@ async function importModule(specifier: string): Promise<typeof tfjs> {
 }
 
 /**
- * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22 (compared with the cpu backend). They are unregistered, so
- * that a program that needs one fails with an error.
+ * Gradient kernels of tfjs-backend-wasm 4.22 that silently return wrong results (compared with the cpu backend). `load` unregisters them,
+ * so a program that needs such a kernel fails with an error.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 
@@ -102,7 +104,7 @@ function unregisterWrongKernels(tf: typeof tfjs): void {
   }
 }
 
-/** Layers whose gradients the wasm backend lacks or computes wrongly. */
+/** Layers whose gradients the wasm backend does not provide or computes incorrectly. */
 const UNFIT_FOR_WASM =
   /^(Conv[123]D|Conv[23]DTranspose|SeparableConv[12]D|DepthwiseConv2D|ConvLSTM2D(Cell)?|(Global)?MaxPooling[123]D|UpSampling2D|Embedding)$/;
 
@@ -116,7 +118,7 @@ export interface LayerTree {
   readonly cell?: LayerTree;
 }
 
-/** @throws TonyError BACKEND_UNFIT when this backend cannot train the model or would train it wrongly. */
+/** @throws TonyError BACKEND_UNFIT when this backend cannot train the model, or would compute wrong gradients. */
 export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel): void {
   if (backend !== 'wasm') {
     return;

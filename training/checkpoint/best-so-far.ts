@@ -3,22 +3,22 @@ export interface PatienceOptions {
   readonly mode: 'min' | 'max';
   /** The number of consecutive values without an improvement after which training should stop; null for no limit. */
   readonly patience: number | null;
-  /** The difference that a value must exceed to count as an improvement. A smaller difference can still make it the best value. */
+  /** How much better than the last improvement a value must be to reset `patience`. A smaller improvement still becomes the best value. */
   readonly minDelta: number;
 }
 
-export interface Judgement {
+export interface Assessment {
   /** True if the value is better than all earlier values. */
   readonly isBest: boolean;
   /** True once `patience` is exhausted: training should stop. */
   readonly isEnough: boolean;
 }
 
-/** Finds the best of a series of values, and when the values stop improving. NaN is never better. */
+/** Finds the best of a series of values, and detects when the values stop improving. NaN is never better. */
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The value of the last improvement, which later values must exceed by `minDelta`. */
+  /** The value of the last improvement. The next improvement must be better than it by more than `minDelta`. */
   #reference: number | null;
   #wait = 0;
 
@@ -29,7 +29,7 @@ export class BestSoFar {
     this.#reference = best;
   }
 
-  judge(value: number): Judgement {
+  add(value: number): Assessment {
     const { patience, minDelta } = this.#options;
     const isBest = this.#isBetter(value, this.#best, 0);
     if (isBest) {

@@ -6,24 +6,25 @@ export interface FollowOptions {
   /** The polling interval, in ms; 2 s by default. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
-  /** The loop ends when this application's program has ended; with null, when any application's program has ended. */
+  /** The application whose program writes the checkpoints; null for any application. The generator ends when that program has ended. */
   readonly applicationId: string | null;
-  /** Restricts the checkpoints to those of this phase; all phases by default. */
+  /** The phase whose checkpoints to yield; all phases by default. */
   readonly phase?: string;
   readonly onTrouble: (message: string) => void;
 }
 
 /**
- * Yields the newest checkpoint each time a new one appears; older ones that appeared since the last poll are skipped. Ends when the program
- * that writes the checkpoints has ended. A damaged checkpoint is skipped and reported to `onTrouble`, but only after two failed polls in a
- * row, because a checkpoint is missing for a moment while it is replaced. Waits while storage is unreachable.
+ * Yields the newest checkpoint each time a new one appears, and skips older checkpoints that appeared since the last poll. Ends when the
+ * program that writes the checkpoints has ended. A checkpoint that cannot be read in two consecutive polls is skipped and reported to
+ * `onTrouble`; a single failure is ignored, because a checkpoint is missing for a moment while it is replaced. Waits while storage is
+ * unreachable.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
-  const told = new Set<string>();
-  const tell = (message: string) => {
-    if (!told.has(message)) {
-      told.add(message);
+  const reported = new Set<string>();
+  const report = (message: string) => {
+    if (!reported.has(message)) {
+      reported.add(message);
       options.onTrouble(message);
     }
   };
@@ -31,10 +32,10 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // The end mark is read before the checkpoints are listed: in the reverse order, a checkpoint written between the two reads would be
-      // missed. If checkpoints could not be read, one more poll follows.
+      // Reads the end mark before it lists the checkpoints, so the list contains every checkpoint that was written before the end. If a
+      // checkpoint could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
-      const found = await nextOf(store, seen, options.phase ?? null, tell);
+      const found = await nextOf(store, seen, options.phase ?? null, report);
       if (found !== null) {
         seen.last = found;
         yield found;
@@ -48,7 +49,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       if (!(error instanceof TonyError && error.code === 'HDFS_UNREACHABLE')) {
         throw error;
       }
-      tell(`checkpoints cannot be read at the moment: ${error.message}`);
+      report(`checkpoints cannot be read at the moment: ${error.message}`);
     }
     await pause(options.everyMs ?? 2000, options.signal);
   }
@@ -56,13 +57,13 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
 
 interface Seen {
   last: StoredCheckpoint | null;
-  /** Steps whose checkpoints could not be read in the last poll. */
+  /** The steps of the checkpoints that could not be read in the last poll. */
   doubtful: ReadonlySet<number>;
 }
 
 /**
- * Returns the newest intact checkpoint that is newer than the last one seen; null if there is none. Reads the tensors of the returned
- * checkpoint only.
+ * Returns the newest intact checkpoint that has appeared since `seen.last`; null if there is none. Reads tensors only for the returned
+ * checkpoint.
  */
 async function nextOf(
   store: CheckpointStore,
@@ -75,14 +76,14 @@ async function nextOf(
   seen.doubtful = unread;
   for (const step of await store.steps()) {
     try {
-      const { createdAt, position } = await store.manifest(step);
+      const { manifest, position } = await store.openCheckpoint(step);
       if (phase !== null && position.phase.name !== phase) {
         continue;
       }
-      if (last !== null && last.position.step === step && last.manifest.createdAt === createdAt) {
+      if (last !== null && last.position.step === step && last.manifest.createdAt === manifest.createdAt) {
         return null;
       }
-      if (last === null || isSince(last, step, createdAt)) {
+      if (last === null || isSince(last, step, manifest.createdAt)) {
         return await store.read(step);
       }
     } catch (error) {
@@ -100,8 +101,8 @@ async function nextOf(
 }
 
 /**
- * Whether a checkpoint is newer than the last one seen. A checkpoint with a lower step is newer only if it was created later, because
- * training has then resumed from an earlier step. Otherwise, the last one seen has merely been removed.
+ * Whether a checkpoint is newer than the last one seen. A checkpoint with a lower step is newer if it was created later: training has
+ * resumed from an earlier step. If it was created earlier, it is an old checkpoint, and the last one seen has been removed.
  */
 function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
   return step >= position.step || createdAt > manifest.createdAt;

@@ -12,8 +12,8 @@ import type { Json } from '../../platform/json-value.ts';
  *                                file, offset, sha256] } }
  *
  * The writer stores the manifest last and then renames the folder into place, so every folder named `step-N` was complete when it appeared.
- * Each tensor has its own checksum, so a reader of some tensors reads and verifies only those. If several processes hold parts of a tensor,
- * the checkpoint stores the parts, each with the index of its first number, and readers join them.
+ * Each tensor has its own checksum, so a reader can read and verify a selection of tensors. If several processes hold parts of a tensor,
+ * the checkpoint stores each part with the index of its first number, and readers join the parts.
  */
 export const MANIFEST = 'manifest.json';
 
@@ -32,13 +32,13 @@ export interface TrainingPosition {
   readonly epoch: number;
   /** The number of examples of this epoch that all ranks together have used. */
   readonly examples: number;
-  /** Determines the order of the data. All random state is derived from the seed, the step and the rank. */
+  /** Determines the order of the data. All random numbers are derived from the seed, the step and the rank. */
   readonly seed: number;
   /** The optimizer's own step counter; 0 in loops. */
   readonly iterations: number;
   /** True if the phase is complete. */
   readonly final: boolean;
-  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records that training has ended. */
+  /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
   readonly diverged?: boolean | undefined;
   /** The position in the dataset, if `fit` uses one. */
   readonly data?: Json | undefined;
@@ -54,8 +54,7 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * Set by a writer that holds only a part of a tensor: the index, in the flattened tensor, of the first number in `bytes`. Readers get
-   * whole tensors, without this field.
+   * For a part of a tensor: the index of its first number in the flattened tensor. Only writers set this field; readers get whole tensors.
    */
   readonly from?: number;
 }
@@ -73,23 +72,22 @@ export interface Origin {
 
 const count = z.number().int().nonnegative();
 const jsonValue = z.json();
-const sha256Text = z.string().regex(/^[0-9a-f]{64}$/);
 
-const tensorPlace = z.object({
+const describedTensor = z.object({
   name: z.string(),
   dtype: z.enum(['float32', 'int32', 'bool']),
   shape: z.array(count),
   /** The position in the file, in bytes. */
   offset: count,
   bytes: count,
+  /** See StoredTensor. */
+  from: count.optional(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
-
-/** For `from` see StoredTensor. */
-const describedTensor = tensorPlace.extend({ sha256: sha256Text, from: count.optional() });
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
-/** Describes one written file for the process that writes the manifest. It can be sent as JSON. */
+/** Describes a file that has been written, for the process that writes the manifest. The description can be sent as JSON. */
 export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
@@ -109,6 +107,10 @@ export const trainingPosition = z.object({
   state: jsonValue.optional(),
 });
 
+const tensorPlace = describedTensor.extend({ file: z.string() });
+
+export type TensorPlace = Readonly<z.infer<typeof tensorPlace>>;
+
 const bodySchema = z.object({
   version: z.literal(2),
   applicationId: z.string(),
@@ -116,36 +118,12 @@ const bodySchema = z.object({
   createdAt: z.string(),
   position: trainingPosition,
   files: z.array(shardFile),
-  tensors: z.array(describedTensor.extend({ file: z.string() })),
+  /** Grouped by file, in the order in which each file stores them. */
+  tensors: z.array(tensorPlace),
 });
 
-type Body = z.infer<typeof bodySchema>;
-
-export interface TensorPlace {
-  readonly name: string;
-  readonly dtype: StoredTensor['dtype'];
-  readonly shape: readonly number[];
-  readonly file: string;
-  readonly offset: number;
-  readonly bytes: number;
-  /** See StoredTensor. */
-  readonly from?: number | undefined;
-  readonly sha256: string;
-}
-
-export interface CheckpointFile {
-  readonly name: string;
-  readonly bytes: number;
-}
-
 /** The content of manifest.json. */
-export interface Manifest extends Origin {
-  readonly createdAt: string;
-  readonly position: TrainingPosition;
-  readonly files: readonly CheckpointFile[];
-  /** Grouped by file, in the order of each file. */
-  readonly tensors: readonly TensorPlace[];
-}
+export type Manifest = Readonly<z.infer<typeof bodySchema>>;
 
 export function shardName(index: number, shards: number): string {
   const digits = (value: number) => String(value).padStart(5, '0');
@@ -158,7 +136,7 @@ export function encodeManifest(
   origin: Origin & { readonly createdAt: string },
 ): Buffer {
   const { applicationId, generation, createdAt } = origin;
-  const body: Body = {
+  const body: Manifest = {
     version: 2,
     applicationId,
     generation,
@@ -211,7 +189,7 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor with a missing or repeated number; null if every number is present exactly once. */
+/** Returns the name of the first tensor with missing or repeated numbers; null if every number is present exactly once. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;

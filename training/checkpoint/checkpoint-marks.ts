@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { type BestCheckpoint, encodeBest, encodeEnd, encodeHeld, parseBest, parseEnd, parseHeld } from './checkpoint-best.ts';
 import { MANIFEST } from './checkpoint-format.ts';
 import type { CheckpointThread } from './checkpoint-thread.ts';
 
@@ -12,6 +12,22 @@ const BEST = 'best.json';
 const END = 'end.json';
 /** The maximum time, in ms, for which `setEndNow` blocks an exiting process. */
 const END_NOW_MS = 10_000;
+
+const step = z.number().int().nonnegative();
+
+/** The content of best.json: the best checkpoint, and the metric by which an evaluator chose it. */
+const bestSchema = z.object({
+  step,
+  metric: z.string(),
+  value: z.number(),
+  /** Whether a lower or a higher value of the metric is better. */
+  mode: z.enum(['min', 'max']),
+});
+
+export type BestCheckpoint = Readonly<z.infer<typeof bestSchema>>;
+
+const heldSchema = z.object({ step });
+const endSchema = z.object({ applicationId: z.string() });
 
 /**
  * Reads and writes the marks in a folder of checkpoints: the best checkpoint (best.json), the checkpoints that tasks are reading (.held),
@@ -31,12 +47,9 @@ export class CheckpointMarks {
 
   /** The steps of checkpoints that pruning must keep: the best one and those that tasks are reading. */
   async protected(): Promise<Set<number>> {
-    const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(async ({ uri }) => {
-      const bytes = await this.#readIfThere(uri);
-      return bytes === null ? null : parseHeld(bytes);
-    });
-    const steps = [(await this.best())?.step, ...(await Promise.all(held))];
-    return new Set(steps.filter((step) => step !== undefined && step !== null));
+    const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(({ uri }) => this.#readMark(uri, heldSchema));
+    const marks = [await this.best(), ...(await Promise.all(held))];
+    return new Set(marks.flatMap((mark) => mark?.step ?? []));
   }
 
   /**
@@ -46,7 +59,7 @@ export class CheckpointMarks {
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);
     const before = await this.#readIfThere(uri);
-    await this.#storage.write(uri, encodeBest(best));
+    await this.#storage.write(uri, encodeMark(best));
     if (await this.#exists(best.step)) {
       return true;
     }
@@ -56,20 +69,19 @@ export class CheckpointMarks {
 
   /** The checkpoint last passed to `setBest`; null if there is none. */
   async best(): Promise<BestCheckpoint | null> {
-    const bytes = await this.#readIfThere(joinUri(this.#dir, BEST));
-    return bytes === null ? null : parseBest(bytes);
+    return await this.#readMark(joinUri(this.#dir, BEST), bestSchema);
   }
 
   /** Records the end of the program that writes to this folder, so that readers stop waiting for further checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
-    await this.#storage.write(this.#endUri, encodeEnd(applicationId));
+    await this.#storage.write(this.#endUri, encodeMark({ applicationId }));
   }
 
-  /** Like `setEnd`, but synchronous, for a process that is exiting. @returns whether the mark was written. */
+  /** Does the same as `setEnd` synchronously, for a process that is exiting. @returns whether the mark was written. */
   setEndNow(applicationId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
-        writeFileSync(fileURLToPath(this.#endUri), encodeEnd(applicationId));
+        writeFileSync(fileURLToPath(this.#endUri), encodeMark({ applicationId }));
         return true;
       }
       return this.#openThread()?.markEndNow(this.#dir, applicationId, END_NOW_MS) ?? false;
@@ -85,11 +97,10 @@ export class CheckpointMarks {
     }
   }
 
-  /** @param applicationId the application to ask about; null for any application. */
+  /** @param applicationId the application whose program may have ended; null for any application. */
   async hasEnded(applicationId: string | null): Promise<boolean> {
-    const bytes = await this.#readIfThere(this.#endUri);
-    const of = bytes === null ? null : parseEnd(bytes);
-    return of !== null && (applicationId === null || of === applicationId);
+    const end = await this.#readMark(this.#endUri, endSchema);
+    return end !== null && (applicationId === null || end.applicationId === applicationId);
   }
 
   get #endUri(): string {
@@ -97,11 +108,11 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint while `holder` reads it: until `release`, or until the holder's next `hold`.
+   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
    * @returns false if the checkpoint no longer exists.
    */
   async hold(holder: string, step: number): Promise<boolean> {
-    await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
+    await this.#storage.write(this.#heldUri(holder), encodeMark({ step }));
     if (await this.#exists(step)) {
       return true;
     }
@@ -122,6 +133,16 @@ export class CheckpointMarks {
     return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
   }
 
+  /** Returns null for a missing or invalid file. An invalid file therefore protects no checkpoint from removal. */
+  async #readMark<T>(uri: string, schema: z.ZodType<T>): Promise<T | null> {
+    const bytes = await this.#readIfThere(uri);
+    try {
+      return bytes === null ? null : (schema.safeParse(JSON.parse(bytes.toString('utf8'))).data ?? null);
+    } catch {
+      return null;
+    }
+  }
+
   async #readIfThere(uri: string): Promise<Buffer | null> {
     try {
       return await this.#storage.read(uri);
@@ -132,4 +153,8 @@ export class CheckpointMarks {
       throw error;
     }
   }
+}
+
+function encodeMark(mark: object): Buffer {
+  return Buffer.from(`${JSON.stringify(mark)}\n`);
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { folder } from '../testing/fit-world.ts';
 import { CheckpointOrder } from './checkpoint-order.ts';
 
-test('an order is noticed at the next look, and can be given again after a checkpoint', async () => {
+test('a program finds an order at its next check, and can receive another order after a checkpoint', async () => {
   const file = path.join(await folder(), 'order');
   let now = 0;
   const order = new CheckpointOrder(file, () => now);

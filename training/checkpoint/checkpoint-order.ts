@@ -1,11 +1,11 @@
 import { existsSync, rmSync } from 'node:fs';
 
-/** How often the program looks for an order (ms). YARN announces a preemption some seconds before it takes containers. */
+/** The interval, in ms, at which the program checks for an order. YARN announces a preemption some seconds before it takes containers. */
 const LOOK_MS = 250;
 
 /**
- * The executor's order to store a checkpoint at once: a file, which the program removes when it takes the checkpoint. An executor may give
- * several orders during one program.
+ * The executor's order to store a checkpoint at once. The executor creates a file, and the program removes the file when it takes the
+ * checkpoint. A program can receive several orders, one after the other.
  */
 export class CheckpointOrder {
   readonly #file: string | null;
@@ -19,7 +19,7 @@ export class CheckpointOrder {
     this.#now = now;
   }
 
-  /** Whether an order waits. Cheap enough for every step. */
+  /** Whether an order is pending. The check is cheap enough for every step. */
   get isGiven(): boolean {
     const now = this.#now();
     if (this.#file !== null && !this.#isGiven && now - this.#lookedAt >= LOOK_MS) {
@@ -29,7 +29,7 @@ export class CheckpointOrder {
     return this.#isGiven;
   }
 
-  /** Call when a checkpoint is taken, also because another rank has an order. */
+  /** Removes the order. Call it whenever a checkpoint is taken, even if the order came from another rank. */
   taken(): void {
     if (this.#file !== null && this.isGiven) {
       rmSync(this.#file, { force: true });

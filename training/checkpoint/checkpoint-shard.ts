@@ -5,7 +5,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
-/** The number of bytes to hash and send at once: small enough not to block the event loop, and large enough for fast storage. */
+/** The number of bytes to hash and send at once: large enough for fast storage, and small enough that the event loop stays responsive. */
 const PIECE_BYTES = 1024 * 1024;
 /** Adjacent tensors are read in one request of at most this many bytes. */
 const RANGE_BYTES = 64 * 1024 * 1024;
@@ -41,7 +41,7 @@ export async function writeShardFile(
 }
 
 /**
- * Reads only the wanted tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
+ * Reads the wanted tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
  * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
  */
 export async function readTensorsOf(
@@ -78,7 +78,7 @@ export async function readTensorsOf(
   return [...byName(found).values()].map(wholeOf);
 }
 
-/** Joins the parts of a tensor. @param parts all of its parts, in order; `parseManifest` has verified that they are complete. */
+/** Joins the parts of a tensor. @param parts all parts, in order; `parseManifest` has verified that they are complete. */
 function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
   const [first] = parts as readonly [StoredTensor];
   return parts.length === 1
@@ -86,7 +86,7 @@ function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
     : { name: first.name, dtype: first.dtype, shape: first.shape, bytes: Buffer.concat(parts.map(({ bytes }) => bytes)) };
 }
 
-/** Groups adjacent tensors into ranges of at most RANGE_BYTES; a larger tensor has a range of its own. */
+/** Groups adjacent tensors into ranges of at most RANGE_BYTES. A larger tensor is a separate range. */
 function rangesOf(places: readonly TensorPlace[]): TensorPlace[][] {
   const ranges: TensorPlace[][] = [];
   for (const place of places) {
@@ -107,7 +107,7 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
   return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
-/** The caller has compared the file's length with the manifest, so a short read means that the file has changed since. */
+/** Reads a part of a file. The caller has verified the file's length, so a short read means that the file has changed since. */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
   let at = 0;

@@ -21,10 +21,10 @@ import { CheckpointThread } from './checkpoint-thread.ts';
 
 const PENDING = '.pending';
 const STEP = /^step-(\d{1,15})$/;
-/** The maximum number of attempts to replace a generation's folder, which an old writer may recreate between two attempts. */
+/** The maximum number of attempts to replace a generation's folder. An old writer may recreate the folder between two attempts. */
 const RETIRE_TRIES = 100;
 
-/** A checkpoint whose manifest has been read. It can be sent as JSON. */
+/** A checkpoint whose manifest has been read. This object can be sent as JSON. */
 export interface OpenedCheckpoint {
   readonly uri: string;
   readonly manifest: Manifest;
@@ -35,7 +35,7 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** A checkpoint that one or several processes are writing. It can be sent as JSON. */
+/** A checkpoint that one or several processes are writing. This object can be sent as JSON. */
 export interface PendingCheckpoint extends Origin {
   readonly step: number;
   readonly uri: string;
@@ -51,9 +51,9 @@ export interface PendingCheckpoint extends Origin {
  *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
  *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
- * A writer creates its files below its generation's folder and renames the step's folder into place. Both fail if a tombstone file has
- * taken the generation folder's name. Once older generations are retired, a reader can therefore choose the newest checkpoint, and no older
- * generation can add a newer one.
+ * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if the
+ * generation's folder has been replaced by a tombstone file. After a reader has retired all older generations, they cannot add checkpoints,
+ * so the newest checkpoint that the reader finds stays the newest.
  */
 export class CheckpointStore {
   readonly dir: string;
@@ -118,8 +118,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Begins a checkpoint that several processes write: each process then calls `writeShard`, and the process that began it calls `commit`
-   * with their results. A generation writes one checkpoint at a time; `beginSave` removes the remains of earlier attempts.
+   * Begins a checkpoint that several processes write. Each process then calls `writeShard`, and the process that called `beginSave` calls
+   * `commit` with the results. A generation writes one checkpoint at a time; `beginSave` removes the remains of earlier attempts.
    * @throws TonyError CHECKPOINT_FENCED.
    */
   async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
@@ -131,14 +131,14 @@ export class CheckpointStore {
     for (const left of await this.#storage.list(mine)) {
       await this.#storage.remove(left.uri);
     }
-    // The folder's name is unique, so that late writers of an earlier attempt cannot write into it.
+    // The folder's name is unique, so late writes of an earlier attempt go to another folder.
     return { step, applicationId, generation, uri: joinUri(mine, `step-${step}-${randomUUID()}`) };
   }
 
   /**
    * Writes one of `count` files; each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change until the promise
    * settles.
-   * @param pending the result of `beginSave`. It may come from the network, so any other folder is rejected.
+   * @param pending the result of `beginSave`. It may come from the network, so `writeShard` rejects any other folder.
    * @throws TonyError CHECKPOINT_FENCED, CHECKPOINT_FAILED.
    */
   async writeShard(
@@ -153,7 +153,7 @@ export class CheckpointStore {
   }
 
   /**
-   * Whether `uri` is a folder that `beginSave` could have returned. Also rejects application IDs with `/` or `..`, which would escape the
+   * Whether `beginSave` could have returned this folder. Application IDs with `/` or `..` are invalid, because the path would leave the
    * checkpoint folder.
    */
   #isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
@@ -209,7 +209,7 @@ export class CheckpointStore {
     if ((await this.#storage.stat(target)) === null) {
       throw new TonyError('CHECKPOINT_FAILED', `${pending} disappeared before it was renamed`);
     }
-    // A checkpoint of this step already exists and is replaced: a damaged one that was skipped, or one that was not final.
+    // Replaces an existing checkpoint of this step, which was damaged or not final.
     const replaced = joinUri(mine, `replaced-${randomUUID()}`);
     await this.#storage.rename(target, replaced);
     if (!(await this.#storage.rename(pending, target))) {
@@ -219,8 +219,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Removes the checkpoints up to `step` except the newest `keep`, those in `others`, the best one and those that tasks are reading.
-   * Keeps checkpoints of later steps: they belong to an earlier run, and this run will replace them.
+   * Removes old checkpoints up to `step`. Keeps the newest `keep`, the steps in `others`, the best checkpoint, and the checkpoints that
+   * tasks are reading. Also keeps checkpoints of later steps: an earlier run wrote them, and this run will replace them.
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
@@ -273,13 +273,8 @@ export class CheckpointStore {
     return { uri, manifest, position: manifest.position };
   }
 
-  /** See `openCheckpoint`. */
-  async manifest(step: number): Promise<Manifest> {
-    return (await this.openCheckpoint(step)).manifest;
-  }
-
   /**
-   * Reads the named tensors (all by default) in the checkpoint's order, without reading any others.
+   * Reads the named tensors (all by default), in the checkpoint's order.
    * @throws TonyError CHECKPOINT_MISFIT when a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
    */
   async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
@@ -296,7 +291,9 @@ export class CheckpointStore {
     return await readTensorsOf(this.#storage, uri, manifest, (name) => wanted.has(name));
   }
 
-  /** Returns the newest intact checkpoint, or null. Calls `onSkipped` for each newer checkpoint that is damaged or diverged. */
+  /**
+   * Returns the newest intact checkpoint; null if there is none. Calls `onSkipped` for each newer checkpoint that is damaged or diverged.
+   */
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
     return await this.newestThat(async (opened) => {
       if (opened.position.diverged === true) {
@@ -308,9 +305,9 @@ export class CheckpointStore {
   }
 
   /**
-   * Calls `use` with each checkpoint, newest first, until it returns a result, and returns that result.
-   * @param use returns null to reject a checkpoint. If it throws because the checkpoint is damaged, `onSkipped` gets the message and the
-   *   next older one is tried.
+   * Calls `use` with each checkpoint, newest first, until `use` returns a result. Returns that result.
+   * @param use returns null to reject a checkpoint. If `use` throws because the checkpoint is damaged, `onSkipped` receives the message,
+   *   and the next older checkpoint follows.
    */
   async newestThat<T>(use: (opened: OpenedCheckpoint) => Promise<T | null>, onSkipped: (message: string) => void): Promise<T | null> {
     for (const step of await this.steps()) {
@@ -355,7 +352,7 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
   }
 }
 
-/** Whether an error means that the checkpoint itself is unusable, and not that storage is temporarily unreachable. */
+/** Whether an error means that the checkpoint is unusable. An unreachable storage is a temporary error. */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')

@@ -2,8 +2,8 @@ import type { ErrorCode } from '../../platform/errors.ts';
 import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 
 /**
- * A checkpoint that the worker thread is to write. The tensors' buffers are transferred to the thread, and back with its answer, without
- * copies.
+ * Requests that the worker thread write a checkpoint. The tensors' buffers are transferred to the thread and returned with the answer,
+ * without copies.
  */
 export interface ToCheckpointThread {
   readonly id: number;
@@ -15,8 +15,8 @@ export interface ToCheckpointThread {
 }
 
 /**
- * Asks the worker thread to mark the end of the program. The calling thread blocks and cannot receive a message, so the worker thread sets
- * the first number of `done` (1 for success, -1 for failure) and wakes the calling thread.
+ * Requests that the worker thread mark the end of the program. The calling thread is blocked and cannot receive a message, so the worker
+ * thread sets the first number of `done` (1 for success, -1 for failure) and wakes the calling thread.
  */
 export interface EndToMark {
   readonly endOf: string;

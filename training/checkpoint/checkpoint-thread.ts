@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * Writes checkpoints in a worker thread. A training step blocks its thread while it computes. An upload on the same thread would wait for
- * the end of a step before each piece and each call to the NameNode, and would take ten times as long.
+ * Writes checkpoints in a worker thread. A training step blocks its thread while it computes. On that thread, an upload would wait for the
+ * end of a step before each piece and each call to the NameNode, and would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;
@@ -32,8 +32,8 @@ export class CheckpointThread {
   static #ofProcess: CheckpointThread | null = null;
 
   /**
-   * Returns the thread of this process, which the first call starts; null if the thread's bundle is missing. An idle thread does not keep
-   * the process alive.
+   * Returns the thread of this process; null if the thread's bundle is missing. The first call starts the thread. An idle thread does not
+   * keep the process alive.
    */
   static ofProcess(): CheckpointThread | null {
     CheckpointThread.#ofProcess ??= CheckpointThread.open(new URL('checkpoint-thread.mjs', import.meta.url));
@@ -44,7 +44,7 @@ export class CheckpointThread {
     return existsSync(fileURLToPath(program)) ? new CheckpointThread(new Worker(program, { execArgv: [] })) : null;
   }
 
-  /** Whether the tensors' memory can be transferred to another thread: each must have an ArrayBuffer of its own. */
+  /** Whether the tensors' memory can be transferred to another thread: each tensor must fill an ArrayBuffer that no other tensor uses. */
   static canTake(tensors: readonly StoredTensor[]): boolean {
     const buffers = new Set(tensors.map(({ bytes }) => bytes.buffer));
     return (
@@ -54,8 +54,8 @@ export class CheckpointThread {
   }
 
   /**
-   * Like `CheckpointStore.save`, with the process's default storage. The tensors' buffers are detached until the promise settles; then they
-   * are restored, so that the caller can retry.
+   * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. The tensors' buffers are detached until the
+   * promise settles. Afterwards they are attached again, so the caller can retry.
    */
   async save(dir: string, { position, tensors }: Snapshot, { applicationId, generation }: Origin): Promise<string> {
     if (this.#failure !== null) {
@@ -113,7 +113,7 @@ export class CheckpointThread {
     this.#waiting.clear();
   }
 
-  /** Terminates the thread and abandons its work. */
+  /** Terminates the thread. Unfinished work is lost. */
   async close(): Promise<void> {
     await this.#worker.terminate();
   }

@@ -32,8 +32,8 @@ export interface Save {
 }
 
 /**
- * Writes snapshots in the background, one at a time, so that training does not wait for storage. While it writes a snapshot (or retries it
- * because the NameNode is unreachable), one more snapshot can wait; a newer one replaces it. So at most two snapshots are in memory.
+ * Writes snapshots in the background, one at a time, so that training does not wait for storage. While the writer writes or retries a
+ * snapshot, one more can wait; a newer snapshot replaces the waiting one. At most two snapshots are therefore in memory.
  */
 export class CheckpointWriter {
   readonly #store: CheckpointStore;
@@ -53,8 +53,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Takes a snapshot and writes it in the background; resolves once the snapshot is taken. First drops a waiting snapshot, so that there
-   * are never three in memory.
+   * Takes a snapshot and writes it in the background; resolves once the snapshot is taken. Drops a waiting snapshot first, which limits
+   * memory to two snapshots.
    * @throws TonyError CHECKPOINT_FENCED after a newer generation has taken over, or the permanent error of an earlier write.
    */
   async record(take: () => Promise<Snapshot>): Promise<void> {
@@ -94,12 +94,10 @@ export class CheckpointWriter {
     } finally {
       clearTimeout(deadline);
     }
-    if (this.#failure !== null) {
-      throw this.#failure;
-    }
+    this.#check();
   }
 
-  /** Stops retrying, so that the writer does not keep a finished program alive. */
+  /** Stops retrying, so that a finished program can exit. */
   giveUp(): void {
     this.#closing = true;
     this.#wake?.();
@@ -127,8 +125,7 @@ export class CheckpointWriter {
       } catch (error) {
         const message = `checkpoint step-${step} could not be written: ${messageOf(error)}`;
         if (this.#closing || isFinal(error)) {
-          this.#failure =
-            error instanceof TonyError && isFinal(error) ? error : new TonyError('CHECKPOINT_FAILED', message, { cause: error });
+          this.#failure = isFinal(error) ? error : new TonyError('CHECKPOINT_FAILED', message, { cause: error });
           return;
         }
         this.#failed(message);
@@ -184,7 +181,7 @@ export class CheckpointWriter {
   }
 }
 
-/** Errors that a retry cannot fix. */
-function isFinal(error: unknown): boolean {
+/** Whether an error is permanent, so that a retry cannot succeed. */
+function isFinal(error: unknown): error is TonyError {
   return error instanceof TonyError && ['CHECKPOINT_FENCED', 'ACCESS_DENIED', 'INTERNAL'].includes(error.code);
 }

@@ -352,7 +352,7 @@ describe('a writer', () => {
     expect(await store.steps()).toEqual([5, 4]);
   });
 
-  test('drops the waiting snapshot before it takes a new one, so that three are never in memory', async () => {
+  test('drops the waiting snapshot before it takes a new one, so at most two snapshots are in memory', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -441,7 +441,7 @@ test('a follower yields the newest checkpoints, including one written just befor
   expect(troubles).toHaveLength(1);
 });
 
-test('a follower does not report a checkpoint that is being replaced as missing or damaged, and yields no older one', async () => {
+test('a follower waits for a checkpoint that is being replaced, without a report and without yielding an older checkpoint', async () => {
   const { folder, again } = await openStore();
   let looks = 0;
   /**

@@ -86,7 +86,7 @@ describe.each([1, 2])('a program with three phases and two models, on %i ranks',
     const kept = await store.steps();
     expect(kept[0]).toBe(35);
     expect(kept).toEqual(expect.arrayContaining([35, 25, 10]));
-    const positions = await Promise.all([10, 25, 35].map(async (step) => (await store.manifest(step)).position));
+    const positions = await Promise.all([10, 25, 35].map(async (step) => (await store.openCheckpoint(step)).position));
     expect(positions.map(({ phase, final }) => [phase, final])).toEqual([
       [{ name: 'fit-1', start: 0 }, true],
       [{ name: 'fit-2', start: 10 }, true],
@@ -132,7 +132,7 @@ test('a phase without steps keeps the final checkpoint of the previous phase', a
   await fitTogether([classifier(tf.train.sgd(0.1))], data, { epochs: 1, initialEpoch: 1 }, { folder: dir, phases });
   const store = new CheckpointStore(new FileStorage(), fileUri(dir));
   expect(await store.steps()).toEqual([2]);
-  expect((await store.manifest(2)).position.phase.name).toBe('fit-1');
+  expect((await store.openCheckpoint(2)).position.phase.name).toBe('fit-1');
 });
 
 test('names of phases are numbered per kind, unique, and valid file names', () => {

@@ -11,9 +11,9 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
  * folder. Their steps are numbered consecutively, so the checkpoint with the highest number is always the newest. Every checkpoint names
  * its phase.
  *
- * A restarted program runs from its beginning and starts the same phases in the same order. A completed phase is restored from its final
+ * A restarted program runs from its beginning and begins the same phases in the same order. A completed phase is restored from its final
  * checkpoint and returns at once, the interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
- * checkpoints are therefore kept for as long as the program runs.
+ * checkpoints are therefore kept while the program runs.
  *
  * How a loop uses a phase, on every rank unless noted otherwise:
  *
@@ -74,8 +74,8 @@ export class Phases {
   }
 
   /**
-   * Returns a phase without checkpoints, which does not count as one of the program's phases. A restarted program trains it again from
-   * scratch.
+   * Returns a phase without checkpoints. A restarted program trains it again from scratch. Such a phase is not in the list of the program's
+   * phases.
    */
   unkept(): Phase {
     return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
@@ -116,7 +116,7 @@ export class Phase {
     return this.#start;
   }
 
-  /** The identification of this phase in its checkpoints. */
+  /** Identifies this phase in its checkpoints. */
   get place(): PhasePlace {
     return { name: this.name, start: this.#start };
   }
@@ -127,10 +127,12 @@ export class Phase {
   }
 
   /**
-   * Finds the newest intact checkpoint of this phase. Skips damaged checkpoints, and those that record a different start of the phase
+   * Finds the newest intact checkpoint of this phase. Skips damaged checkpoints, and checkpoints that record another start of the phase
    * because earlier phases took a different number of steps. Reports both to `onNotice`.
-   * @param use reads the required parts of a checkpoint. If it throws because the checkpoint is damaged, the next older one is tried.
-   * @returns the result of `use` and the position to share with all ranks; `final` only if this application has completed the phase.
+   * @param use reads the required parts of a checkpoint. If `use` throws because the checkpoint is damaged, the next older checkpoint
+   *   follows.
+   * @returns the result of `use` and the position to share with all ranks. `final` is true only if this application has completed the
+   *   phase.
    * @throws TonyError CHECKPOINT_MISFIT; the message names the phase.
    */
   async newest<T>(
@@ -186,7 +188,10 @@ export class Phase {
     this.#start = phase.start;
   }
 
-  /** Whether the phase has taken no steps. Its checkpoint would replace the final one of the previous phase, so none is written. */
+  /**
+   * Whether the phase has taken no steps. Such a phase writes no checkpoint, because its checkpoint would replace the previous phase's
+   * final one.
+   */
   isEmpty(step: number): boolean {
     return step === this.#start && step > 0;
   }

@@ -12,18 +12,20 @@ const schema = z.object({
   at: z.number().int().nonnegative().nullable(),
 });
 
-/** An order to end a phase of training before its last epoch. Other applications ignore it. */
+/** An order to end a phase of training before its last epoch. It applies to one application only. */
 export interface StopOrder {
   readonly applicationId: string;
   readonly phase: string;
   readonly reason: string;
   /** The step of the evaluated checkpoint, or the step whose callback requested the stop. */
   readonly step: number;
-  /** The last step, once all ranks have agreed on it; null before. A run that resumes from an earlier checkpoint ends at the same step. */
+  /**
+   * The last step, once all ranks have agreed on it; null before that. A run that resumes from an earlier checkpoint ends at the same step.
+   */
   readonly at: number | null;
 }
 
-/** The file `stop.json` in a checkpoint folder. With it, an evaluator ends the training whose checkpoints it evaluates. */
+/** Reads and writes `stop.json` in a checkpoint folder, with which an evaluator ends the training run that writes the checkpoints. */
 export class StopOrders {
   readonly #storage: Storage;
   readonly #uri: string;
@@ -43,7 +45,7 @@ export class StopOrders {
     await this.#storage.write(this.#uri, Buffer.from(`${JSON.stringify(order)}\n`));
   }
 
-  /** Removes the order if it belongs to another application or, for a standalone program, to an earlier run. */
+  /** Removes the order of another application. A standalone program also removes the order of an earlier run. */
   async clear(applicationId: string): Promise<void> {
     const order = await this.#read();
     if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {

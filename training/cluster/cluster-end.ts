@@ -9,7 +9,9 @@ import type { SummaryWriter } from '../summary/summary.ts';
 export interface ClusterEndParts {
   /** Empty for a standalone program. */
   readonly applicationId: string;
-  /** The store in which this process records the end of training; null if another process records it, or if there are no checkpoints. */
+  /**
+   * The store in which this process records the end of training; null if another process records the end, or if there are no checkpoints.
+   */
   readonly store: CheckpointStore | null;
   readonly writer: SummaryWriter | null;
   readonly phases: Phases;
@@ -20,20 +22,20 @@ export interface ClusterEndParts {
 }
 
 /**
- * Completes this process's work when its program ends, on its own or by `cluster.end()` and `cluster.close()`: writes the remaining
- * summaries, and records that no further checkpoint follows.
+ * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`: writes the remaining summaries, and
+ * records the end of training, after which no checkpoint follows.
  */
 export class ClusterEnd {
   readonly #parts: ClusterEndParts;
   readonly #onExit: (code: number) => void;
   readonly #stopLastWork: () => void;
-  /** True once this process has recorded that no further checkpoint follows. */
+  /** True once this process has recorded the end of training. */
   #isMarked = false;
 
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // If a program exits with code 0 without calling `close()`, the other ranks must not count it as lost.
+    // `onExit` closes the cluster, so the other ranks do not count a program that exits with code 0 as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();
@@ -52,8 +54,8 @@ export class ClusterEnd {
   }
 
   /**
-   * A job's program that exits with code 0 in the middle of `fit` has failed. Sets the exit code to 1, and returns true so that the
-   * other ranks count this rank as lost. A program that ends training on purpose closes the cluster first.
+   * Treats an exit with code 0 in the middle of `fit` as a failure if the program runs in a job: sets the exit code to 1 and returns true.
+   * The other ranks then count this rank as lost. A program that ends training on purpose closes the cluster first.
    */
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
@@ -79,7 +81,8 @@ export class ClusterEnd {
   /** Completes the work synchronously. */
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // Closing the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
+    // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation
+    // continues training, so this is not the end.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }
@@ -103,7 +106,7 @@ export class ClusterEnd {
     this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
   }
 
-  /** null if this process has no end to record, or has already recorded it. */
+  /** The store in which the end of training must still be recorded; null if there is none. */
   get #storeToMark(): CheckpointStore | null {
     const { store, phases } = this.#parts;
     return phases.count > 0 && !this.#isMarked ? store : null;

@@ -40,7 +40,7 @@ import { outputPlace } from './output-place.ts';
 export interface ClusterParts {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
-  /** Connects the ranks. With parameter servers, each worker has a ring of its own, with one member. */
+  /** Connects the ranks. With parameter servers, each worker is the only member of its ring. */
   readonly ring: Ring;
   /** The number format in which gradients travel around the ring. */
   readonly wire: Wire;
@@ -91,7 +91,7 @@ export class Cluster {
   readonly storage: Storage;
   /** Exports and loads models, and starts training from the weights of another model. */
   readonly models: Models;
-  /** Summaries for TensorBoard. Rank 0 writes those of training; a task without a rank writes a run named after its role. */
+  /** Summaries for TensorBoard. Rank 0 writes the summaries of training; a task without a rank writes a run named after its role. */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;
@@ -159,10 +159,10 @@ export class Cluster {
 
   /**
    * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is per rank. If the job has a checkpoint folder, training
-   * resumes from the newest valid checkpoint and writes new ones; the last is marked as final. Each call is a separate phase: a restarted
-   * program restores the weights, optimizer and history of completed phases, and resumes the interrupted one.
+   * resumes from the newest valid checkpoint and writes new ones; the last one is marked as final. Each call is a separate phase: a
+   * restarted program restores the weights, optimizer and history of completed phases, and resumes the interrupted phase.
    *
-   * @param data the same data on every rank, of which each rank uses its own shard: `{ x, y }` with tensors or arrays, or a dataset.
+   * @param data `{ x, y }` with tensors or arrays, or a dataset. Pass the same data on every rank; each rank trains on its own shard.
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
@@ -178,8 +178,8 @@ export class Cluster {
 
   /**
    * Takes one step of a custom training loop: on every rank, `optimizer` applies the mean of the gradients of `loss` over all ranks. Every
-   * rank must make the same calls. When a variable is first trained, all ranks take the values of rank 0. With parameter servers, the
-   * servers apply the gradients of this rank alone, and the variables then take the servers' values.
+   * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. With parameter servers, the servers
+   * apply the gradients of this rank only, and the variables then receive the servers' values.
    *
    * @param loss the mean over this rank's examples, a scalar.
    * @returns the mean loss over the examples of all ranks; with parameter servers, over the examples of this rank.
@@ -209,8 +209,8 @@ export class Cluster {
   }
 
   /**
-   * Opens a custom training loop, which is checkpointed and resumed like `fit`; see LoopOptions. Every rank must open the same loops in the
-   * same order.
+   * Opens a custom training loop with checkpoints, from which a restarted program resumes as in `fit`; see LoopOptions. Every rank must
+   * open the same loops in the same order.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   async loop<T = null, State extends Json = null>(options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
@@ -237,7 +237,7 @@ export class Cluster {
     }
   }
 
-  /** Begins a phase. @returns the part of the environment that `fit` and loops have in common. */
+  /** Begins a phase. @returns the parameters that `fit` and loops have in common. */
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
     const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
@@ -250,8 +250,8 @@ export class Cluster {
   }
 
   /**
-   * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32 and bit-identical on all ranks. The length
-   * must be the same on all ranks. A vector from `vector()` is summed without a copy.
+   * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32. All ranks pass the same length and get the
+   * same bits. A vector from `vector()` is summed without a copy.
    * @throws TonyError USAGE, PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array | number[], operation: 'sum' | 'mean' = 'sum'): Promise<void> {
@@ -325,8 +325,8 @@ export class Cluster {
   }
 
   /**
-   * Reports current values to the job and writes them as summaries. The client displays the values, and the last ones reported become the
-   * job's metrics.
+   * Reports current values to the job and writes them as summaries. The client displays the values, and the last values become the job's
+   * metrics.
    * @param values the values by name, e.g. `{ 'test/accuracy': 0.98 }`.
    */
   metrics(step: number, values: Readonly<Record<string, number>>): void {
@@ -354,7 +354,7 @@ export class Cluster {
    * Writes summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best checkpoint.
    * With `patience`, ends training when the evaluation stops improving.
    *
-   * @param model a compiled model with the same layers as the trained one; its weights are replaced.
+   * @param model a compiled model with the same layers as the trained model; its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
    */
@@ -386,8 +386,8 @@ export class Cluster {
   }
 
   /**
-   * Writes the remaining summaries and closes the connections to the other ranks. Calling it is optional, because the same happens when a
-   * program exits on its own.
+   * Writes the remaining summaries and closes the connections to the other ranks. The call is optional: a program that exits without it
+   * does the same.
    */
   async end(): Promise<void> {
     await this.#ending.finish(true);

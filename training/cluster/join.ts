@@ -14,7 +14,7 @@ import { Ring, type RingTimeouts } from '../ring/ring.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
-  /** For a standalone program: paths or URIs of input folders, by name. In a job, `data` of job.yaml applies. */
+  /** For a standalone program: paths or URIs of input folders, by name. A job uses `data` of job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
   /** For a standalone program: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
   readonly checkpointDir?: string;
@@ -27,8 +27,9 @@ export interface JoinOptions {
 }
 
 /**
- * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Without TONY_TASK_FILE, which an
- * executor sets, the process is the only rank. In a parameter server's task, this call serves until the task ends, and does not return.
+ * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job (without
+ * TONY_TASK_FILE, which the executor sets), the process is the only rank. In the task of a parameter server, this call serves until the
+ * task ends and never returns.
  *
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
@@ -103,12 +104,12 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
   });
 }
 
-/** Whether a task computes, and therefore shares the node's cores: tasks with a rank, and parameter servers. */
+/** Whether a task shares the node's cores with this one because it computes, as ranks and parameter servers do. */
 function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
 
-/** The worker connects to the servers when a training phase, a custom step or a broadcast starts. */
+/** Creates the connection to the servers, which opens when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
   { staleness }: Extract<Strategy, { type: 'parameter-server' }>,

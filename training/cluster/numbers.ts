@@ -10,7 +10,7 @@ export function isNumbers(values: unknown): values is Numbers {
 }
 
 /**
- * Runs `exchange` on the numbers and stores its results in them.
+ * Runs `exchange` on the numbers and replaces them with the results.
  * @throws TonyError USAGE when `numbers` is neither a Float32Array nor an array of numbers.
  */
 export async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {

@@ -8,13 +8,13 @@ import { joinUri } from '../../storage/uri.ts';
 import { readTask } from '../process/task.ts';
 import { join } from './join.ts';
 
-/** The maximum time, in ms, for which open handles keep the process alive after the function has returned. */
+/** How long open handles may keep the process alive after the function has returned, in ms. */
 const LEFTOVERS_MS = 5000;
 
 const schema = z.object({ module: z.string().min(1), export: z.string().min(1), args: z.array(z.unknown()) });
 
 /**
- * The program of a job submitted with `run()` of the library `tony-ts`. It calls the function with this task's cluster. The chief's return
+ * Runs a task of a job that `run()` of the library `tony-ts` submitted: calls the function with this task's cluster. The chief's return
  * value becomes the job's result; an error fails the task that throws it.
  */
 export async function runCall(): Promise<void> {
@@ -27,7 +27,7 @@ export async function runCall(): Promise<void> {
     throw new TonyError('FUNCTION_INVALID', `${call.module} exports no function ${call.export} (it exports: ${names})`);
   }
   const value: unknown = await called(cluster, ...call.args);
-  // `cluster.rank` is also 0 in a role without ranks, which has no chief; the task file distinguishes the two.
+  // In a role without ranks, `cluster.rank` is also 0, but the rank in the task file is null.
   if (readTask()?.rank === 0 && cluster.outputDir !== null) {
     const result = {
       version: 1,

@@ -14,14 +14,17 @@ export interface BatchStep {
   readonly used: number;
   /** True for the last step of a pass over the data. */
   readonly ended: boolean;
-  /** Frees what the batch holds. Call it once the tensors are no longer needed. */
+  /** Frees the dataset element behind the batch. Call it when the batch's tensors are no longer needed. */
   release(): void;
 }
 
 /** The source of batches for `fit`. All ranks call the same methods in the same order and take the same number of steps. */
 export interface BatchSource {
   next(): Promise<BatchStep>;
-  /** The position after the last step, which rank 0 stores; undefined if step, epoch and number of examples already determine it. */
+  /**
+   * Returns the position in the data after the last step, for the checkpoint; undefined if the step, the epoch and the number of used
+   * examples determine the position.
+   */
   position(): Promise<Json | undefined>;
   close(): Promise<void>;
 }

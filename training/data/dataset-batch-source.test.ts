@@ -18,7 +18,7 @@ import { DatasetBatchSource, sharesOfRank } from './dataset-batch-source.ts';
 import type { FitData } from './fit-data.ts';
 import { encodeExample } from './formats/example.ts';
 import { fixedLenFeature, parseExample } from './formats/parse-example.ts';
-import { OwnSplits, type SplitGiver } from './reading/split-giver.ts';
+import { LocalSplits, type SplitAssigner } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
 import { csv, fromArray, tfrecords } from './sources/sources.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
@@ -55,11 +55,11 @@ async function run(
   worldSize: number,
   position: Json,
   stopAfter: number,
-  /** Additional steps after the final position, whose results are lost: like the steps between the last checkpoint and a failure. */
+  /** Additional steps after the final position. Their results are lost, like the steps between the last checkpoint and a failure. */
   lost = 0,
 ): Promise<Epoch & { position: Json; ended: boolean }> {
   return await withRings(worldSize, async (rings) => {
-    const splits = new OwnSplits();
+    const splits = new LocalSplits();
     const results = await Promise.all(
       rings.map(async (ring) => {
         const names = { inputs: ['x'], outputs: ['y'] };
@@ -156,20 +156,20 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('resume together although one of them has no stored position, whichever reads first', async () => {
+  test('resume together if one rank has no stored position, in any order of their first reads', async () => {
     const dataset = (await recordFiles([5, 5, 5, 5])).map(({ xs }) => xs[0]).dispatch();
-    const before = new OwnSplits();
+    const before = new LocalSplits();
     const first = dataset.read({ storage, share: { index: 0, count: 2 }, splits: before.reader() });
     const used = [(await first.next()).value, (await first.next()).value];
     const states = [first.state(), null];
     await first.return();
-    const after = new OwnSplits();
-    const rest = async (index: number, giver: SplitGiver) =>
-      await dataset.toArray({ storage, share: { index, count: 2 }, splits: giver, state: states[index] ?? null, states });
+    const after = new LocalSplits();
+    const rest = async (index: number, assigner: SplitAssigner) =>
+      await dataset.toArray({ storage, share: { index, count: 2 }, splits: assigner, state: states[index] ?? null, states });
     const own = after.reader();
     let late: Promise<unknown[]> = Promise.resolve([]);
     await new Promise<void>((resolve) => {
-      const next: SplitGiver['next'] = async (...question) => {
+      const next: SplitAssigner['next'] = async (...question) => {
         const answer = own.next(...question);
         resolve();
         return await answer;
@@ -199,12 +199,12 @@ describe('ranks that share a dataset', () => {
           const used: unknown[] = [];
           let states = new Array<Json>(shares).fill(null);
           for (const takes of [...stops, null]) {
-            const splits = new OwnSplits();
+            const splits = new LocalSplits();
             const isFirst = states.every((state) => state === null);
             const readers = states.map((state, index) =>
               dataset.read({ storage, share: { index, count: shares }, splits: splits.reader(), state, states }),
             );
-            // As in a batch source, all readers start together: the split giver assigns no split until every resumed reader has registered
+            // As in a batch source, all readers start together: the split assigner assigns no split until every resumed reader has registered
             // its log.
             if (!isFirst && takes?.every((take) => take === 0) !== true) {
               await Promise.all(readers.map((reader) => reader.hasNext()));
@@ -233,9 +233,9 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('continue with the next pass of a repeated dataset when other ranks have used up the current one', async () => {
+  test('continue with the next pass of a repeated dataset when other ranks have read all of the current pass', async () => {
     const dataset = (await recordFiles([3, 3, 3])).map(({ xs }) => xs[0]).dispatch();
-    const splits = new OwnSplits();
+    const splits = new LocalSplits();
     const read = (index: number) => dataset.repeat(2).read({ storage, share: { index, count: 2 }, splits: splits.reader() });
     const early = read(0);
     const first: unknown[] = [];
@@ -250,7 +250,7 @@ describe('ranks that share a dataset', () => {
     expect([first, second].map((records) => records.sort((a, b) => Number(a) - Number(b)))).toEqual([numbers(9), numbers(9)]);
     // Endless repetition of an empty dataset ends.
     const none = (await recordFiles([0, 0])).dispatch().repeat();
-    expect(await none.toArray({ storage, splits: new OwnSplits().reader() })).toEqual([]);
+    expect(await none.toArray({ storage, splits: new LocalSplits().reader() })).toEqual([]);
   });
 
   test('divide the shares among themselves so that each share has a reader', () => {
@@ -352,7 +352,7 @@ const schema = { x: fixedLenFeature([3], 'float32'), y: fixedLenFeature([1], 'fl
 const examplesOf = (folder: string) => tfrecords(folder).map(parseExample(schema));
 
 describe('fit', () => {
-  test('gives the same result on two ranks with half the batch size as on one rank, and as on arrays', async () => {
+  test('gives the same result on two ranks with half the batch size as on one rank, and the same result as arrays', async () => {
     const folder = await exampleFiles(1);
     const options = { epochs: 2 };
     const one = await train(1, () => examplesOf(folder).batch(8), options);
@@ -450,7 +450,7 @@ describe('fit', () => {
     await train(2, () => examplesOf(folder).batch(4).toTfDataset(tf, { storage }), { epochs: 2 });
   });
 
-  test('rejects a dataset with an error that names the defect', async () => {
+  test('rejects an unsuitable dataset with an error that names the defect', async () => {
     const folder = await exampleFiles(1);
     const refused = async (data: FitData, options: FitOptions, message: RegExp) => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);

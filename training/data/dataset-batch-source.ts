@@ -8,7 +8,7 @@ import type { Peers } from '../ring/peers.ts';
 import type { BatchSource, BatchStep } from './batch-source.ts';
 import { type Batch, prepareBatch, type TrainingData } from './data.ts';
 import { disposeElement } from './reading/dispose.ts';
-import type { SplitGiver } from './reading/split-giver.ts';
+import type { SplitAssigner } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
 import type { DatasetReader } from './sources/dataset-reader.ts';
 import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.ts';
@@ -21,26 +21,26 @@ export interface DatasetBatchSourceOptions {
   readonly seed: number;
   /** The names of the model's inputs and outputs. */
   readonly names?: ModelNames;
-  /** Counts the examples of a batch; by default, the batch is `{ xs, ys }`. */
+  /** Counts the examples in a batch. By default, the batch has the form `{ xs, ys }`. */
   readonly countExamples?: (element: unknown) => number;
   readonly prepare?: TrainingData['prepare'];
-  /** The position in a checkpoint, from which to resume; null at the beginning. */
+  /** The stored position from which to resume; null at the beginning. */
   readonly position: Json;
   /** Assigns dispatched splits; the job's ApplicationMaster by default. */
-  readonly splits?: SplitGiver;
+  readonly splits?: SplitAssigner;
   readonly onNotice: (message: string) => void;
 }
 
 /** The number of batches to read ahead. */
 const PREFETCH_BATCHES = 2;
-const TOLD_DAMAGES = 3;
+const REPORTED_DAMAGES = 3;
 const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
-/** While ranks wait for data, all ranks exchange a message at this interval, because a silent rank counts as lost. */
+/** While a rank waits for data, all ranks exchange a message at this interval, because a silent rank counts as lost. */
 const ROUND_MS = 10_000;
 
 /**
- * The position of all ranks in a dataset. A pass is divided into as many shares as there were ranks at its start. The current ranks read
- * each share to its end, so each element is used once per pass even if the number of ranks changes during the pass.
+ * The position of all ranks in a dataset. A pass is divided into as many shares as there were ranks at its start. If the number of ranks
+ * changes during the pass, the new ranks continue these shares, so each element is still used once per pass.
  */
 const positionSchema = z.object({
   pass: z.number().int().nonnegative(),
@@ -63,16 +63,19 @@ export interface TakenBatch {
   release(): void;
 }
 
-/** A share that this rank reads, alone or with other ranks. */
+/** A share of the dataset that this rank reads, alone or together with other ranks. */
 interface OpenShare {
   readonly index: number;
   readonly reader: DatasetReader<unknown>;
-  /** The number of ranks that read the share; each uses every `readers`-th batch. */
+  /** The number of ranks that read the share. Each of them uses every `readers`-th batch, starting with batch `place`. */
   readonly readers: number;
   readonly place: number;
 }
 
-/** The shares that a rank reads: several if there are fewer ranks than shares; one, together with other ranks, if there are more. */
+/**
+ * Returns the shares that a rank reads. If there are fewer ranks than shares, a rank reads several shares. If there are more ranks, several
+ * ranks read the same share.
+ */
 export function sharesOfRank(rank: number, ranks: number, shares: number): { index: number; readers: number; place: number }[] {
   if (ranks <= shares) {
     return Array.from({ length: shares }, (_, index) => index)
@@ -84,8 +87,8 @@ export function sharesOfRank(rank: number, ranks: number, shares: number): { ind
 }
 
 /**
- * Distributes the elements of a dataset so that each goes to one rank. Before each step, the ranks exchange how many examples they have and
- * whether more follow.
+ * Distributes the elements of a dataset among the ranks; each element goes to one rank. Before each step, the ranks exchange how many
+ * examples they have and whether more follow.
  */
 export class DatasetBatchSource implements BatchSource {
   readonly #dataset: Dataset<unknown>;
@@ -97,10 +100,13 @@ export class DatasetBatchSource implements BatchSource {
   /** Counts reads; modulo the number of open shares, it selects the share to read next. */
   #turn = 0;
   #damages = 0;
-  /** On a worker that steps alone: the position of its shares at the end of the previous pass, which other workers may still be reading. */
+  /**
+   * For workers that step independently: the position of this worker's shares at the end of the previous pass, which other workers may
+   * still be reading.
+   */
   #before: { readonly before?: Json } = {};
   /**
-   * The numbers that all ranks sum before a step: the number of examples, and 0 or 1 for whether more follow and for whether the rank still
+   * The numbers that the ranks sum before each step: the examples in this rank's batch; 1 if more examples follow; 1 if the rank still
    * waits for data.
    */
   readonly #news: Float32Array;
@@ -132,11 +138,11 @@ export class DatasetBatchSource implements BatchSource {
     const { stepsTogether, worldSize } = this.#options.peers;
     let { element, count, used, more } = await this.#agree();
     while (!stepsTogether && used === 0 && more > 0) {
-      // When it is another rank's turn in a shared share, this rank takes no step and tries again.
+      // The next batch of a share that several ranks read goes to another rank, so this rank takes no step and tries again.
       ({ element, count, used, more } = await this.#agree());
     }
     if (used === 0 && !stepsTogether && worldSize > 1) {
-      // This rank has no batch in the pass, for example because there are fewer batches than workers.
+      // This rank gets no batch in this pass, for example because there are fewer batches than workers.
       await this.#endPass();
       return { element: undefined, count: 0, used: 0, ended: true, release: () => {} };
     }
@@ -153,12 +159,13 @@ export class DatasetBatchSource implements BatchSource {
     return { element, count, used, ended, release: () => disposeElement(element) };
   }
 
-  /** Waits, without a time limit, until every rank has its batch or reaches the end of its data: a rank that waits for data is not lost. */
+  /**
+   * Waits until every rank has its next batch or has reached the end of its data. There is no time limit, because data may arrive slowly.
+   */
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
     const coming = this.#prepare();
-    // The caller receives the error where it awaits the promise. If the peers are lost first, no code awaits it, and its rejection must not
-    // be reported as unhandled.
+    // Marks a rejection as handled: if `peers.sum` fails first, no code awaits this promise.
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {
@@ -203,7 +210,7 @@ export class DatasetBatchSource implements BatchSource {
         states[index] = state;
       }
     }
-    // If a reader has no state (as with feeds), there is no position: a resumed reader of a feed takes the next records.
+    // A reader without a state (of a feed) has no position. After a restart, it continues with the next records of the feed.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }
@@ -231,7 +238,7 @@ export class DatasetBatchSource implements BatchSource {
         onNotice,
         onDamage: ({ message }) => {
           this.#damages++;
-          if (this.#damages <= TOLD_DAMAGES) {
+          if (this.#damages <= REPORTED_DAMAGES) {
             onNotice(`skipped: ${message}`);
           }
         },
@@ -239,12 +246,12 @@ export class DatasetBatchSource implements BatchSource {
     }));
   }
 
-  /** Returns this rank's next batch, from the share whose turn it is; undefined if this rank has no batch in this step. */
+  /** Returns this rank's next batch, taken from its shares in turn; undefined if this rank has no batch in this step. */
   async #take(open: readonly OpenShare[]): Promise<unknown> {
     for (let tries = 0; tries < open.length; tries++) {
       const { reader, readers, place } = open[this.#turn++ % open.length] as OpenShare;
       let own: unknown;
-      let isThere = false;
+      let found = false;
       for (let reading = 0; reading < readers; reading++) {
         const { done, value } = (await reader.hasNext()) ? await reader.next() : { done: true, value: undefined };
         if (done) {
@@ -255,9 +262,9 @@ export class DatasetBatchSource implements BatchSource {
         } else {
           disposeElement(value);
         }
-        isThere = true;
+        found = true;
       }
-      if (isThere) {
+      if (found) {
         return own;
       }
     }
@@ -274,7 +281,7 @@ export class DatasetBatchSource implements BatchSource {
       this.#before = { before: { pass: this.#pass, shares: this.#shares, states } };
     }
     await this.close();
-    if (this.#damages > TOLD_DAMAGES) {
+    if (this.#damages > REPORTED_DAMAGES) {
       this.#options.onNotice(`${this.#damages} damaged records of this epoch were skipped`);
     }
     this.#damages = 0;

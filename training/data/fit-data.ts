@@ -38,11 +38,11 @@ export interface BatchSourceOptions {
   readonly batchSize: number | undefined;
   readonly shuffle: boolean;
   readonly seed: number;
-  /** For data in memory: the number of examples to use, counted from the first; all by default. */
+  /** The number of examples to use, counted from the first; all by default. Applies only to data in memory. */
   readonly examples?: number;
 }
 
-/** The number of examples per rank and step; null if the dataset is already batched and determines it. */
+/** Returns the number of examples per rank and step; null if the dataset is already batched. */
 export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
   const dataset = datasetOf(data);
   if (dataset === null || !dataset.isBatched) {

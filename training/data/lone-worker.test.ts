@@ -6,7 +6,7 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { lonePeers } from '../ring/peers.ts';
 import { DatasetBatchSource } from './dataset-batch-source.ts';
 import { joinPositions } from './reading/dataset-position.ts';
-import { OwnSplits } from './reading/split-giver.ts';
+import { LocalSplits } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
 import { fromArray } from './sources/sources.ts';
 
@@ -22,7 +22,7 @@ function feedOf(data: Dataset<unknown>, rank: number, worldSize: number, positio
   return new DatasetBatchSource(data, {
     ...{ tf, storage, seed: 1, position, onNotice: () => {} },
     peers: lonePeers(rank, worldSize),
-    splits: new OwnSplits().reader(),
+    splits: new LocalSplits().reader(),
     names: { inputs: ['x'], outputs: ['y'] },
   });
 }
@@ -49,7 +49,7 @@ test('workers that step independently use each example of a pass once, whatever 
     fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 4 }), async (examples, worldSize) => {
       const feeds = numbers(worldSize).map((rank) => feedOf(dataset(examples), rank, worldSize, null));
       for (const rank of numbers(worldSize).reverse()) {
-        // A second pass of one worker does not affect the others.
+        // The second pass of one worker does not affect the other workers.
         const passes = rank === 0 ? 1 : 2;
         for (let pass = 0; pass < passes; pass++) {
           expect((await take(feeds[rank] as DatasetBatchSource, 1000)).ended).toBe(true);

@@ -18,7 +18,7 @@ const columns = (numbers: readonly number[], labels: readonly number[]): Trainin
 });
 
 describe('differingData', () => {
-  test('accepts equal examples, whatever their values', async () => {
+  test('accepts equal examples with any values', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.float({ noNaN: true }), { minLength: 1, maxLength: 200 }), async (numbers) => {
         const outcomes = await compare([columns(numbers, numbers), columns(numbers, numbers)]);

@@ -19,7 +19,3 @@ export function shardOfStep(position: number, size: number, batchSize: number, r
   const to = position + Math.floor(((rank + 1) * together) / worldSize);
   return { from, to, next: position + together, weight: together === 0 ? 0 : (to - from) / together };
 }
-
-export function stepsPerEpoch(size: number, batchSize: number, worldSize: number): number {
-  return Math.ceil(size / (batchSize * worldSize));
-}

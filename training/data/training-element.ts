@@ -32,7 +32,7 @@ export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames):
   return { x: tensors(xs, names.inputs), y: tensors(ys, names.outputs), ...weights };
 }
 
-/** The number of examples in the batch. */
+/** Returns the number of examples in a batch. */
 export function countExamplesOf(element: unknown): number {
   const [first] = listOf(partsOf(element)[0], []);
   return (first as Part).shape[0] ?? 0;

@@ -1,8 +1,8 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k contains a byte's contribution to the checksum when
- * k bytes follow it, so that sixteen bytes can be processed at a time ("slicing"). The checksum limits the speed of reading records. A
- * WebAssembly module therefore computes it, more than twice as fast as JavaScript. JavaScript computes it without WebAssembly (`node
- * --jitless`), and for small numbers of bytes.
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k contains the contribution of a byte to the checksum
+ * if k bytes follow it, so sixteen bytes can be processed at a time ("slicing"). The checksum limits the speed of reading records. A
+ * WebAssembly module therefore computes it, more than twice as fast as JavaScript. The JavaScript version is used for small numbers of
+ * bytes, and if WebAssembly is unavailable (`node --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -16,7 +16,7 @@ const WINDOW_AT = TABLES * TABLE_BYTES;
 const WINDOW_BYTES = 1024 * 1024 - WINDOW_AT;
 const PAGE_BYTES = 64 * 1024;
 
-/** For fewer bytes than this, copying them to the module costs more time than it saves. */
+/** Below this number of bytes, JavaScript is faster than copying the bytes to the module. */
 const LEAST_BYTES = 64;
 
 const TABLE = createTables();
@@ -74,7 +74,7 @@ const MODULE_BYTES = Buffer.from(
   'base64',
 );
 
-/** The members of WebAssembly that this file uses; the type declarations of Node.js lack them. */
+/** The members of WebAssembly that this file uses. The type declarations of Node.js do not contain them. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };
@@ -105,14 +105,14 @@ function kernelOf(wasm: WebAssemblyApi | undefined): Kernel | null {
   return { window: new Uint8Array(memory.buffer, WINDOW_AT, WINDOW_BYTES), update };
 }
 
-function theKernel(): Kernel | null {
+function loadKernel(): Kernel | null {
   kernel ??= kernelOf((globalThis as unknown as { WebAssembly?: WebAssemblyApi }).WebAssembly);
   return kernel;
 }
 
 /** Returns the CRC-32C of `bytes` from `start` to `end` (exclusive). */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
-  const module = end - start < LEAST_BYTES ? null : theKernel();
+  const module = end - start < LEAST_BYTES ? null : loadKernel();
   if (module === null) {
     return plainCrc32c(bytes, start, end);
   }
@@ -126,7 +126,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** Computes the same as `crc32c`, in plain JavaScript. */
+/** Computes the same checksum as `crc32c`, in plain JavaScript. */
 export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const table = TABLE;
   let crc = -1;
@@ -150,19 +150,19 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
 }
 
 /**
- * Returns the CRC-32C as TFRecord files store it: rotated and with a constant added, because the CRC of data that contains CRCs would be
- * weak.
+ * Returns the CRC-32C in the form that TFRecord files store. The format rotates the CRC and adds a constant, because the CRC of data that
+ * contains CRCs is weak.
  */
 export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   return masked(crc32c(bytes, start, end));
 }
 
 /**
- * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, it is faster than `maskedCrc32c`,
- * because it copies the buffer to the module only once. The bytes must not change while the function is in use.
+ * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, this is faster than `maskedCrc32c`,
+ * because the buffer is copied to the module only once. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
-  const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : theKernel();
+  const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : loadKernel();
   if (module === null) {
     return (start, end) => maskedCrc32c(bytes, start, end);
   }

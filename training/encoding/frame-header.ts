@@ -1,6 +1,6 @@
 /**
- * A header of fixed length, made of little-endian uint32: a magic number, the index of the frame's kind, and fields that the frame's format
- * defines.
+ * A header of fixed length that consists of little-endian uint32: a magic number, the index of the frame's kind, and fields that depend on
+ * the frame's format.
  */
 export class FrameHeader<Kind extends string> {
   readonly bytes: number;

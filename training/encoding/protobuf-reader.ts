@@ -2,7 +2,7 @@ import { TonyError } from '../../platform/errors.ts';
 
 /**
  * Reads protobuf's wire format (protobuf.dev/programming-guides/encoding), which protobuf.ts writes. Checks every length before using it.
- * The same reader enters and leaves nested messages, because creating an object for each of them would cost more than reading it.
+ * One reader enters and leaves all nested messages, because creating a reader for each message would cost more than reading the message.
  */
 export class WireReader {
   #bytes: Uint8Array = new Uint8Array(0);
@@ -86,8 +86,8 @@ export class WireReader {
   }
 
   /**
-   * Enters the nested message (or packed numbers) that begins at the current position. Returns the argument for `leave`, with which reading
-   * continues after the nested message.
+   * Enters the nested message (or packed numbers) at the current position. Returns the argument for `leave`, which continues after the
+   * nested message.
    */
   enter(): number {
     const outerEnd = this.#end;
@@ -144,7 +144,7 @@ export interface Field {
 const NONE = Buffer.alloc(0);
 
 /**
- * Yields the fields of a message in order. Use it only for small numbers of messages, because it creates an object for each field.
+ * Yields the fields of a message in order. Creates an object for each field, so use WireReader directly to read many messages.
  * @throws TonyError DATA_INVALID when the bytes are not a message.
  */
 export function* fieldsOf(message: Buffer): Generator<Field, void> {

@@ -8,7 +8,10 @@ import { maskedCrc32c } from './crc32c.ts';
 export const HEADER_BYTES = 12;
 export const FOOTER_BYTES = 4;
 
-/** Writes the header and the footer into `record`, which already contains the data and has room for both around it. */
+/**
+ * Writes the header and the footer into `record`. The buffer must already contain the data, with space for the header before it and for the
+ * footer after it.
+ */
 export function sealRecord(record: Buffer): Buffer {
   const end = record.length - FOOTER_BYTES;
   const length = end - HEADER_BYTES;

@@ -5,8 +5,8 @@ import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
 /**
  * TFRecord files: a sequence of records (tfrecord-frame.ts).
  *
- * The format has no marker for the start of a record. Reading must therefore start at the beginning of the file or at a known start of a
- * record, and the rest of the file is unreadable after a damaged length. A whole file may be compressed with gzip or zlib.
+ * The format has no marker for the start of a record. Reading must therefore start at the beginning of the file or at the known position of
+ * a record. After a damaged length, the rest of the file is unreadable. A whole file may be compressed with gzip or zlib.
  */
 export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
@@ -23,17 +23,17 @@ export type DamageKind = 'record' | 'long' | 'rest';
 export interface TfRecordParserOptions {
   /** The file's name for error messages. */
   readonly where: string;
-  /** The position at which the parser starts, in the file or in its decompressed content. */
+  /** The position in the file (in its decompressed content) at which the parser starts. */
   readonly offset: number;
   /** The position of the end of the file; Infinity if it is not known in advance. */
   readonly end: number;
   /** The maximum length of a record, checked before the parser buffers it. */
   readonly maxRecordBytes: number;
-  /** Called for damage. It either throws, or returns to skip the damaged part. */
+  /** Called for damage. The function either throws, or returns to skip the damaged part. */
   readonly onDamage: (damage: TonyError, kind: DamageKind) => void;
 }
 
-/** Parses records from a stream of pieces. A record that lies within one piece is returned as a view of the piece. */
+/** Parses records from a stream of pieces. If a record is completely within one piece, the parser returns a view of the piece. */
 export class TfRecordParser {
   readonly #options: TfRecordParserOptions;
   /** The beginning of a record that continues in the next piece. */
@@ -41,7 +41,7 @@ export class TfRecordParser {
   #pendingBytes = 0;
   /** The number of bytes that must be pending before parsing continues. */
   #needed = HEADER_BYTES;
-  /** How many bytes of an overlong record are still to be skipped. */
+  /** The number of bytes that remain to be skipped of a record that exceeds the maximum length. */
   #passing = 0;
   #offset: number;
   #taken: number;
@@ -58,7 +58,7 @@ export class TfRecordParser {
     return this.#offset;
   }
 
-  /** The position after the last byte pushed, where the next piece begins. */
+  /** The position after the last byte that was pushed. */
   get taken(): number {
     return this.#taken;
   }
@@ -73,7 +73,7 @@ export class TfRecordParser {
     return this.#pendingBytes > 0 || this.#passing > 0;
   }
 
-  /** @returns the records that this piece completes. */
+  /** Parses the next piece. @returns the records that end in this piece. */
   push(bytes: Buffer): Buffer[] {
     const records: Buffer[] = [];
     this.#taken += bytes.length;
@@ -102,7 +102,7 @@ export class TfRecordParser {
     return records;
   }
 
-  /** Call at the end of the file. Reports damage if the file ends within a record. */
+  /** Reports damage if the file ends within a record. Call it at the end of the file. */
   finish(): void {
     if (this.isWithinRecord && !this.#isLost) {
       const there = this.#passing > 0 ? 'its first bytes' : `${this.#pendingBytes} of ${this.#needed} bytes`;
@@ -110,7 +110,7 @@ export class TfRecordParser {
     }
   }
 
-  /** Parses the record at `at` and returns the number of processed bytes. If the record is incomplete, keeps its bytes and returns 0. */
+  /** Parses the record at `at` and returns its length. If the record is incomplete, keeps its bytes and returns 0. */
   #next(bytes: Buffer, at: number, sums: (from: number, to: number) => number, records: Buffer[]): number {
     const left = bytes.length - at;
     const length = left < HEADER_BYTES ? 0 : this.#lengthAt(bytes, at, sums);

@@ -3,38 +3,41 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { BestSoFar } from '../checkpoint/best-so-far.ts';
-import type { BestCheckpoint } from '../checkpoint/checkpoint-best.ts';
 import { type FollowOptions, followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
+import type { BestCheckpoint } from '../checkpoint/checkpoint-marks.ts';
 import type { CheckpointStore, StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import { BATCH_SIZE, type ValidationData } from '../data/fit-data.ts';
 import { Validation } from '../fit/validation.ts';
 import { type CompiledModel, inspectModel } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
-import type { Peers } from '../ring/peers.ts';
+import { lonePeers } from '../ring/peers.ts';
 
 export interface EvaluateOptions {
-  /** The value that selects the best checkpoint: `loss`, or one of the metrics passed to `compile`. `loss` by default. */
+  /** The value that selects the best checkpoint: `loss` (the default) or one of the metrics passed to `compile`. */
   readonly metric?: string;
   /**
-   * Whether the best value is the highest or the lowest. By default `max` for metric names that contain acc, precision, recall, auc or f1,
-   * otherwise `min`.
+   * Whether the best value is the highest (`max`) or the lowest (`min`). Default: `max` for metric names that contain acc, precision,
+   * recall, auc or f1, otherwise `min`.
    */
   readonly mode?: 'min' | 'max';
   /** Evaluates only the checkpoints of this phase (`fit-2`, or the `name` passed to `fit`); all phases by default. */
   readonly phase?: string;
   /**
-   * Ends training after this many consecutive evaluations without improvement. Training then writes a regular final checkpoint, so the job
+   * Ends training after this many consecutive evaluations without improvement. Training then writes its final checkpoint, and the job
    * succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
   /** The minimum difference that counts as an improvement; 0 by default. */
   readonly minDelta?: number;
-  /** The number of examples per batch; 32 by default. Must be omitted for a dataset that is already batched. */
+  /** The number of examples per batch; 32 by default. Omit it for a dataset that is already batched. */
   readonly batchSize?: number;
   /** For a dataset: the number of batches to evaluate; all by default. */
   readonly batches?: number;
-  /** Whether the model, at the end, holds the weights of the best checkpoint instead of those of the last one; false by default. */
+  /**
+   * Whether to load the weights of the best checkpoint into the model at the end; false by default. The model otherwise keeps the weights
+   * of the last checkpoint.
+   */
   readonly restoreBest?: boolean;
   /** The interval, in ms, at which the evaluator checks for a newer checkpoint; 2000 by default. */
   readonly everyMs?: number;
@@ -58,11 +61,11 @@ export interface Evaluation {
 export interface EvaluationReport {
   readonly evaluations: readonly Evaluation[];
   /**
-   * The best checkpoint; null if no checkpoint had a usable value. best.json in the checkpoint folder also names it, and the removal of old
-   * checkpoints spares it.
+   * The best checkpoint; null if no checkpoint had a usable value. It is also recorded in best.json in the checkpoint folder, and kept when
+   * old checkpoints are removed.
    */
   readonly best: (BestCheckpoint & { readonly uri: string }) | null;
-  /** Why the evaluator ended training; null if it did not. */
+  /** Why the evaluator ended training; null if training ended without its request. */
   readonly stopped: string | null;
 }
 
@@ -72,16 +75,14 @@ export interface EvaluationWorld {
   readonly storage: Storage;
   readonly store: CheckpointStore;
   readonly applicationId: string;
-  /** The name under which this evaluator protects a checkpoint from removal while it reads it, for example `evaluator-0`. */
+  /** The name of this evaluator in marks that protect a checkpoint from removal while the evaluator reads it, for example `evaluator-0`. */
   readonly holder: string;
-  /** Receives the values of each evaluation, and the best value so far. They are reported to the job and to TensorBoard. */
+  /** Reports the values of each evaluation and the best value so far to the job and to TensorBoard. */
   readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;
   readonly onNotice: (message: string) => void;
 }
 
 const HIGHER_IS_BETTER = /acc|precision|recall|auc|f1/i;
-
-const ALONE: Peers = { rank: 0, worldSize: 1, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
 
 /** Evaluates each new checkpoint until the final one, records the best checkpoint, and ends training if `patience` is exhausted. */
 export class Evaluator {
@@ -104,9 +105,11 @@ export class Evaluator {
     this.#model = inspectModel(tf, model);
     this.#options = options;
     const { batchSize = BATCH_SIZE, batches, metric = 'loss', patience } = options;
-    this.#validation = new Validation({ tf, peers: ALONE, storage, onNotice }, this.#model, data, { batchSize, batches });
+    this.#validation = new Validation({ tf, peers: lonePeers(0, 1), storage, onNotice }, this.#model, data, { batchSize, batches });
     if (!this.#model.metricNames.includes(metric)) {
-      throw new TonyError('USAGE', `the model has no metric ${metric}`, { hint: `It has ${this.#model.metricNames.join(', ')}.` });
+      throw new TonyError('USAGE', `the model has no metric ${metric}`, {
+        hint: `The metrics of the model are ${this.#model.metricNames.join(', ')}.`,
+      });
     }
     if (patience !== undefined && (!Number.isInteger(patience) || patience < 1)) {
       throw new TonyError('USAGE', `patience is ${patience}; it must be a whole number of at least 1`);
@@ -120,7 +123,7 @@ export class Evaluator {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
-    // The best checkpoint may have been recorded by an earlier process of this evaluator, or during the training run that this job resumes.
+    // An earlier process of this evaluator, or of the training run that this job resumes, may have recorded a best checkpoint.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const byPhase = new Map<string, BestSoFar>();
     const follow: FollowOptions = {
@@ -136,7 +139,8 @@ export class Evaluator {
         const { name } = checkpoint.position.phase;
         const bestSoFar = byPhase.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
         byPhase.set(name, bestSoFar);
-        // `hold` returns false if the checkpoint has been removed in the meantime. A newer one then exists and follows in the next round.
+        // `hold` returns false if the checkpoint has been removed in the meantime. A newer checkpoint then exists, and the next round
+        // evaluates it.
         if (await store.marks.hold(holder, checkpoint.position.step)) {
           await this.#evaluate(checkpoint, bestSoFar);
         }
@@ -155,7 +159,7 @@ export class Evaluator {
     const means = await this.#validation.run();
     const values = Object.fromEntries(this.#model.metricNames.map((name, index) => [name, means[index] as number]));
     const value = values[this.#metric] as number;
-    const { isBest, isEnough } = bestSoFar.judge(value);
+    const { isBest, isEnough } = bestSoFar.add(value);
     if (isBest) {
       this.#best = { step, metric: this.#metric, value, mode: this.#mode };
       await store.marks.setBest(this.#best);

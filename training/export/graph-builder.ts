@@ -59,7 +59,7 @@ export function shapeProto(shape: readonly Size[]): ShapeProto {
   return { dim: shape.map((each) => ({ size: String(typeof each === 'number' ? each : -1) })) };
 }
 
-/** Builds a graph node by node. A node's first output has the name of the node, the second output is `name:1`, and so on. */
+/** Builds a graph node by node. The name of a node's first output is the name of the node; the second output is `name:1`, and so on. */
 export class GraphBuilder {
   readonly nodes: NodeDef[] = [];
   readonly constants: ConstantNode[] = [];
@@ -109,7 +109,7 @@ export class GraphBuilder {
     return this.#shared(dtype as ConstantNode['dtype'], [], array);
   }
 
-  /** Adds a constant that the model's prediction creates from its own numbers. @returns its name. */
+  /** Adds a constant that the model creates during the prediction. @returns its name. */
   own(wanted: string, { dtype, shape, values }: MergedConstant): string {
     if (isFixed(shape)) {
       return this.constant(wanted, { dtype: dtype as ConstantNode['dtype'], shape, values });
@@ -124,7 +124,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Adds a multiple of the number of examples. The graph determines that number from its input when it runs. */
+  /** Adds a multiple of the number of examples, which the graph reads from the shape of its input when it runs. */
   #multiple({ timesBatch }: Batch): string {
     this.#batch ??= this.#countExamples();
     return timesBatch === 1
@@ -159,7 +159,7 @@ export class GraphBuilder {
   }
 }
 
-/** The error for a kernel that TensorFlow's operations cannot express. */
+/** Creates the error for a kernel that TensorFlow's operations cannot express. */
 export function notExportable({ layer, kernel }: Pick<MergedCall, 'layer' | 'kernel'>, why: string): TonyError {
   return new TonyError('MODEL_NOT_EXPORTABLE', `layer ${layer} cannot be part of a GraphModel: kernel ${kernel} ${why}`);
 }

@@ -13,8 +13,8 @@ import {
 import type { MergedCall, Size } from './merged-trace.ts';
 
 /*
- * Maps TensorFlow.js's kernels to TensorFlow's operations, whose inputs and attributes are defined in tensorflow/core/ops. Some kernels
- * have attributes where TensorFlow has inputs, and some kernels correspond to several operations.
+ * Maps TensorFlow.js's kernels to TensorFlow's operations, whose inputs and attributes are defined in tensorflow/core/ops. Some attributes
+ * of kernels are inputs in TensorFlow, and some kernels correspond to several operations.
  */
 
 const unary =
@@ -215,7 +215,7 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
     (call) => {
       const { shape } = call.tensor('x');
       const begin = call.sizes('begin');
-      // In TensorFlow, -1 extends the slice to the end of the axis, for any number of examples.
+      // In TensorFlow, a size of -1 extends the slice to the end of the axis, for any number of examples.
       const size = call.sizes('size').map((each, axis) => {
         const isRest = begin[axis] === 0 && JSON.stringify(each) === JSON.stringify(shape[axis]);
         return isRest && typeof each !== 'number' ? -1 : each;

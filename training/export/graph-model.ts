@@ -9,16 +9,16 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** The model is traced with two numbers of examples. These two rarely occur as other dimensions of a model. */
+/** The numbers of examples with which the model is traced. These two numbers rarely occur as other dimensions of a model. */
 const BATCHES = [3, 5] as const;
-/** A third number of examples, with which the graph is verified against the model. */
+/** The number of examples with which the graph's predictions are compared with the model's. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** The producer version that TensorFlow has written into GraphDefs since 2019. */
+/** The producer version in the GraphDefs that TensorFlow writes since 2019. */
 const PRODUCER = 175;
 
 /**
- * Writes a graph model, for tf.loadGraphModel, into the folder `place`, and replaces an existing model there. A graph model consists of the
+ * Writes a graph model, for tf.loadGraphModel, into the folder `place`. Replaces a model in that folder. A graph model consists of the
  * weights and a graph of TensorFlow's operations that computes the model's prediction. The number of examples stays variable; all other
  * dimensions must be fixed. Before the graph is written, its predictions are compared with the model's.
  *
@@ -87,7 +87,7 @@ function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, we
   return traces[0] as Trace;
 }
 
-/** The calls on which the outputs depend. A model may also compute unused tensors, for example masks. */
+/** Returns the calls on which the outputs depend. A model may also compute unused tensors, for example masks. */
 function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
   const needed = new Set(outputs.map(({ id }) => id));
   const kept = [...calls].reverse().filter((call) => {
@@ -135,7 +135,7 @@ function uniqueNames(names: readonly string[]): string[] {
 }
 
 /**
- * Creates inputs that any model accepts: zeros, or random numbers with `random`. Embedding indices are in range.
+ * Creates valid inputs for the model: zeros or, with `random`, random numbers. For models with embeddings, the numbers are valid indices.
  * @param batch the number of examples, for models that leave it variable.
  */
 function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, random = false): tfjs.Tensor[] {
@@ -151,33 +151,22 @@ function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, r
     if (!random) {
       return tf.zeros(fixed, dtype);
     }
-    return dtype === 'float32' && !takesIndices(model)
+    const sizes = embeddingSizes(model);
+    return dtype === 'float32' && sizes.length === 0
       ? tf.randomNormal(fixed, 0, 1, 'float32', 17)
-      : randomIndices(tf, model, fixed, dtype);
+      : tf.randomUniform(fixed, 0, sizes.length === 0 ? 2 : Math.min(...sizes), 'int32', 17).cast(dtype);
   });
 }
 
-interface Embedding {
-  readonly inputDim: number;
-}
-
-function embeddingsOf(model: tfjs.LayersModel): Embedding[] {
+/** Returns the number of indices of each embedding in the model. */
+function embeddingSizes(model: tfjs.LayersModel): number[] {
   return model.layers.flatMap((layer) => {
     const { layers, inputDim } = layer as unknown as { readonly layers?: unknown; readonly inputDim?: number };
     if (layers !== undefined) {
-      return embeddingsOf(layer as unknown as tfjs.LayersModel);
+      return embeddingSizes(layer as unknown as tfjs.LayersModel);
     }
-    return layer.getClassName() === 'Embedding' && inputDim !== undefined ? [{ inputDim }] : [];
+    return layer.getClassName() === 'Embedding' && inputDim !== undefined ? [inputDim] : [];
   });
-}
-
-function takesIndices(model: tfjs.LayersModel): boolean {
-  return embeddingsOf(model).length > 0;
-}
-
-function randomIndices(tf: typeof tfjs, model: tfjs.LayersModel, shape: number[], dtype: tfjs.DataType): tfjs.Tensor {
-  const sizes = embeddingsOf(model).map(({ inputDim }) => inputDim);
-  return tf.randomUniform(shape, 0, sizes.length === 0 ? 2 : Math.min(...sizes), 'int32', 17).cast(dtype);
 }
 
 async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: tfjs.io.ModelArtifacts): Promise<void> {

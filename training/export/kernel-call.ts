@@ -1,7 +1,7 @@
 import { type AttrValue, type GraphBuilder, notExportable } from './graph-builder.ts';
 import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
 
-/** One kernel call while it is converted to TensorFlow operations. Errors name its layer and its kernel. */
+/** A kernel call that is being converted to TensorFlow operations. Errors name the layer and the kernel. */
 export class Call {
   readonly traced: MergedCall;
   readonly graph: GraphBuilder;
@@ -25,7 +25,7 @@ export class Call {
     return this.#refs.get(this.tensor(name).id) ?? this.fail(`has the input ${name}, which no recorded call produces`);
   }
 
-  /** The names of all inputs, for a kernel that takes a list of tensors. */
+  /** Returns the names of all inputs, for a kernel whose input is a list of tensors. */
   inputs(): string[] {
     return [...this.traced.inputs.keys()].map((name) => this.input(name));
   }
@@ -51,7 +51,7 @@ export class Call {
     return this.attribute(name) === true;
   }
 
-  /** An attribute of `length` numbers. A single number is repeated `length` times. */
+  /** Returns an attribute of `length` numbers. A single number is repeated `length` times. */
   numbers(name: string, length = 1): number[] {
     const sizes = this.sizes(name, length);
     return sizes.map((value) =>
@@ -64,7 +64,7 @@ export class Call {
     return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
   }
 
-  /** The axes in the attribute `name`, as non-negative numbers; all axes of the input if the attribute is missing. */
+  /** Returns the axes in the attribute `name`, as non-negative numbers; all axes of the input if the attribute is missing. */
   axes(name: string, input: string): number[] {
     const { length } = this.tensor(input).shape;
     const value = this.attribute(name);

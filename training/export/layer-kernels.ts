@@ -3,7 +3,7 @@ import { type Call, isMissing, type Lowering } from './kernel-call.ts';
 
 /* Converts the kernels of convolution, pooling, dense and normalisation layers to TensorFlow's operations. */
 
-/** Strides and similar attributes of images or volumes in channels-last order, extended by 1 for the batch and the channels. */
+/** Extends strides and similar attributes by 1 for the batch and by 1 for the channels (channels-last order). */
 function spatial(values: readonly number[]): AttrValue {
   return attr.integers([1, ...values, 1]);
 }
@@ -90,7 +90,7 @@ export function batchNormalisation(call: Call): string {
   });
 }
 
-/** Normalisation along axes other than the channels. TensorFlow has no single operation for it. */
+/** Converts normalisation along other axes than the channels, for which TensorFlow has no single operation. */
 export function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');

@@ -10,11 +10,11 @@ export interface ModelWorld {
 }
 
 export interface ExportLayersOptions {
-  /** Includes the optimizer's slots and the loss, so that other programs can continue the training; false by default. */
+  /** Includes the optimizer's slots and the loss, with which other programs can continue the training; false by default. */
   readonly includeOptimizer?: boolean;
 }
 
-/** Writes model.json and weight files, for tf.loadLayersModel, into the folder `place`. Replaces an existing model there. */
+/** Writes model.json and weight files, for tf.loadLayersModel, into the folder `place`. Replaces a model in that folder. */
 export async function exportLayersModel(
   { tf, storage }: ModelWorld,
   model: tfjs.LayersModel,

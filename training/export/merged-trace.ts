@@ -34,7 +34,9 @@ export interface MergedCall {
 }
 
 export interface MergedConstant extends MergedTensor {
-  /** All values; if their count depends on the number of examples, only the single value that is repeated. */
+  /**
+   * All values. If the number of values depends on the number of examples, all values are equal, and this array contains the value once.
+   */
   readonly values: TracedConstant['values'];
 }
 
@@ -54,13 +56,13 @@ export function mergeTraces(one: Trace, other: Trace, batches: readonly [number,
   return new TraceMerge(one, other, batches).merge();
 }
 
-/** In each method, `a` belongs to the first trace and `b` to the second. */
+/** Merges two traces. In each method, `a` is a part of the first trace and `b` the corresponding part of the second trace. */
 class TraceMerge {
   readonly #one: Trace;
   readonly #other: Trace;
   readonly #batches: readonly [number, number];
-  /** Maps tensor ids of the second trace to those of the first. */
-  readonly #twins = new Map<number, number>();
+  /** Maps the tensor ids of the second trace to the tensor ids of the first trace. */
+  readonly #firstIds = new Map<number, number>();
   readonly #constants = new Map<number, MergedConstant>();
   /** The call that is being merged, for messages. */
   #current: KernelCall | null = null;
@@ -100,14 +102,14 @@ class TraceMerge {
   }
 
   #produced(a: TracedTensor, b: TracedTensor): MergedTensor {
-    this.#twins.set(b.id, a.id);
+    this.#firstIds.set(b.id, a.id);
     return this.#tensor(a, b);
   }
 
   #used(a: TracedTensor, b: TracedTensor): MergedTensor {
     const [here, there] = [this.#one.constants.get(a.id), this.#other.constants.get(b.id)];
     if (here !== undefined && there !== undefined) {
-      this.#twins.set(b.id, a.id);
+      this.#firstIds.set(b.id, a.id);
       if (!this.#constants.has(a.id)) {
         const merged = this.#tensor(a, b);
         const values =
@@ -115,7 +117,7 @@ class TraceMerge {
         this.#constants.set(a.id, { ...merged, values });
       }
     }
-    if ((this.#twins.get(b.id) ?? b.id) !== a.id) {
+    if ((this.#firstIds.get(b.id) ?? b.id) !== a.id) {
       this.#fail('the choice of its inputs depends on the number of examples');
     }
     return this.#tensor(a, b);

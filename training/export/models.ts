@@ -15,7 +15,7 @@ export interface LoadedCheckpoint {
   readonly epoch: number;
   /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
   readonly phase: string;
-  /** True for the last checkpoint of its phase. */
+  /** True if this is the last checkpoint of its phase. */
   readonly final: boolean;
 }
 
@@ -26,7 +26,7 @@ interface ModelsParts {
   readonly store: CheckpointStore | null;
   /** Converts a path or URI from the user to a URI. */
   readonly uriOf: (place: string) => string;
-  /** The same for outputs: resolves relative paths against the job's output folder. */
+  /** Like `uriOf`, for outputs: resolves relative paths against the job's output folder. */
   readonly outputUriOf: (place: string) => string;
   readonly onNotice: (message: string) => void;
 }
@@ -42,7 +42,7 @@ export class Models {
     this.#parts = parts;
   }
 
-  /** Writes model.json and weight files, for tf.loadLayersModel, into a folder. Replaces an existing model there. */
+  /** Writes model.json and weight files, for tf.loadLayersModel, into a folder. Replaces a model in that folder. */
   async exportLayersModel(model: tfjs.LayersModel, folder: string, options: ExportLayersOptions = {}): Promise<void> {
     await exportLayersModel(this.#parts, model, this.#parts.outputUriOf(folder), options);
   }
@@ -68,10 +68,10 @@ export class Models {
   }
 
   /**
-   * Copies the weights of a checkpoint into a model of the same shape.
-   * @param which `newest`: the newest valid checkpoint of this job; `best`: the checkpoint that its evaluator has marked as the best;
-   *   otherwise the place of a checkpoint (`.../step-100`), or of a checkpoint folder, whose newest valid checkpoint is loaded.
-   * @param name the name of the model, in a checkpoint of a loop with several models.
+   * Copies the weights of a checkpoint into a model with the same weight shapes.
+   * @param which `newest`: the newest valid checkpoint of this job. `best`: the checkpoint that the job's evaluator has marked as the best.
+   *   Otherwise the place of a checkpoint (`.../step-100`), or of a checkpoint folder to load its newest valid checkpoint.
+   * @param name the name of the model, for a checkpoint of a loop with several models.
    * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if no checkpoint exists.
    */
   async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
@@ -82,8 +82,8 @@ export class Models {
   }
 
   /**
-   * Copies the matching weights of another model into `model`, and reports which weights were copied and which were not. Call it before
-   * `fit`, on every rank or on rank 0 alone. If the job resumes from its own checkpoint, that checkpoint takes precedence.
+   * Copies the matching weights of another model into `model`, and reports which weights it copied. Call it before `fit`, on every rank or
+   * only on rank 0. If the job resumes from its own checkpoint, that checkpoint takes precedence.
    * @param from the place of a model.json (a LayersModel or a GraphModel, whichever program wrote it) or of a checkpoint; 'newest' or
    *   'best', as in `loadCheckpoint`; or a model in memory.
    * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set.

@@ -15,13 +15,13 @@ export interface KernelCall {
   readonly kernel: string;
   /** The layer that called the kernel. */
   readonly layer: string;
-  /** The inputs by name. Optional inputs that are absent are omitted. If a kernel takes a list, the positions are the names. */
+  /** The inputs by name, without missing optional inputs. If the input of a kernel is a list, the names are the positions. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];
 }
 
-/** A tensor that the model's prediction creates from its own numbers. */
+/** A tensor that the model creates during the prediction. */
 export interface TracedConstant extends TracedTensor {
   readonly values: Float32Array | Int32Array | Uint8Array;
 }
@@ -36,7 +36,7 @@ export interface Trace {
 
 type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly tfjs.Tensor[];
 
-/** The methods of TensorFlow.js's engine that every operation and every read of a tensor goes through. */
+/** The methods of TensorFlow.js's engine that all operations and all reads of tensors call. */
 interface Engine {
   runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;
@@ -50,9 +50,10 @@ interface TracedLayer {
 }
 
 /**
- * Records the kernel calls of a model's prediction, in order. Calls that a kernel itself makes are not recorded.
+ * Records the kernel calls of a model's prediction, in order. Does not record the calls within a kernel.
  * @param weights the ids of the model's variables.
- * @throws TonyError MODEL_NOT_EXPORTABLE when the model reads a tensor's values: a trace cannot represent a decision that depends on them.
+ * @throws TonyError MODEL_NOT_EXPORTABLE when the model reads a tensor's values, because a trace cannot represent decisions that depend on
+ *   values.
  */
 export function tracePrediction(
   tf: typeof tfjs,
@@ -102,14 +103,14 @@ class KernelRecorder {
   remember(tensor: tfjs.Tensor): TracedTensor {
     if (!this.#known.has(tensor.id) && !this.#weights.has(tensor.id)) {
       this.#known.add(tensor.id);
-      // The values are read immediately, because the tensor may be disposed before the prediction ends.
+      // Reads the values immediately, because the tensor may be disposed before the prediction ends.
       const values = Reflect.apply(this.#readSync, this.#engine, [tensor.dataId]) as TracedConstant['values'];
       this.constants.set(tensor.id, { ...described(tensor), values: values.slice() });
     }
     return described(tensor);
   }
 
-  /** Intercepts the engine's calls. @returns a function that restores the engine. */
+  /** Intercepts the calls of the engine. @returns a function that restores the engine. */
   attachToEngine(): () => void {
     const engine = this.#engine;
     const { runKernel, readSync, read } = engine;
@@ -178,7 +179,7 @@ class KernelRecorder {
       }
     };
     return () => {
-      // Makes the `call` of the layer's class visible again.
+      // The layer then uses the `call` of its class again.
       Reflect.deleteProperty(layer, 'call');
       if (own !== undefined) {
         Object.defineProperty(layer, 'call', own);

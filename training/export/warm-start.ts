@@ -12,7 +12,7 @@ export interface WarmStartOptions {
   readonly layers?: readonly string[];
   /** Skips weights whose type or shape differs. By default, such a weight is an error. */
   readonly skipMismatched?: boolean;
-  /** How weights are matched. By default, by name if the models have weight names in common, otherwise by order. */
+  /** How weights are matched; by default, by name if the models have weight names in common, and otherwise by order. */
   readonly by?: 'name' | 'order';
 }
 
@@ -33,7 +33,7 @@ interface SourceWeight {
 
 interface Source {
   readonly what: string;
-  /** The caller must dispose the tensors, unless they belong to a model in memory. */
+  /** The caller must dispose the tensors, unless they are the weights of a model in memory. */
   readonly weights: readonly SourceWeight[];
 }
 
@@ -42,8 +42,8 @@ interface Source {
  * with quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
  *
  * @param from the URI of a model.json, of the folder that contains it, or of a checkpoint; or a model in memory.
- * @throws TonyError WARM_START_MISFIT when no weight matches, or when a type or shape differs and `skipMismatched` is not set. The model is
- *   then unchanged.
+ * @throws TonyError WARM_START_MISFIT, without any change of the model, when no weight matches, or when a type or shape differs and
+ *   `skipMismatched` is not set.
  */
 export async function warmStart(
   { tf, storage }: { readonly tf: typeof tfjs; readonly storage: Storage },
@@ -92,7 +92,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
   }
   tf.tidy(() => {
     for (const { weight, other } of fitting) {
-      // The variable takes a clone, because the source tensor may be disposed.
+      // Assigns a clone, because the source tensor may be disposed.
       weight.variable.assign(other.tensor.clone());
     }
   });
@@ -109,14 +109,14 @@ function differenceOf({ variable }: NamedWeight, { name, tensor }: SourceWeight)
   return here === there ? null : `is ${here}, and ${name} is ${there}`;
 }
 
-function pairsOf(weights: readonly NamedWeight[], source: Source, asked: WarmStartOptions['by']): Map<NamedWeight, SourceWeight> {
+function pairsOf(weights: readonly NamedWeight[], source: Source, wanted: WarmStartOptions['by']): Map<NamedWeight, SourceWeight> {
   const byName = new Map<string, SourceWeight[]>();
   for (const weight of source.weights) {
     byName.set(weight.name, [...(byName.get(weight.name) ?? []), weight]);
   }
-  const by = asked ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
+  const by = wanted ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
   const pairs = weights.map((weight, index) => {
-    // `shift` assigns each source weight once: nested models may have several weights with the same name.
+    // `shift` returns each source weight once, because nested models may have several weights with the same name.
     const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
     return other === undefined ? [] : ([[weight, other]] as const);
   });

@@ -29,7 +29,7 @@ function recorder(
 }
 
 describe('callbacks', () => {
-  test('are called as by model.fit, whether plain objects, tf.CustomCallbacks or lists of either', async () => {
+  test('run as in model.fit: plain objects, tf.CustomCallbacks, and lists of both', async () => {
     const theirs: unknown[] = [];
     const options = { epochs: 2, batchSize: 10 };
     await classifier(tf.train.sgd(0.1)).fit(data.x, data.y, {
@@ -129,7 +129,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('ends training on all ranks with the epoch at whose end one rank sets it', async () => {
+  test('ends training on all ranks after the epoch if one rank sets it in onEpochEnd', async () => {
     const models = twoModels();
     const histories = await fitTogether(models, data, (rank) => ({
       epochs: 5,

@@ -2,12 +2,12 @@ import type * as tfjs from '@tensorflow/tfjs';
 
 export type EpochLogs = Readonly<Record<string, number>>;
 
-/** Returns an object that assigns each of `values` to the name at the same position. */
+/** Returns an object with each of `values` under the name at the same position. */
 export function logsOf(names: readonly string[], values: readonly number[], prefix = ''): Record<string, number> {
   return Object.fromEntries(names.map((name, index) => [`${prefix}${name}`, values[index] ?? 0]));
 }
 
-/** Loss and metrics of a batch by name, averaged over all ranks. A value is read from the backend when it is first accessed. */
+/** Loss and metrics of a batch by name, averaged over all ranks. The first access to a value reads it from the backend. */
 export interface BatchLogs {
   /** Index within the epoch, from 0. */
   readonly batch: number;
@@ -83,7 +83,7 @@ export class CallbackList {
     }
   }
 
-  /** @param names the names of the values that `read` returns; `read` is called only when a callback accesses a value. */
+  /** @param names the names of the values that `read` returns. `read` is called when a callback accesses a value. */
   async batchEnd(
     at: { readonly batch: number; readonly step: number; readonly size: number },
     names: readonly string[],
@@ -98,7 +98,8 @@ export class CallbackList {
 }
 
 /**
- * Creates an object that reads the values only when one is accessed, because waiting for the backend in each step would slow training down.
+ * Creates an object that calls `read` when a value is accessed. Reading the values in each step would wait for the backend and slow
+ * training down.
  */
 function lazyLogs(at: object, names: readonly string[], read: () => readonly number[]): BatchLogs {
   const logs = { ...at };

@@ -11,7 +11,7 @@ interface DivergenceOptions {
   readonly onNotice: (message: string) => void;
 }
 
-/** Detects a NaN or infinite loss or weight, from which training cannot recover. Every rank reaches the same result. */
+/** Detects a NaN or infinite loss or weight, from which training cannot recover. Every rank gets the same result. */
 export class Divergence {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
@@ -50,7 +50,7 @@ export class Divergence {
 
   #firstBadWeight(): string | null {
     const tf = this.#tf;
-    // Infinity times 0 is NaN, and so is a sum that contains NaN; every backend implements these operations.
+    // Infinity * 0 is NaN, and a sum that contains NaN is NaN. Every backend implements these operations.
     const sums = this.#variables.map((variable) => tf.tidy(() => tf.sum(tf.mul(variable, 0))));
     const zeros = tf.tidy(() => tf.stack(sums).dataSync());
     tf.dispose(sums);

@@ -2,7 +2,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
 import type { Report } from '../process/task-context.ts';
 
-/** Training that the program can stop, as tf.LayersModel does with `stopTraining`. */
+/** A training run that the program stops by a property, such as `stopTraining` of tf.LayersModel. */
 interface Stoppable {
   readonly stopTraining: boolean;
 }
@@ -13,7 +13,7 @@ export interface EarlyEndOptions {
   readonly phase: string;
   /** True on the rank that reads orders from storage and stores the decision. */
   readonly keepsOrders: boolean;
-  /** The reason to report if the program itself stopped training without giving one. */
+  /** The reason to report if the program stopped training without a reason. */
   readonly cause: string;
   readonly onNotice: (message: string) => void;
   /** Receives the decision once, on the rank that stores it. */
@@ -25,9 +25,9 @@ export interface EarlyEndOptions {
 const LOOK_MS = 2000;
 
 /**
- * Decides whether training ends before its last epoch, either because a callback set `model.stopTraining` on some rank or because an
- * evaluator gave a stop order. All ranks end together: in each step, each rank states whether it wants to end, and all end after the first
- * step in which any rank wants to.
+ * Decides whether training ends before its last epoch, because a callback has set `model.stopTraining` on any rank or an evaluator has
+ * given a stop order. All ranks end together: in each step, each rank signals whether it wants to end, and all ranks end after the first
+ * step with such a signal.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;
@@ -54,9 +54,9 @@ export class EarlyEnd {
   }
 
   /**
-   * Call before the first step. A stop order for this phase that an earlier generation received still applies. Removes the orders of other
-   * applications.
-   * @param ended why the phase ended early, if it is already complete; otherwise null.
+   * Reads the stop order for this phase, which may be from an earlier generation. Removes orders of other applications. Call before the
+   * first step.
+   * @param ended why the phase ended early, if it is complete and ended early; otherwise null.
    */
   async begin(ended: string | null): Promise<void> {
     if (ended !== null) {
@@ -74,13 +74,13 @@ export class EarlyEnd {
     return (await this.#orders?.read(applicationId, phase)) ?? null;
   }
 
-  /** Whether this rank wants to end training. @param step the step that would be the last. */
+  /** Whether this rank wants to end training after `step`. */
   isWanted(training: Stoppable, step: number): boolean {
     return training.stopTraining || (this.#order !== null && step >= (this.#order.at ?? 0));
   }
 
   /**
-   * @param wanted the number of ranks that want to end training, which is the same on every rank. Training ends if it is above 0.
+   * @param wanted the number of ranks that want to end training, which is the same on every rank. If it is above 0, training ends.
    * @param reason the program's own reason, if it gave one.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
@@ -94,7 +94,7 @@ export class EarlyEnd {
     return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank requested it';
   }
 
-  /** Checks for an order every LOOK_MS without blocking the step. */
+  /** Checks for an order every LOOK_MS, in the background. */
   afterStep(training: Stoppable, step: number, isAlone: boolean): void {
     if (isAlone && training.stopTraining) {
       this.decide(1, training, step);
@@ -115,7 +115,7 @@ export class EarlyEnd {
     }
   }
 
-  /** Stores the decision for later generations and reports it, if training ends early. Call before the last checkpoint. */
+  /** Reports the decision to end early, and stores it for later generations. Call before the last checkpoint. */
   async announce(step: number): Promise<void> {
     await this.#look;
     if (!this.#decided || !this.#options.keepsOrders) {

@@ -1,15 +1,15 @@
 import type { StepValues } from '../model/step-part.ts';
 
-/** The maximum number of steps whose values stay on the backend. It is small, because each value is a tensor there. */
+/** The maximum number of steps whose values stay on the backend, where each value is a tensor. */
 const MOST_WAITING = 64;
 
-/** The sums and the number of examples from which the means of an epoch are computed. */
+/** The partial result of an epoch: the sums of the values, and the number of examples. */
 export interface MeansSoFar {
   readonly sums: readonly number[];
   readonly seen: number;
 }
 
-/** Means over an epoch's examples. Values are read from the backend in groups of many steps, and summed in double precision. */
+/** Computes means over an epoch's examples. Reads values from the backend once in many steps, and sums them in double precision. */
 export class EpochMeans {
   readonly #sums: number[];
   #seen = 0;
@@ -17,7 +17,7 @@ export class EpochMeans {
 
   /**
    * @param count the number of values per step.
-   * @param before the output of `soFar` in the process that began the epoch; null if this process begins it.
+   * @param before the output of `soFar` in the process that began the epoch; null if this process begins the epoch.
    */
   constructor(count: number, before: MeansSoFar | null = null) {
     this.#sums = before?.sums.length === count ? [...before.sums] : new Array<number>(count).fill(0);
@@ -26,7 +26,7 @@ export class EpochMeans {
 
   /**
    * @param values the values of a step; this object disposes them.
-   * @param examples the number of examples that they cover.
+   * @param examples the number of examples in the step.
    */
   add(values: StepValues, examples: number): void {
     this.#waiting.push({ values, examples });

@@ -71,7 +71,7 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
 
 function tableOf(weights: ClassWeights, model: tfjs.LayersModel, output: number): number[] {
   const units = (model.outputs[output] as tfjs.SymbolicTensor).shape.at(-1) ?? 0;
-  // An output with a single unit is the probability of the second of two classes.
+  // A single unit is the probability of the second of two classes.
   const classes = units === 1 ? 2 : units;
   return Array.from({ length: classes }, (_, index) => {
     const weight = weights[index];

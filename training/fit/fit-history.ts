@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Json } from '../../platform/json-value.ts';
 import { EpochMeans, type MeansSoFar } from './epoch-means.ts';
 
-/** JSON cannot represent NaN and Infinity: such a value is stored as null. */
+/** A number. JSON cannot represent NaN and Infinity, so they are stored as null. */
 const value = z.number().nullable();
 
 const stored = z.object({
@@ -12,19 +12,18 @@ const stored = z.object({
   endedEarly: z.string().nullable(),
 });
 
-/** An epoch that had begun when the checkpoint was taken, and whose values the history does not contain yet. */
+/** An epoch that was incomplete when the checkpoint was taken. The history does not contain its values yet. */
 export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
 
 /**
- * The history that `fit` returns. Checkpoints contain it, so that the history of a restarted program includes the epochs before the
- * restart.
+ * The history that `fit` returns. Checkpoints contain the history, so a restarted program returns the epochs before the restart as well.
  */
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;
-  /** Why training ended before its last epoch; null if it did not. */
+  /** Why training ended before its last epoch; null if all epochs ran. */
   endedEarly: string | null = null;
   #open: OpenEpoch | null = null;
   #running: { readonly epoch: number; readonly means: EpochMeans } | null = null;
@@ -35,7 +34,7 @@ export class HistorySoFar {
   }
 
   /**
-   * Begins an epoch. If the checkpoint was taken within this epoch, its means continue from there.
+   * Begins an epoch. If the checkpoint was taken within this epoch, the means continue with the values of the checkpoint.
    * @param count the number of values per step.
    */
   begin(epoch: number, count: number): EpochMeans {
@@ -44,7 +43,7 @@ export class HistorySoFar {
     return means;
   }
 
-  /** Call when an epoch has ended or failed; frees its tensors. */
+  /** Frees the epoch's tensors. Call when an epoch has ended or failed. */
   end(): void {
     this.#running?.means.dispose();
     this.#running = null;
@@ -63,7 +62,7 @@ export class HistorySoFar {
     return JSON.parse(JSON.stringify({ epoch, logs, current, endedEarly })) as Json;
   }
 
-  /** Restores the output of `toJson` from an earlier process. Metrics that the model no longer has are dropped. */
+  /** Restores the output of `toJson` from an earlier process. Drops metrics that the model no longer has. */
   restore(json: Json | undefined): void {
     const found = stored.safeParse(json);
     if (!found.success) {
@@ -78,7 +77,9 @@ export class HistorySoFar {
     this.endedEarly = endedEarly;
   }
 
-  /** The epoch in which the restored checkpoint was taken, including at its last step; null if it was taken between epochs. */
+  /**
+   * The epoch in which the restored checkpoint was taken, at any step including the last; null if the checkpoint was taken between epochs.
+   */
   get open(): OpenEpoch | null {
     return this.#open;
   }

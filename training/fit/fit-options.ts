@@ -13,8 +13,8 @@ import type { ValidationOptions } from './validation.ts';
 
 export interface FitOptions extends StepOptions {
   /**
-   * The name of this phase; by default `fit-1`, `fit-2`, ... in the order of the calls. A restarted program uses it to find the checkpoints
-   * of the phase. It must be the same on all ranks.
+   * The name of this phase; by default `fit-1`, `fit-2`, ... in the order of the calls. A restarted program finds the checkpoints of the
+   * phase by this name. All ranks must use the same name.
    */
   readonly name?: string;
   /** false: `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from its start. */
@@ -34,21 +34,23 @@ export interface FitOptions extends StepOptions {
    * instead.
    */
   readonly shuffle?: boolean;
-  /** Steps per epoch, independent of the size of the dataset; required for a dataset that `repeat` makes endless. Only for datasets. */
+  /** Steps per epoch, independent of the size of the dataset; required for a dataset that repeats forever. Only for datasets. */
   readonly stepsPerEpoch?: number;
   /** The seed for the order of the data and for dropout masks; runs with the same seed are identical. */
   readonly seed?: number;
   /**
    * A learning rate for the whole run, or a function that returns the rate for each step; the optimizer's own rate by default. Use a
-   * function for schedules, and to scale with the world size: `({ initial, worldSize }) => initial * worldSize`.
+   * function for schedules, or to scale the rate with the world size: `({ initial, worldSize }) => initial * worldSize`.
    */
   readonly learningRate?: LearningRate;
   /**
-   * Data to evaluate after each epoch, a share on each rank: tensors, arrays with a shape, a dataset, or `[x, y]`. The results are
-   * `val_loss` and `val_...` of the metrics, in logs, history and summaries.
+   * Data to evaluate after each epoch: tensors, arrays with a shape, a dataset, or `[x, y]`. Each rank evaluates a share. The results
+   * appear as `val_loss` and `val_<metric>` in logs, history and summaries.
    */
   readonly validationData?: ValidationData;
-  /** Alternative to `validationData`: the fraction of the data, taken from its end, that is used for validation only. Not for datasets. */
+  /**
+   * Alternative to `validationData`: the fraction of examples at the end of the data that is used for validation only. Not for datasets.
+   */
   readonly validationSplit?: number;
   /** The number of examples per rank and validation step; `batchSize` by default. */
   readonly validationBatchSize?: number;
@@ -59,8 +61,8 @@ export interface FitOptions extends StepOptions {
   /** The weight of each example in the loss. Datasets and `prepare` supply weights with each batch instead. */
   readonly sampleWeight?: ColumnLike;
   /**
-   * What to do about a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With
-   * `continue`, training continues, but keeps no diverged checkpoint.
+   * How to handle a NaN or infinite loss or weight. With `stop`, the default, `fit` throws TRAINING_DIVERGED on all ranks. With `continue`,
+   * training continues, but keeps no diverged checkpoint.
    */
   readonly onNaN?: OnNaN;
   /** 1 or 2: rank 0 prints a line for each epoch. 0, the default: no output. */
@@ -75,9 +77,7 @@ export type OnNaN = 'stop' | 'continue';
 
 /** Options for summaries, which rank 0 writes in addition to the hyperparameters and the model. */
 export interface FitSummaries {
-  /**
-   * The interval, in steps, at which rank 0 writes loss and metrics; 10 by default. It always writes those of the first and the last step.
-   */
+  /** The interval, in steps, at which rank 0 writes loss and metrics; 10 by default. Rank 0 always writes the first and the last step. */
   readonly everySteps?: number;
   /** Writes a histogram of each weight at the beginning and after each epoch; false by default. */
   readonly histograms?: boolean;
@@ -136,7 +136,7 @@ const OPTIONS = {
 
 const SUMMARY_OPTIONS = { everySteps: true, histograms: true } as const satisfies Record<keyof FitSummaries, true>;
 
-/** Options of `model.fit` and `model.fitDataset` that `cluster.fit` does not have, with the advice to print. */
+/** Options of `model.fit` and `model.fitDataset` that `cluster.fit` lacks, with the advice to print. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   batchesPerEpoch: 'use stepsPerEpoch instead',
   validationBatches: 'use validationSteps instead',
@@ -157,7 +157,7 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   return {
     data,
     epochs: positive('epochs', options.epochs ?? 1),
-    initialEpoch: natural('initialEpoch', options.initialEpoch ?? 0),
+    initialEpoch: atLeast(0, 'initialEpoch', options.initialEpoch ?? 0),
     batchSize,
     accumulate: positive('accumulate', options.accumulate ?? 1),
     shuffle: options.shuffle ?? true,
@@ -226,7 +226,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   };
 }
 
-/** Returns the number of examples to train on. Like model.fit, reserves the last examples for validation, before any shuffling. */
+/** Returns the number of examples to train on. The last examples, in the order before shuffling, are for validation, as in model.fit. */
 function splitAt(data: TrainingData, fraction: number): number {
   if (!(fraction > 0 && fraction < 1)) {
     throw new TonyError('USAGE', `validationSplit is ${fraction}; it must be above 0 and below 1`);
@@ -262,10 +262,6 @@ function refuseForExamples(options: Readonly<Record<string, unknown>>, isForData
 
 function positive(name: string, value: number): number {
   return atLeast(1, name, value);
-}
-
-function natural(name: string, value: number): number {
-  return atLeast(0, name, value);
 }
 
 function atLeast(least: number, name: string, value: number): number {

@@ -64,7 +64,7 @@ export class FitReporter {
     }
   }
 
-  /** Starts measuring the speed of training, in examples per second. */
+  /** Starts to measure the speed of training, in examples per second. */
   start(): void {
     this.#reportedAt = Date.now();
   }
@@ -83,8 +83,8 @@ export class FitReporter {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // Histograms are written in the last step of an epoch and not after that step: a run that resumes from a checkpoint of that step
-      // takes no further step of the epoch.
+      // The last step of an epoch writes the histograms. Code after the epoch would not run in a process that resumes from a checkpoint of
+      // this step.
       this.#addHistograms();
     }
     this.#used += step.used;
@@ -138,7 +138,7 @@ export class FitReporter {
     report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
   }
 
-  /** Prints a line for a completed epoch, if the `verbose` option requests it. */
+  /** Prints a line for a completed epoch, if `verbose` is set. */
   printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {
     const { plan, strategy } = this.#parts;
     if (plan.printsEpochs && strategy.rank === 0) {
@@ -147,7 +147,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports weights that training does not change although the program seems to expect it. */
+  /** Reports weights that training does not change, although the program seems to expect a change. */
   #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;
@@ -164,7 +164,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports once that optimizer steps are slow, if the backend has native kernels but the optimizer cannot use them. */
+  /** Reports, once, that optimizer steps are slow if the backend has native kernels but the optimizer cannot use them. */
   reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;

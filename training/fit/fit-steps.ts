@@ -32,8 +32,7 @@ export interface FitStepsParts {
 /** A completed step. */
 export interface FitStep {
   /**
-   * The means over the examples of all ranks if they step together, otherwise over this rank's examples. The caller must read or dispose
-   * them.
+   * The means over the examples of all ranks that step together; otherwise over this rank's examples. The caller must read or dispose them.
    */
   readonly values: StepValues;
   /** The number of examples that `values` covers. */
@@ -41,7 +40,7 @@ export interface FitStep {
   /** The number of examples that all ranks together used in this step. */
   readonly used: number;
   readonly endsEpoch: boolean;
-  /** Whether a rank has an order to store a checkpoint. All ranks that step together see the same value. */
+  /** Whether any rank has an order to store a checkpoint. All ranks that step together get the same value. */
   readonly isCheckpointOrdered: boolean;
 }
 
@@ -57,8 +56,8 @@ export function signalsOf(worldSize: number): number {
 export class FitSteps {
   readonly #parts: FitStepsParts;
   /**
-   * Element 0: the number of ranks that want to stop. Element 1: the number of ranks with an order to store a checkpoint. Elements 2 and up:
-   * how long each rank was busy with its previous step, in ms.
+   * Element 0: the number of ranks that want to stop. Element 1: the number of ranks with an order to store a checkpoint. Elements 2 and
+   * up: the busy time of each rank in its previous step, in ms.
    */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
@@ -77,7 +76,7 @@ export class FitSteps {
     this.#batchSource = openBatchSource(world, model, plan.data, options, position);
   }
 
-  /** The position in the dataset, for a checkpoint; undefined if the numbers of steps, epochs and examples already determine it. */
+  /** The position in the dataset, for a checkpoint; undefined if the numbers of steps, epochs and examples determine the position. */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
   }
@@ -155,7 +154,7 @@ export class FitSteps {
     return { compute, weight: used === usedTogether ? weight : (weight * used) / usedTogether };
   }
 
-  /** The weight of each example, one tensor per output; null for equal weights. */
+  /** Returns the weights of the examples, one tensor per output; null for equal weights. */
   #weightsOf({ y, sampleWeight }: Batch): (tfjs.Tensor | null)[] {
     const { classWeights, world } = this.#parts;
     const { tf } = world;
@@ -168,7 +167,7 @@ export class FitSteps {
     });
   }
 
-  /** Lets the ranks agree between steps on whether training ends early. */
+  /** Agrees with the other ranks, between steps, on whether training ends early. */
   async agree(): Promise<void> {
     const { model, strategy, progress, early } = this.#parts;
     const signals = this.#signals.fill(0);

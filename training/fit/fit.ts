@@ -53,7 +53,7 @@ export interface FitEnvironment {
   /** The phase of the program that this call represents. */
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** Holds evaluators' orders to end training, and the decision to end early; null if the run writes no checkpoints. */
+  /** Stores evaluators' orders to end training, and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
   /** The executor's orders to store a checkpoint at once. */
   readonly checkpointOrder?: CheckpointOrder;
@@ -65,15 +65,15 @@ export interface FitEnvironment {
 }
 
 /**
- * The interval, in steps, at which a single worker checks the loss, because each read makes the GPU wait. Several workers check it in every
- * step, which reads it from the backend anyway.
+ * The interval, in steps, at which a single worker checks the loss, because each read makes the GPU wait. With several workers, every step
+ * reads the loss from the backend anyway, so every step checks the loss.
  */
 const LOSS_EVERY_STEPS = 10;
 
 /**
  * Trains a compiled tf.LayersModel on all ranks at once: each rank processes its share of each batch, and every rank applies the averaged
- * gradients, so the weights of all ranks stay equal. Starts with the weights of rank 0, or resumes from the newest valid checkpoint at
- * exactly the step where it was taken.
+ * gradients, so the weights of all ranks stay equal. Starts with the weights of rank 0, or resumes exactly at the step of the newest valid
+ * checkpoint.
  *
  * @throws TonyError MODEL_INVALID, DATA_INVALID, TRAINING_DIVERGED, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RANKS_DIFFER,
  *   RING_MISMATCH.
@@ -165,7 +165,7 @@ class Fit {
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // If the decision to end early was recorded, a resumed run continues to the recorded step and stops there.
+    // If an earlier generation has recorded an early end, a resumed run continues to the recorded step and ends there.
     await this.#steps.agree();
     const { open } = this.#history;
     if (open !== null && open.epoch < this.#progress.epoch) {
@@ -247,7 +247,7 @@ class Fit {
     }
   }
 
-  /** The number of steps already taken in the current epoch; 0 if it could only be determined by reading the dataset. */
+  /** The number of steps already taken in the current epoch; 0 if only reading the dataset could determine the number. */
   #batchesOfEpoch(): number {
     const { stepsPerEpoch, batchSize, accumulate } = this.#plan;
     const { step, examples } = this.#progress;
@@ -262,7 +262,7 @@ class Fit {
     const { clock } = this.#profile;
     await this.#callbacks.batchBegin(batch);
     const step = await this.#steps.take();
-    // Counts as `compute`, because `EpochMeans` waits for the backend once in many steps.
+    // This time counts as `compute`, because `EpochMeans` waits for the backend once in many steps.
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');

@@ -13,8 +13,8 @@ export interface ScheduleStep {
 }
 
 /**
- * A rate, or a function that returns the rate for a step. The function must depend only on its argument, so that all ranks get the same
- * rate.
+ * A rate, or a function that returns the rate for a step. All ranks must get the same rate, so the function must depend only on its
+ * argument.
  */
 export type LearningRate = number | ((at: ScheduleStep) => number);
 
@@ -30,7 +30,7 @@ export class LearningRateSchedule {
   readonly #optimizer: Rated;
   readonly #initial: number;
   /**
-   * The rate that this schedule last set. The optimizer's field alone does not show which rate applies: sgd and momentum use a tensor,
+   * The rate that this schedule last set. The optimizer's `learningRate` may differ from the rate in use: sgd and momentum use a tensor,
    * which only setLearningRate() replaces.
    */
   #applied: number | null = null;

@@ -5,11 +5,11 @@ import type { LoopParts } from '../strategy/loop-state.ts';
 import type { OnNaN } from './fit-options.ts';
 
 export interface LoopOptions<T, State extends Json> extends LoopParts {
-  /** The name of the loop in checkpoints; by default `loop-1`, `loop-2`, ... in the order in which the program opens them. */
+  /** The name of the loop in checkpoints; by default `loop-1`, `loop-2`, ... in the order in which the program opens loops. */
   readonly name?: string;
   /** A dataset of batches; each rank reads its share. */
   readonly data?: Dataset<T>;
-  /** Passes over the data; by default 1, or as many as `steps` requires. */
+  /** The number of passes over the data. Default: 1, or as many as `steps` requires. */
   readonly epochs?: number;
   /** The number of iterations after which the loop ends. */
   readonly steps?: number;
@@ -18,7 +18,7 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
   readonly state?: State;
   /**
-   * What to do about a NaN or infinite loss or variable. With `stop`, the default, the loop throws TRAINING_DIVERGED on all ranks. With
+   * How to handle a NaN or infinite loss or variable. With `stop`, the default, the loop throws TRAINING_DIVERGED on all ranks. With
    * `continue`, training continues, but keeps no diverged checkpoint.
    */
   readonly onNaN?: OnNaN;
@@ -36,7 +36,7 @@ export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
   for (const name of ['epochs', 'steps', 'seed'] as const) {
     const value = options[name];
     if (value !== undefined && !(Number.isInteger(value) && value >= 0)) {
-      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number, 0 or more`);
+      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number of at least 0`);
     }
   }
   if (options.epochs !== undefined && options.data === undefined) {

@@ -82,11 +82,11 @@ function makeGan() {
   const discriminator = tf.sequential({ layers: [dense(5, 3, { inputShape: [3] }), tf.layers.dropout({ rate: 0.3 }), dense(1, 4)] });
   const forDiscriminator = tf.train.momentum(0.05, 0.9);
   const forGenerator = tf.train.adam(0.02);
-  const judge = (x: tf.Tensor) => discriminator.apply(x, { training: true }) as tf.Tensor;
+  const logitOf = (x: tf.Tensor) => discriminator.apply(x, { training: true }) as tf.Tensor;
   const invent = (count: number) => generator.apply(tf.randomNormal([count, 2])) as tf.Tensor;
   const discriminatorLoss = (xs: tf.Tensor) =>
-    tf.add(tf.mean(tf.softplus(tf.neg(judge(xs)))), tf.mean(tf.softplus(judge(invent(xs.shape[0] as number))))) as tf.Scalar;
-  const generatorLoss = (xs: tf.Tensor) => tf.mean(tf.softplus(tf.neg(judge(invent(xs.shape[0] as number))))) as tf.Scalar;
+    tf.add(tf.mean(tf.softplus(tf.neg(logitOf(xs)))), tf.mean(tf.softplus(logitOf(invent(xs.shape[0] as number))))) as tf.Scalar;
+  const generatorLoss = (xs: tf.Tensor) => tf.mean(tf.softplus(tf.neg(logitOf(invent(xs.shape[0] as number))))) as tf.Scalar;
   return { generator, discriminator, forDiscriminator, forGenerator, discriminatorLoss, generatorLoss };
 }
 

@@ -23,7 +23,7 @@ import { checkLoopOptions, type LoopOptions } from './loop-options.ts';
 import { PhaseProgress } from './phase-progress.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
-/** The type of a dataset's batch within a loop, where columns have become tensors. */
+/** The type of a dataset's batch within a loop, with tensors in place of columns. */
 export type BatchTensors<T> = T extends tfjs.Tensor
   ? T
   : T extends Column | ArrayBufferView | readonly string[] | readonly number[]
@@ -40,11 +40,13 @@ export interface LoopStep<T> {
   readonly step: number;
   /** The number of completed passes over the data. */
   readonly epoch: number;
-  /** This rank's batch, which the loop disposes when the iteration ends; null if only other ranks have batches left in this epoch. */
+  /**
+   * This rank's batch, which the loop disposes after the iteration; null if this rank has no batch left in this epoch, but other ranks do.
+   */
   readonly batch: BatchTensors<T> | null;
   /** The number of examples in this rank's batch. */
   readonly examples: number;
-  /** Returns random numbers from 0 to 1 that depend only on seed, step and rank, so a restart reproduces them. */
+  /** Returns random numbers from 0 to 1 that depend only on seed, step and rank. A restarted program draws the same numbers. */
   readonly random: () => number;
 }
 
@@ -81,8 +83,8 @@ interface Kept {
 const PROGRESS_MS = 1000;
 
 /**
- * A custom training loop that is checkpointed and resumed like `fit`: weights, optimizers, position in the data, random numbers and the
- * program's own state. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
+ * A custom training loop with checkpoints, as in `fit`, of weights, optimizers, the position in the data, random numbers and the program's
+ * own state. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
  */
 export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopStep<T>> {
   /** The program's own state, as JSON. The next checkpoint stores its current value, and a restart restores it. */
@@ -130,7 +132,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Opens the loop with equal weights on all ranks. It resumes from the newest valid checkpoint of this loop, if there is one.
+   * Opens the loop with equal weights on all ranks. Resumes from the newest valid checkpoint of this loop, if one exists.
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
@@ -164,12 +166,13 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Takes one step of an optimizer on all ranks, like `cluster.step`. An iteration may take several steps.
-   * @param loss receives this rank's batch; it is not called if this rank has none. Random numbers that TensorFlow.js draws within `loss`
-   *   (dropout, random tensors without a seed) depend only on seed, step, rank and the number of the call in the iteration.
-   * @param options `variables`: the variables to train, by default all trainable ones of this loop. `examples`: the number of examples
-   *   behind the loss, by default the size of the batch.
-   * @returns the mean loss over the examples of all ranks; with parameter servers, over those of this rank, or 0 without examples.
+   * Takes one step of an optimizer on all ranks, as `cluster.step` does. An iteration may take several steps.
+   * @param loss receives this rank's batch. It is called only on ranks that have a batch. Random numbers that TensorFlow.js draws within
+   *   `loss` (dropout, random tensors without a seed) depend only on seed, step, rank and the number of the call in the iteration.
+   * @param options `variables`: the variables to train, by default all trainable variables of this loop. `examples`: the number of examples
+   *   in the loss, by default the size of the batch.
+   * @returns the mean loss over the examples of all ranks. With parameter servers, the mean over this rank's examples, or 0 without
+   *   examples.
    * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: (batch: BatchTensors<T>) => tfjs.Scalar, optimizer: tfjs.Optimizer, options: LoopStepOptions = {}): Promise<number> {
@@ -206,7 +209,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Reports metrics of this iteration to the job's pages and TensorBoard. Call it with the same values on every rank, or on rank 0 alone.
+   * Reports metrics of this iteration to the job's pages and TensorBoard. Call it with the same values on every rank, or only on rank 0.
    */
   metrics(values: Readonly<Record<string, number>>): void {
     this.#environment.onMetrics(this.#progress.globalStep + 1, values);
@@ -308,10 +311,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     return { stopTraining: this.#stopReason !== null };
   }
 
-  /**
-   * Finds out whether any rank wants to stop, and decides whether the loop ends here. Returns whether a rank has an order to store a
-   * checkpoint.
-   */
+  /** Decides with the other ranks whether the loop ends here. Returns whether any rank has an order to store a checkpoint. */
   async #agree(): Promise<boolean> {
     const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
     const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);
@@ -334,7 +334,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     };
   }
 
-  /** Returns the program's state as a restart would restore it, after a round trip through JSON. */
+  /** Returns a copy of the program's state after a round trip through JSON, as a restart would restore it. */
   #ownState(): Json {
     try {
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;

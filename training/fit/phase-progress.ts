@@ -36,7 +36,7 @@ export class PhaseProgress {
     return this.#examples;
   }
 
-  /** The seed with which the phase started; a resumed phase keeps it. */
+  /** The seed with which the phase started. A resumed phase keeps its seed. */
   get seed(): number {
     return this.#seed;
   }

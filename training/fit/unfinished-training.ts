@@ -10,7 +10,7 @@ export interface TrainingProgress {
 
 /** A call of `fit`, or a loop, that has begun. */
 interface Running {
-  /** Call after each step, and with null once the last checkpoint is written. */
+  /** Records the progress. Call it after each step, and with null once the last checkpoint is written. */
   at(progress: TrainingProgress | null): void;
   end(): void;
 }
@@ -36,7 +36,8 @@ export class UnfinishedTraining {
 
   /**
    * Runs `train` and counts it as unfinished until it completes or fails.
-   * @param train receives a function, which it calls after each step, and with null once its last checkpoint is written.
+   * @param train receives the function `onProgress`. It calls `onProgress` after each step, and with null once its last checkpoint is
+   *   written.
    */
   async during<T>(train: (onProgress: (progress: TrainingProgress | null) => void) => Promise<T>): Promise<T> {
     const call = this.begin();

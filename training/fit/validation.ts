@@ -36,14 +36,12 @@ interface EvaluationBatch {
 }
 
 const PREFETCH_BATCHES = 2;
-/**
- * While ranks wait for others to finish their shares, all ranks exchange a message at this interval, because a silent rank counts as lost.
- */
+/** The interval, in ms, at which all ranks exchange a message while some of them still evaluate. A silent rank would count as lost. */
 const ROUND_MS = 10_000;
 
 /**
- * Computes loss and metrics on validation data. Ranks that step together each evaluate a share; otherwise each rank evaluates all of the
- * data.
+ * Computes loss and metrics on validation data. If ranks step together, each rank evaluates a share; otherwise, each rank evaluates all of
+ * the data.
  */
 export class Validation {
   readonly #world: ValidationWorld;
@@ -92,12 +90,12 @@ export class Validation {
       } finally {
         release();
       }
-      // Lets pending work of the event loop run: connections, checkpoint writes.
+      // Yields to the event loop, which serves connections and writes checkpoints.
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
   }
 
-  /** Waits until every rank has evaluated its share. There is no time limit, because shares and machines may be uneven. */
+  /** Waits until every rank has evaluated its share, without a time limit, because some shares and machines may be slower. */
   async #waitForAllRanks(work: Promise<void>): Promise<void> {
     let isRunning = true;
     const own = work.finally(() => {

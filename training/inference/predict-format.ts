@@ -12,7 +12,7 @@ export interface PartEncoder {
 
 export const EXTENSIONS: Readonly<Record<PredictFormat, string>> = { jsonl: '.jsonl', csv: '.csv', tfrecord: '.tfrecord' };
 
-/** @param columns the columns of a CSV file; the fields of its first result by default. */
+/** Creates the encoder of a part. @param columns the columns of a CSV file; by default, the fields of the first result. */
 export function partEncoder(format: PredictFormat, columns: readonly string[] | null): PartEncoder {
   switch (format) {
     case 'jsonl':
@@ -32,7 +32,10 @@ function jsonOf(result: unknown): string {
   return text;
 }
 
-/** Converts typed arrays to arrays, and NaN and infinite numbers to the strings `NaN`, `Infinity` and `-Infinity` instead of null. */
+/**
+ * Converts values for JSON.stringify: typed arrays become arrays, and NaN and infinite numbers become strings (`NaN`, `Infinity`,
+ * `-Infinity`).
+ */
 function plain(_name: string, value: unknown): unknown {
   if (typeof value === 'number' && !Number.isFinite(value)) {
     return String(value);
@@ -56,7 +59,7 @@ function recordOf(result: unknown): Uint8Array {
   throw misfit('a TFRecord', result, 'Return bytes, or the features of a tf.train.Example.');
 }
 
-/** CSV of RFC 4180, with `\n` as line break. */
+/** Encodes CSV (RFC 4180), with `\n` as line break. */
 class CsvEncoder implements PartEncoder {
   #columns: readonly string[] | null;
   #hasHeader = false;
@@ -82,7 +85,7 @@ class CsvEncoder implements PartEncoder {
   }
 }
 
-/** Encodes one row, with its line break. */
+/** Encodes a row and its line break. */
 export function csvLine(values: readonly unknown[]): string {
   const line = values.map(fieldOf).join(',');
   // A row of one empty value is quoted, because readers skip empty lines.

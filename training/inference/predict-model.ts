@@ -5,13 +5,13 @@ import { disposeElement } from '../data/reading/dispose.ts';
 import { collate } from '../data/transforms/collate.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
 
-/** A model's prediction for one element: one flat array of numbers per output, by name if the outputs are named. */
+/** A model's prediction for one element: a flat array of numbers for each output. An object by name if the outputs are named. */
 export type Prediction = Values | readonly Values[] | Readonly<Record<string, Values>>;
 export type Values = Float32Array | Int32Array | Uint8Array;
 
 export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel;
 
-/** Whether `value` is a model and not a function. */
+/** Returns whether `value` is a model, and not a function. */
 export function isModel(value: unknown): value is InferenceModel {
   return typeof value === 'object' && value !== null && 'predict' in value && 'inputs' in value;
 }
@@ -37,8 +37,8 @@ export async function predictBatch(tf: typeof tfjs, model: InferenceModel, input
 }
 
 /**
- * Graphs with control flow, which can only be executed asynchronously. Other graphs are executed synchronously, because they would log a
- * warning for each asynchronous batch.
+ * Graphs with control flow, which require asynchronous execution. All other graphs run synchronously, because TensorFlow.js logs a warning
+ * for each asynchronous batch of such a graph.
  */
 const asynchronous = new WeakSet<InferenceModel>();
 
@@ -79,7 +79,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   if (names.length === 1 && expected.length === 1 && first !== undefined) {
     return fitting(named[first], 0);
   }
-  // Graph models name an input `x:0`, layers models `dense_input`.
+  // The name of input `x` is `x:0` in graph models and `x_input` in layers models.
   const find = (name: string) => names.find((each) => each === name || name === `${each}:0` || name === `${each}_input`);
   const found = expected.map(({ name }) => find(name));
   const lacking = expected.find((_, at) => found[at] === undefined);
@@ -126,7 +126,7 @@ async function rowsOfTensor(tensor: tfjs.Tensor, count: number): Promise<Values[
   }
   const values = (await tensor.data()) as Values;
   const width = values.length / count;
-  // Each row is a copy, so that a program that keeps one row does not keep the whole batch in memory.
+  // Copies each row. A view would keep the whole batch in memory as long as the program keeps the row.
   return Array.from({ length: count }, (_, row) => values.slice(row * width, (row + 1) * width));
 }
 

@@ -26,7 +26,7 @@ const SUCCESS = '_SUCCESS';
 const ATTEMPTS = '_attempts';
 const COUNTS = '_counts';
 
-const AT_ONCE = 16;
+const CONCURRENT_READS = 16;
 
 /** The content of _PREDICT. A worker with a different description must not write to the folder. */
 export interface PredictDescription {
@@ -46,7 +46,7 @@ export interface PredictManifest {
   readonly parts: readonly { readonly name: string; readonly records: number }[];
 }
 
-/** The output folder. Each part is complete and is written once, whichever worker writes it. */
+/** The output folder. Each part is written completely or not at all, and only by the first worker that finishes the split. */
 export class PredictOutput {
   readonly uri: string;
   readonly #storage: Storage;
@@ -62,16 +62,15 @@ export class PredictOutput {
 
   /**
    * @param writer a name for this process, unique in the folder.
-   * @throws TonyError OUTPUT_MISMATCH when the folder contains other results
-   *   or other files.
+   * @throws TonyError OUTPUT_MISMATCH when the folder contains other files, or the results of other inputs, models or formats.
    */
   static async open(storage: Storage, uri: string, description: PredictDescription, writer: string): Promise<PredictOutput> {
     const file = joinUri(uri, DESCRIPTION);
     const bytes = Buffer.from(`${JSON.stringify(description)}\n`);
-    let known = await readIfThere(storage, file);
+    let known = await readIfExists(storage, file);
     if (known === null && (await storage.list(uri)).length > 0) {
       // Another worker may have written the description in the meantime.
-      known = await readIfThere(storage, file);
+      known = await readIfExists(storage, file);
       if (known === null) {
         throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and its contents are not results of predict`);
       }
@@ -96,9 +95,9 @@ export class PredictOutput {
 
   /** Returns the numbers of the splits whose parts exist. */
   async done(): Promise<Set<number>> {
-    const there = new Set((await this.#storage.list(this.uri)).map(({ name }) => name));
+    const existing = new Set((await this.#storage.list(this.uri)).map(({ name }) => name));
     const all = Array.from({ length: this.parts }, (_, split) => split);
-    return new Set(all.filter((split) => there.has(this.name(split))));
+    return new Set(all.filter((split) => existing.has(this.name(split))));
   }
 
   async isDone(split: number): Promise<boolean> {
@@ -113,7 +112,7 @@ export class PredictOutput {
   async write(split: number, contents: Readable, records: () => number): Promise<boolean> {
     const attempt = joinUri(this.#attempts, this.name(split));
     try {
-      // An error of the stream aborts the write, and the part does not appear.
+      // If the stream fails, the write is aborted and the part does not appear.
       await this.#storage.write(attempt, this.#packed(contents));
       if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
         if (await this.isDone(split)) {
@@ -122,7 +121,7 @@ export class PredictOutput {
         throw new TonyError('STORAGE_REFUSED', `${attempt} could not be renamed`);
       }
     } catch (error) {
-      // The rename failed because the worker that found all parts has already removed the attempts.
+      // If the part exists, another worker has found all parts and has already removed the attempts.
       if (await this.isDone(split)) {
         return false;
       }
@@ -132,7 +131,7 @@ export class PredictOutput {
     }
     const count = joinUri(this.uri, COUNTS, this.name(split));
     await this.#storage.write(count, Buffer.from(String(records())), { ifAbsent: true }).catch(async (error: unknown) => {
-      // If the manifest exists, the worker that wrote it has counted this part itself, and removes the counts.
+      // The write fails if another worker is removing the counts. In that case the manifest exists and includes this part.
       if ((await this.#readManifest()) === null) {
         throw error;
       }
@@ -150,12 +149,12 @@ export class PredictOutput {
     return packed;
   }
 
-  /** Call once all parts exist. The first worker writes the manifest. */
+  /** Writes the manifest, unless another worker has written it. Call it once all parts exist. */
   async finish(): Promise<PredictManifest> {
     const file = joinUri(this.uri, SUCCESS);
     const manifest = (await this.#readManifest()) ?? (await this.#countAll());
     await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true });
-    // Every worker removes the folders, because others may still write to them after the first removal.
+    // Every worker removes the folders, because another worker may still write to them after the first removal.
     for (const folder of [COUNTS, ATTEMPTS]) {
       await this.#storage.remove(joinUri(this.uri, folder));
     }
@@ -164,19 +163,19 @@ export class PredictOutput {
 
   async #countAll(): Promise<PredictManifest> {
     const parts: { name: string; records: number }[] = [];
-    for (let first = 0; first < this.parts; first += AT_ONCE) {
-      const some = Array.from({ length: Math.min(AT_ONCE, this.parts - first) }, (_, index) => first + index);
+    for (let first = 0; first < this.parts; first += CONCURRENT_READS) {
+      const some = Array.from({ length: Math.min(CONCURRENT_READS, this.parts - first) }, (_, index) => first + index);
       parts.push(...(await Promise.all(some.map(async (split) => ({ name: this.name(split), records: await this.#count(split) })))));
     }
     return { version: 1, records: parts.reduce((sum, { records }) => sum + records, 0), parts };
   }
 
   async #count(split: number): Promise<number> {
-    const told = await readIfThere(this.#storage, joinUri(this.uri, COUNTS, this.name(split)));
-    if (told !== null) {
-      return Number(told.toString());
+    const stored = await readIfExists(this.#storage, joinUri(this.uri, COUNTS, this.name(split)));
+    if (stored !== null) {
+      return Number(stored.toString());
     }
-    // The count is missing because the writer failed between the part and the count.
+    // The count is missing if its writer failed after it had written the part, so the records are counted.
     const uri = this.#uriOf(split);
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });
@@ -188,7 +187,7 @@ export class PredictOutput {
   }
 
   async #readManifest(): Promise<PredictManifest | null> {
-    const bytes = await readIfThere(this.#storage, joinUri(this.uri, SUCCESS));
+    const bytes = await readIfExists(this.#storage, joinUri(this.uri, SUCCESS));
     return bytes === null ? null : (JSON.parse(bytes.toString()) as PredictManifest);
   }
 
@@ -216,7 +215,7 @@ function difference(known: Buffer, own: PredictDescription): string {
   return 'the same files divided into other parts';
 }
 
-async function readIfThere(storage: Storage, uri: string): Promise<Buffer | null> {
+async function readIfExists(storage: Storage, uri: string): Promise<Buffer | null> {
   try {
     return await storage.read(uri);
   } catch (error) {

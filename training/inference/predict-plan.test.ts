@@ -10,8 +10,8 @@ test('a worker takes its own splits in order, then free ones, then those that ot
     expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split, kind: 'own' });
     done.add(split);
   }
-  // Splits that their owners cannot have reached come first. Splits 0 and 2 are the first of their shares, so their owners may be
-  // computing them.
+  // A worker first selects splits that other workers cannot have reached. Splits 0 and 2 are the first of their shares, so their workers
+  // may be computing them.
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split: 6, kind: 'free' });
   for (const split of [3, 5, 6, 8]) {
     done.add(split);

@@ -1,7 +1,7 @@
 /**
- * Selects the next split of a worker. Each worker processes its own share (every `count`-th split) in order, then the unfinished splits of
- * other shares, whose workers may be slow or failed. Workers do not communicate: the output files show which splits are finished, and a
- * split that two workers compute is still written only once.
+ * The position of a worker among the workers. Each worker processes its own share (every `count`-th split) in order, and then the
+ * unfinished splits of other shares, whose workers may be slow or failed. The workers do not communicate: the output files show which
+ * splits are finished. If two workers compute the same split, only one result is stored.
  */
 export interface Position {
   readonly index: number;
@@ -11,14 +11,14 @@ export interface Position {
 export interface NextSplit {
   readonly split: number;
   /**
-   * `own`: in this worker's share. `free`: in the share of a worker that has not reached it. `contested`: another worker may be computing
-   * it.
+   * `own`: the split is in this worker's share. `free`: it is in another worker's share, and that worker has not reached it. `contested`:
+   * another worker may be computing it.
    */
   readonly kind: 'own' | 'free' | 'contested';
 }
 
 /**
- * @param splits the number of splits.
+ * Selects the next split of a worker. @param splits the number of splits.
  * @param isDone whether the results of a split exist.
  * @returns null if all splits are finished.
  */
@@ -34,7 +34,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     if (owner === index) {
       return { split, kind: 'own' };
     }
-    // An owner may be computing the first unfinished split of its share; it has not reached the later ones.
+    // A worker may be computing the first unfinished split of its share. It has not reached the later splits.
     if (begun.has(owner)) {
       free.push(split);
     } else {
@@ -42,7 +42,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     }
     begun.add(owner);
   }
-  // Spreads the workers, so that those that select at the same time select different splits.
+  // Spreads the workers over the splits, so workers that select at the same time select different splits.
   const pick = (from: readonly number[]) => from[Math.floor((((index % count) + 0.5) * from.length) / count)];
   const split = pick(free) ?? pick(contested);
   return split === undefined ? null : { split, kind: free.length > 0 ? 'free' : 'contested' };

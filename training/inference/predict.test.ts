@@ -18,8 +18,8 @@ import type { Values } from './predict-model.ts';
 const storage = createStorage({ hadoop: null, user: 'alice' });
 
 /** The part of a `Cluster` that `predict` uses, for one of several workers. */
-function worker(index: number, count: number, own: Storage = storage): Cluster & { readonly told: Record<string, number>[] } {
-  const told: Record<string, number>[] = [];
+function worker(index: number, count: number, own: Storage = storage): Cluster & { readonly reported: Record<string, number>[] } {
+  const reported: Record<string, number>[] = [];
   const parts = {
     tf,
     storage: own,
@@ -29,10 +29,10 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
     applicationId: 'application_1_0001',
     position: { index, count },
     outputDir: null,
-    metrics: (_step: number, values: Record<string, number>) => told.push(values),
-    told,
+    metrics: (_step: number, values: Record<string, number>) => reported.push(values),
+    reported,
   };
-  return parts as unknown as Cluster & { readonly told: Record<string, number>[] };
+  return parts as unknown as Cluster & { readonly reported: Record<string, number>[] };
 }
 
 /** Returns the storage with another `write` method. */
@@ -89,7 +89,7 @@ test('each input file results in one file in the same order, and the report coun
   const records = FILES * RECORDS - (FILES * (FILES - 1)) / 2;
   expect(report).toEqual({ output: fileUri(output), parts: FILES, records, written: { parts: FILES, records } });
   await expectWhole(output);
-  expect(cluster.told.at(-1)).toMatchObject({ 'predict/records': records, 'predict/parts': FILES });
+  expect(cluster.reported.at(-1)).toMatchObject({ 'predict/records': records, 'predict/parts': FILES });
   // A second run computes nothing.
   const again = await predict(worker(0, 1), jsonl<{ id: number }>(input), double, { output });
   expect(again).toMatchObject({ records, written: { parts: 0, records: 0 } });

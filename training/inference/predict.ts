@@ -14,8 +14,8 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 export interface PredictOptions {
   /**
-   * Folder for the results: a URI, or a path (relative to the job's output folder). A job that finds partial results of an earlier job
-   * completes them.
+   * The folder for the results: a URI, or a path (relative to the job's output folder). If the folder contains partial results of an
+   * earlier job, this job completes them.
    */
   readonly output: string;
   /** `jsonl` by default. `csv`: results must be flat objects. `tfrecord`: results must be bytes, or the features of a tf.train.Example. */
@@ -23,11 +23,11 @@ export interface PredictOptions {
   readonly compression?: 'none' | 'gzip';
   /** Elements per batch; 128 by default. */
   readonly batchSize?: number;
-  /** The columns of CSV files; by default the fields of each part's first result. */
+  /** The columns of CSV files; by default, the fields of the first result of each part. */
   readonly columns?: readonly string[];
   /**
-   * Distinguishes versions of the function and its dependencies. It is not needed for changed model weights or a changed function text,
-   * which are detected.
+   * A version of the function's dependencies, to be changed with them. Changes of the model's weights and of the function's own text are
+   * detected without it.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;
@@ -35,12 +35,13 @@ export interface PredictOptions {
 
 export interface ModelPredictOptions<T, R, P extends Prediction = Values> extends PredictOptions {
   /**
-   * Extracts the model's input from an element: a number, an array, `{ values, shape }`, or an object of these by the model's input names.
+   * Returns the model's input for an element: a number, an array, `{ values, shape }`, or an object of these by the names of the model's
+   * inputs.
    */
   readonly input?: (element: T) => unknown;
   /**
-   * Computes the result to write for an element; by default, the result is the model's numbers. The prediction of a model with several
-   * outputs is a list, or an object by name: `result: (element, [first, second]: Values[]) => ...`.
+   * Returns the result to write for an element; by default, the model's numbers. The prediction of a model with several outputs is a list,
+   * or an object by name: `result: (element, [first, second]: Values[]) => ...`.
    */
   readonly result?: (element: T, prediction: P) => R;
 }
@@ -61,29 +62,30 @@ const DEFAULT_BATCH = 128;
 /** The size, in bytes, of the pieces that are passed to storage. */
 const PIECE_BYTES = 256 * 1024;
 const REPORT_MS = 1000;
-/** The interval, in ms, at which a worker checks whether another worker has finished a split. */
-const LOOK_MS = 1500;
+/** The interval, in ms, at which a worker checks whether other workers have finished a split. */
+const CHECK_MS = 1500;
 /**
- * How long a worker leaves a split to another worker that may be computing it: LEAVE_MS, or LEAVE_SPLITS times the duration of its own
- * longest split if that is more.
+ * How long a worker waits for a split that another worker may be computing: WAIT_MS or, if longer, WAIT_SPLITS times the duration of its
+ * own longest split.
  */
-const LEAVE_MS = 3000;
-const LEAVE_SPLITS = 1.5;
+const WAIT_MS = 3000;
+const WAIT_SPLITS = 1.5;
 /** The number of attempts for a split when the cluster does not respond. */
 const TRIES = 5;
 const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
 /**
  * Applies a model or function to each element of a dataset, with any number of workers. Each split of the dataset's files
- * (`dataset.splits()`) produces one result file, named by its position (`part-00017.jsonl`) and in the order of its records. Each file is
- * complete and written once, despite failed, restarted or duplicate workers. The file `_SUCCESS` appears once all parts exist, with the
- * number of records of each.
+ * (`dataset.splits()`) produces one result file, named by the number of the split (`part-00017.jsonl`), with the results in the order of
+ * the records. Each file is complete and written once, even if workers fail, restart or compute the same split. Once all parts exist, the
+ * file `_SUCCESS` appears with the number of records of each part.
  *
- * Workers divide the splits without a ring. With `ranked: false` in job.yaml, the job can therefore replace a failed worker without
- * interrupting the others.
+ * The workers do not communicate. With `ranked: false` in job.yaml, the job can therefore replace a failed worker without interrupting the
+ * other workers.
  *
- * @param dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. Tensors in elements are disposed.
- * @returns once all parts exist, whichever task wrote them.
+ * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
+ *   its elements.
+ * @returns a report, once all parts exist.
  * @throws TonyError OUTPUT_MISMATCH when the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and the
  *   errors of the function.
  */
@@ -154,13 +156,13 @@ interface Work<T> {
   readonly encoder: () => PartEncoder;
 }
 
-/** One worker, which computes splits until all are finished. */
+/** A worker that computes splits until all splits are finished. */
 class Predictor<T> {
   readonly #cluster: Cluster;
   readonly #output: PredictOutput;
   readonly #work: Work<T>;
   readonly #signal: AbortSignal | undefined;
-  /** Splits that other workers may have abandoned, because they had enough time; this worker may compute them. */
+  /** Splits that other workers have not finished in the expected time. This worker may compute them. */
   readonly #abandoned = new Set<number>();
   #written = { parts: 0, records: 0 };
   #longestSplitMs = 0;
@@ -206,25 +208,25 @@ class Predictor<T> {
   }
 
   /**
-   * Waits for the worker that may be computing the split, for as long as a split should take, or while other splits are being finished.
-   * Returns whether the split is finished.
+   * Waits for the worker that may be computing the split. The time limit is the expected duration of a split, and starts again whenever
+   * another split is finished. Returns whether the split is finished.
    */
   async #isDoneInTime(known: ReadonlySet<number>, split: number): Promise<boolean> {
-    const patience = Math.max(LEAVE_MS, LEAVE_SPLITS * this.#longestSplitMs);
-    let there = known.size;
-    for (let since = performance.now(); performance.now() - since < patience; ) {
-      await pause(Math.min(LOOK_MS, patience / 3), this.#signal);
+    const timeLimit = Math.max(WAIT_MS, WAIT_SPLITS * this.#longestSplitMs);
+    let finished = known.size;
+    for (let since = performance.now(); performance.now() - since < timeLimit; ) {
+      await pause(Math.min(CHECK_MS, timeLimit / 3), this.#signal);
       this.#signal?.throwIfAborted();
       const done = await this.#output.done();
       if (done.has(split)) {
         return true;
       }
-      if (done.size > there) {
+      if (done.size > finished) {
         since = performance.now();
       }
-      there = done.size;
+      finished = done.size;
     }
-    // No worker has made progress, so the workers of all remaining splits count as failed.
+    // No worker has finished a split in this time, so the workers of all remaining splits count as failed.
     for (let other = 0; other < this.#output.parts; other++) {
       this.#abandoned.add(other);
     }
@@ -233,8 +235,8 @@ class Predictor<T> {
 
   async #do(split: number): Promise<void> {
     const onFailure = (error: unknown, failures: number): void => {
-      const isAway = error instanceof TonyError && error.exitCode === 3;
-      if (!isAway || failures === TRIES) {
+      const isUnavailable = error instanceof TonyError && error.exitCode === 3;
+      if (!isUnavailable || failures === TRIES) {
         throw error;
       }
       process.stderr.write(`tony-ts: ${this.#output.name(split)} failed and is retried: ${messageOf(error)}\n`);
@@ -242,7 +244,7 @@ class Predictor<T> {
     await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
   }
 
-  /** Computes and writes a split. Stops as soon as another worker has finished it. */
+  /** Computes and writes a split. Stops if another worker finishes the split first. */
   async #attempt(split: number): Promise<void> {
     const started = performance.now();
     const overtaken = new AbortController();
@@ -251,7 +253,7 @@ class Predictor<T> {
         (isDone) => isDone && overtaken.abort(),
         () => {},
       );
-    }, LOOK_MS);
+    }, CHECK_MS);
     const signal = this.#signal === undefined ? overtaken.signal : anySignal([overtaken.signal, this.#signal]);
     let records = 0;
     const contents = Readable.from(
@@ -270,7 +272,7 @@ class Predictor<T> {
     }
   }
 
-  /** Yields the encoded results of a split. Reads and computes only as fast as the consumer takes them. */
+  /** Yields the encoded results of a split. Reads and computes on demand, when the consumer requests the next piece. */
   async *#bytesOf(split: number, signal: AbortSignal, onRecords: (count: number) => void): AsyncGenerator<Buffer, void> {
     const { dataset, batchSize, encoder: createEncoder } = this.#work;
     const encoder = createEncoder();

@@ -12,7 +12,7 @@ interface Parcel<Head> {
 }
 
 /**
- * Sends tensors and a JSON value from rank 0 to every rank, with the same bits and types.
+ * Sends tensors and a JSON value from rank 0 to every rank. The bits and types stay the same.
  * @param own the parcel to send on rank 0; null on other ranks.
  * @throws TonyError PEER_LOST, RING_MISMATCH.
  */
@@ -22,17 +22,17 @@ export async function broadcastTensors<Head>(ring: Ring, own: Parcel<Head> | nul
   }
   const places = own?.tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, length: bytes.length }));
   const text = await broadcastBytes(ring, own === null ? null : Buffer.from(JSON.stringify({ head: own.head, places })));
-  const told = JSON.parse(Buffer.from(text).toString('utf8')) as {
+  const received = JSON.parse(Buffer.from(text).toString('utf8')) as {
     readonly head: Head;
     readonly places: readonly (Omit<StoredTensor, 'bytes'> & { readonly length: number })[];
   };
   const all = await broadcastBytes(ring, own === null ? null : Buffer.concat(own.tensors.map(({ bytes }) => bytes)));
   let at = 0;
-  const tensors = told.places.map(({ length, ...tensor }) => {
+  const tensors = received.places.map(({ length, ...tensor }) => {
     at += length;
     return { ...tensor, bytes: all.subarray(at - length, at) };
   });
-  return { head: told.head, tensors };
+  return { head: received.head, tensors };
 }
 
 /**

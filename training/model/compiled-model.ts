@@ -4,8 +4,8 @@ import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentro
 import type { StepLoss } from './step-part.ts';
 
 /**
- * The members of a compiled tf.LayersModel that its own `fit` uses, but that its type declarations omit. A Sequential has them in an inner
- * model.
+ * Members of a compiled tf.LayersModel that are missing from its type declarations, although `model.fit` uses them. In a Sequential, they
+ * are members of an inner model.
  */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
@@ -35,9 +35,9 @@ export interface CompiledModel {
   readonly optimizer: tfjs.Optimizer;
   /** The trained weights, in the order in which the optimizer applies gradients. */
   readonly trainable: readonly tfjs.Variable[];
-  /** The names of weights that became trainable after `compile`. As in `model.fit`, training does not update them. */
+  /** The names of weights that became trainable after `compile`. Like `model.fit`, training does not update them. */
   readonly thawed: readonly string[];
-  /** The float32 weights that are not trained. Layers may update them during training, as they do with moving averages. */
+  /** The float32 weights that are not trained. Layers may update them during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
   /** `loss`, followed by the metrics with which the model was compiled. */
@@ -45,17 +45,17 @@ export interface CompiledModel {
   /** `model.stopTraining`, which callbacks set. */
   stopTraining: boolean;
   /**
-   * Computes the loss to minimise, including regularisation, and the metrics (without `loss`) like the model's own training function. The
-   * metrics are kept beyond tf.tidy.
-   * @param weights for each output, the weights of the examples, or null for equal weights. As in model.fit, they apply to the loss and not
-   *   to the metrics, and the loss is divided by the number of examples and not by the sum of the weights.
+   * Computes the loss to minimise, including regularisation, and the metrics (without `loss`), as `model.fit` does. tf.tidy does not
+   * dispose the metrics.
+   * @param weights for each output, the weights of the examples, or null for equal weights. As in `model.fit`, they do not affect the
+   *   metrics, and the weighted losses are divided by the number of examples, not by the sum of the weights.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
-  /** Computes the loss (without regularisation) and the metrics like `model.evaluate`. They are not kept beyond tf.tidy. */
+  /** Computes the loss (without regularisation) and the metrics, as `model.evaluate` does. tf.tidy disposes them. */
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
-/** Faster versions of losses that TensorFlow.js computes with dozens of small operations. */
+/** Faster implementations of losses that TensorFlow.js computes with dozens of small operations. */
 const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
 
 /** Returns all weights of a model, compiled or not, in the model's order. */
@@ -153,12 +153,15 @@ function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | n
   return tf.mul(losses, tf.reshape(weights, [weights.size, ...new Array<number>(losses.rank - 1).fill(1)]));
 }
 
-/** Completes the name of an anonymous metric function, which is empty or, with several outputs, the output's name and an underscore. */
+/**
+ * Completes the name of an anonymous metric function. TensorFlow.js leaves it empty or, with several outputs, uses the output's name and an
+ * underscore.
+ */
 function named(name: string): string {
   return name === '' || name.endsWith('_') ? `${name}metric` : name;
 }
 
-/** Adds a number to repeated names, because several metrics may have the same name. */
+/** Adds a number to names that occur several times. */
 function distinct(names: readonly string[]): string[] {
   const counts = new Map<string, number>();
   return names.map((name) => {

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
 /**
- * Float32 variables that each rank updates from its own examples. A step averages them over the ranks; this class converts them to and from
+ * Float32 variables that each rank updates from its own examples. A step averages them over the ranks. This class converts them to and from
  * the numbers that the ranks exchange.
  */
 export class MovingAverages {
@@ -18,8 +18,7 @@ export class MovingAverages {
 
   /**
    * Writes the values times `weight` into `into`.
-   * @param weight this rank's share of the step's examples, so that the sums over all ranks are means. With 0, this rank contributes
-   *   nothing.
+   * @param weight this rank's share of the step's examples, so the sums over all ranks are means. If it is 0, `into` does not change.
    */
   read(into: Float32Array, weight: number): void {
     let at = 0;

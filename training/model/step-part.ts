@@ -4,13 +4,13 @@ import type * as tfjs from '@tensorflow/tfjs';
 export interface StepLoss {
   /** The loss to minimise, including regularisation. */
   readonly loss: tfjs.Scalar;
-  /** The metrics, kept beyond tf.tidy. The strategy that takes the step disposes them. */
+  /** The metrics. tf.tidy does not dispose them; the strategy that takes the step does. */
   readonly metrics: readonly tfjs.Scalar[];
 }
 
-/** A micro-batch. An optimizer step sums the gradients of one or several. */
+/** A micro-batch. An optimizer step sums the gradients of one or several micro-batches. */
 export interface StepPart {
-  /** Computes the loss of this worker's examples; called within tf.tidy. null if the worker has no examples. */
+  /** Computes the loss of this worker's examples. The caller runs it within tf.tidy. null if the worker has no examples. */
   readonly compute: (() => StepLoss) | null;
   /** The part's share of the step's examples. The weights of all parts of all workers add up to 1. */
   readonly weight: number;
@@ -18,9 +18,9 @@ export interface StepPart {
 
 /** The results of a step: the means of the loss and of the metrics over the step's examples. */
 export interface StepValues {
-  /** Returns the loss, followed by the metrics. It may wait for the backend, so avoid calling it in every step. */
+  /** Returns the loss, followed by the metrics. May block until the backend has computed them, so do not call it in every step. */
   read(): readonly number[];
-  /** Frees the values, including those that have not been read. */
+  /** Frees the values, even if they have not been read. */
   dispose(): void;
 }
 
@@ -31,12 +31,12 @@ export interface Share {
   readonly weight: number;
 }
 
-/** Scalars that stay on the backend until they are read. */
+/** Keeps scalars on the backend until `read` is called. */
 export class LazyValues implements StepValues {
   #shares: readonly Share[] | null;
   #values: readonly number[] = [];
 
-  /** @param shares tensors whose weighted sums are the values; `read` or `dispose` disposes them. */
+  /** @param shares tensors whose weighted sums are the values. `read` and `dispose` dispose these tensors. */
   constructor(shares: readonly Share[]) {
     this.#shares = shares;
   }

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import { type LayerTree, layersOf } from '../backend/backend.ts';
 
-/** A weight of a layer, as `model.trainableWeights` and `layer.weights` hold it. */
+/** A weight of a layer, as in `model.trainableWeights` and `layer.weights`. */
 export interface LayerWeight {
   read(): tfjs.Tensor;
 }
@@ -12,7 +12,7 @@ export type Trainable = tfjs.Variable | LayerWeight | tfjs.LayersModel;
 
 /** The variables of a program's trainables. */
 export interface TrainedVariables {
-  /** Each variable once, in the order in which the program passed them. */
+  /** The variables without duplicates, in the order in which the program passed them. */
   readonly variables: readonly tfjs.Variable[];
   /** The moving averages of batch normalisation in the given models. */
   readonly moving: readonly tfjs.Variable[];
@@ -32,15 +32,13 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
   return { variables, moving: [...new Set(list.filter(isModel).flatMap((model) => movingAveragesOf(model)))] };
 }
 
-/**
- * Returns all trainable variables of TensorFlow.js except the state of `optimizers`, because Adam and Adamax register theirs as trainable.
- */
+/** Returns all trainable variables of TensorFlow.js, without the state of `optimizers`, which Adam and Adamax register as trainable. */
 export function allTrainable(tf: typeof tfjs, optimizers: Iterable<tfjs.Optimizer>): tfjs.Variable[] {
   const own = new Set<unknown>([...optimizers].flatMap((optimizer) => Object.values(optimizer)));
   return Object.values(tf.engine().registeredVariables).filter((variable) => variable.trainable && !own.has(variable));
 }
 
-/** Returns all variables of a program's trainables, including untrained ones: of a model all weights, including moving averages. */
+/** Returns all variables of a program's trainables. For a model, these are all weights, including moving averages. */
 export function allVariables(tf: typeof tfjs, given: Trainable | readonly Trainable[]): tfjs.Variable[] {
   const list = [given].flat() as Trainable[];
   return [...new Set(list.flatMap((each, index) => (isModel(each) ? each.weights.map(readWeight) : variablesOf(tf, each, index))))];

@@ -1,21 +1,22 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
+import { sameShape } from '../backend/native/native-backend.ts';
 import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
 import type { CompiledModel, NamedWeight } from './compiled-model.ts';
 
 /*
- * The state of a model and its optimizer, as named bytes. Names:
+ * The state of a model and its optimizer, as named tensors. The names:
  *
  *   model:<index>:<name>                     each weight, in the model's order
  *   optimizer:<property>                     a variable of the optimizer (Adam's accBeta1)
  *   optimizer:<property>:<index>:<name>      a slot of the optimizer for the trainable variable with that index (Adam's first moments)
  *
- * This file finds an optimizer's state by inspecting its properties. getWeights() is unsuitable: some optimizers lack it, and it omits
- * state (Adam's powers of beta would be recomputed with different bits).
+ * This file finds an optimizer's state by inspecting its properties. getWeights() is unsuitable, because some optimizers do not have it and
+ * it omits a part of the state: Adam's powers of beta would be recomputed with different bits.
  */
 
-/** A variable under its name in checkpoints. */
+/** A variable with its name in checkpoints. */
 export interface NamedVariable {
   readonly name: string;
   readonly variable: tfjs.Variable;
@@ -50,7 +51,7 @@ export function optimizerVariables(
   return [...own, ...ofVariables];
 }
 
-/** Copies the state of a model and its optimizer out of the backend, so that further training does not change the copy. */
+/** Copies the state of a model and its optimizer out of the backend. Further training does not change the copy. */
 export async function captureState(tf: typeof tfjs, model: CompiledModel): Promise<StoredTensor[]> {
   return await capture(tf, variablesOf(tf, model));
 }
@@ -66,20 +67,20 @@ export async function capture(tf: typeof tfjs, variables: readonly NamedVariable
 }
 
 interface NativeData {
-  /** The array that was passed to tf.tensor; null once an operation has used the tensor. */
+  /** The array that the program passed to tf.tensor; null once an operation has used the tensor. */
   readonly values: unknown;
 }
 
 /** Copies the values of a tensor into newly allocated memory. */
 export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
-  // This check comes first, because reading the values may change its result.
+  // Must precede the read, which may change the result of this check.
   const isCopied = isCopiedByReading(tf, tensor);
   const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return isCopied ? bytes : bytes.slice();
 }
 
-/** Whether `data()` returns a copy. Some backends return their own memory instead, or the array from which the tensor was made. */
+/** Returns whether `data()` returns a copy. Some backends return their own memory, or the array from which the tensor was created. */
 function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
   switch (tf.getBackend()) {
     case 'wasm':
@@ -95,7 +96,7 @@ function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
 
 /**
  * Restores a model and its optimizer.
- * @throws TonyError CHECKPOINT_MISFIT, before anything has changed, when the tensors belong to another model or optimizer.
+ * @throws TonyError CHECKPOINT_MISFIT, without any change, when the tensors are those of another model or optimizer.
  */
 export function restoreState(
   tf: typeof tfjs,
@@ -111,7 +112,9 @@ export function restoreState(
   (optimizer as unknown as Properties).iterations_ = iterations;
 }
 
-/** Verifies the kind of the optimizer. @throws TonyError CHECKPOINT_MISFIT when the tensors contain the state of another kind. */
+/**
+ * Verifies the kind of the optimizer. @throws TonyError CHECKPOINT_MISFIT when the tensors contain the state of another kind of optimizer.
+ */
 export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
   for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
     const [, property = ''] = name.split(':');
@@ -147,8 +150,8 @@ export function restoreOptimizer(
 
 /**
  * Restores only the weights among `tensors`.
- * @param model the model's name, in a checkpoint of a loop with several models.
- * @throws TonyError CHECKPOINT_MISFIT, before anything has changed, when the tensors belong to another model.
+ * @param model the model's name, for a checkpoint of a loop with several models.
+ * @throws TonyError CHECKPOINT_MISFIT, without any change, when the tensors are those of another model.
  */
 export function restoreWeights(
   tf: typeof tfjs,
@@ -199,13 +202,9 @@ export function misfit(where: string, what: string): TonyError {
 
 /** Creates a tensor from stored values. */
 export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
-  // Makes an aligned copy; Buffer.slice() would return a view.
+  // Creates an aligned copy; Buffer.slice() would return a view.
   const { buffer } = new Uint8Array(stored.bytes);
   const values =
     stored.dtype === 'float32' ? new Float32Array(buffer) : stored.dtype === 'int32' ? new Int32Array(buffer) : new Uint8Array(buffer);
   return tf.tensor(values, [...stored.shape], stored.dtype);
-}
-
-function sameShape(one: readonly number[], other: readonly number[]): boolean {
-  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

@@ -29,13 +29,13 @@ const known = new WeakMap<tfjs.Optimizer, OptimizerSlots>();
 
 /**
  * Maps variables to their slots in an optimizer. TensorFlow.js finds a variable's slots by its position in the list of gradients (tfjs-core
- * 4.22, `applyGradients` of each optimizer), so variables would share slots when a program alternates between two lists. This class gives
- * every variable a fixed place for its lifetime, so the list may change from step to step and may have any order.
+ * 4.22, `applyGradients` of each optimizer). If a program alternates between two lists, variables would therefore share slots. This class
+ * assigns every variable a fixed place for its lifetime, so each step may use another list in any order.
  */
 export class OptimizerSlots {
   readonly #tf: typeof tfjs;
   readonly #optimizer: tfjs.Optimizer;
-  /** The variable of each place; null if it is unknown, for example for slots that were loaded from a model file. */
+  /** The variable of each place; null if the variable is unknown, for example for slots from a model file. */
   readonly #variables: (tfjs.Variable | null)[] = [];
   #places = new Map<tfjs.Variable, number>();
 
@@ -53,7 +53,7 @@ export class OptimizerSlots {
     return slots;
   }
 
-  /** The index of the variable's slots in the optimizer's arrays. Assigns the next free index to a new variable. */
+  /** Returns the index of the variable's slots in the optimizer's arrays. Assigns the next free index to a new variable. */
   placeOf(variable: tfjs.Variable): number {
     const place = this.#places.get(variable) ?? this.#adopt(variable);
     if (place !== undefined) {
@@ -65,7 +65,10 @@ export class OptimizerSlots {
     return this.#variables.length - 1;
   }
 
-  /** Assigns places in the order of this list, so that TensorFlow.js itself finds the slots if the program later trains the same list. */
+  /**
+   * Assigns places in the order of this list. TensorFlow.js then finds the same slots if the program later trains the same list without
+   * this class.
+   */
   arrange(variables: readonly tfjs.Variable[]): void {
     for (const variable of variables) {
       this.placeOf(variable);
@@ -98,7 +101,7 @@ export class OptimizerSlots {
     }
   }
 
-  /** Runs the optimizer's own `applyGradients`, with each variable's own slots. A variable with a null gradient does not change. */
+  /** Runs the optimizer's `applyGradients` with the slots of each variable. A variable with a null gradient does not change. */
   applyGradients(gradients: readonly NamedGradient[]): void {
     const { registeredVariables } = this.#tf.engine();
     const places = gradients.map(({ name }) => this.placeOf(registeredVariables[name] as tfjs.Variable));
@@ -133,12 +136,15 @@ export class OptimizerSlots {
     });
   }
 
-  /** Recognises slots by their form, because a custom optimizer class may store them in other properties. */
+  /** Recognises slots by their structure, because a custom optimizer class may store them in other properties. */
   #areSlots(values: readonly unknown[]): boolean {
     return values.length > 0 && values.every((value) => (value as Partial<OptimizerSlot> | null)?.variable instanceof this.#tf.Variable);
   }
 
-  /** Finds the variable's slots if other code created them (`model.fit`, `minimize`, a model file): by name, or by order and shape. */
+  /**
+   * Finds slots that other code created (`model.fit`, `minimize`, a model file), by name or by order and shape. Returns the variable's
+   * place; undefined if it has no slots.
+   */
   #adopt(variable: tfjs.Variable): number | undefined {
     const arrays = this.#arrays().map(([, slots]) => slots);
     const { registeredVariables } = this.#tf.engine();
@@ -167,7 +173,7 @@ export class OptimizerSlots {
     return place;
   }
 
-  /** Disposes the slots of disposed variables. Otherwise they would stay in memory for as long as the optimizer. */
+  /** Disposes the slots of disposed variables, which would otherwise stay in memory as long as the optimizer exists. */
   #removeDisposed(): void {
     if (!this.#variables.some((variable) => variable?.isDisposed)) {
       return;

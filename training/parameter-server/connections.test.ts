@@ -6,8 +6,8 @@ import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './server/parameter-server.ts';
-import { ParameterServerWorker, type WorkerOptions } from './worker/parameter-server-worker.ts';
-import { ServerGroup } from './worker/server-group.ts';
+import { ParameterServerWorker } from './worker/parameter-server-worker.ts';
+import { ServerGroup, type WorkerOptions } from './worker/server-group.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -52,13 +52,13 @@ describe('a server rejects', () => {
     ['a worker with another world size', { worldSize: 7 }, /parameter server 0/],
     ['a worker with a rank outside the job', { rank: 5 }, /parameter server 0/],
   ])('%s', async (_what, wrong, message) => {
-    const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
     await expect(open({ ...worker(0), ...wrong, timeouts: { joinMs: 2000 } })).rejects.toMatchObject({
       code: 'RING_JOIN_FAILED',
       message: expect.stringMatching(message),
     });
-    expect(told.mock.calls.some(([text]) => String(text).includes('rejected a connection'))).toBe(true);
+    expect(stderr.mock.calls.some(([text]) => String(text).includes('rejected a connection'))).toBe(true);
     await expect(open(worker(0))).resolves.toBeDefined();
   });
 
@@ -76,7 +76,7 @@ describe('a server rejects', () => {
   });
 });
 
-test('a second process of a rank replaces the first one', async () => {
+test('a second process of a rank replaces the first process', async () => {
   const worker = await start(2, 1);
   const lost: string[] = [];
   const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });

@@ -7,8 +7,8 @@ import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
 
 /**
- * Opens the storage of this process. It uses the job's Hadoop configuration and user or, for a standalone program, those of the
- * environment.
+ * Opens the storage of this process, with the job's Hadoop configuration and user. A standalone program uses the configuration and user of
+ * its environment.
  */
 export async function openStorage(): Promise<Storage> {
   const task = readTask();
@@ -20,7 +20,7 @@ export function storageOfJob(task: TaskContext): Storage {
   return createStorage({ hadoop, user: task.user });
 }
 
-/** Opens the storage of a standalone program, which includes the cluster that HADOOP_CONF_DIR describes, if it is set. */
+/** Opens storage for a standalone program. If the environment has a Hadoop configuration, the storage includes that cluster's HDFS. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.fromEnvironment().catch((error) => {
     if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {

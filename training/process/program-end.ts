@@ -1,25 +1,22 @@
 import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/deadline.ts';
 
-/**
- * The time limit, in ms, for the last work of a program after a signal or a failure. The executor kills the program three seconds after the
- * signal.
- */
+/** The time limits for the last work, in ms. The executor kills the program three seconds after it sends a signal. */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** Whether any work is left. If not, a failed program exits without delay. */
+  /** Whether any work is left. A failed program without work exits immediately. */
   readonly isDue: () => boolean;
-  /** Called while the program can still await promises. `succeeded` is true if the program reached its end with exit code 0. */
+  /** Does the work while the program can still await promises. `succeeded` is true if the program has ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;
-  /** The synchronous variant, for a program that calls process.exit or must exit before `finish` has completed. */
+  /** Does the work synchronously, for a program that calls process.exit or must exit before `finish` has completed. */
   readonly finishNow: () => void;
 }
 
 /**
- * Runs the last work however this program ends, except by SIGKILL. If the program has its own handler for uncaught exceptions or a signal,
- * that handler decides whether to exit.
+ * Runs the last work when this program ends, unless SIGKILL ends it. If the program has its own handler for uncaught exceptions or a
+ * signal, that handler decides whether to exit.
  *
  * @returns a function that removes the handlers.
  */

@@ -1,6 +1,6 @@
 /**
- * Random numbers as a function of the position in training (seed, step, rank): a resumed run draws the same numbers, although a checkpoint
- * stores only the seed. sfc32 (Chris Doty-Humphrey, PractRand), seeded by splitmix32.
+ * Creates a generator of random numbers for a position in training, such as a seed, a step and a rank. A resumed run draws the same
+ * numbers, so a checkpoint stores only the seed. The generator is sfc32 (Chris Doty-Humphrey, PractRand), seeded by splitmix32.
  */
 export function createRandom(...seeds: readonly number[]): () => number {
   let mixed = 0x9e3779b9;
@@ -32,7 +32,7 @@ export function createRandom(...seeds: readonly number[]): () => number {
   return () => draw() / 2 ** 32;
 }
 
-/** Returns the numbers 0 to size-1 in a random order that `seeds` determine. The last seed is usually the epoch. */
+/** Returns the numbers 0 to size-1 in a random order. Equal seeds give the same order; the last seed is usually the epoch. */
 export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32Array {
   const order = Uint32Array.from({ length: size }, (_, index) => index);
   const random = createRandom(...seeds);
@@ -46,8 +46,8 @@ export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32
 }
 
 /**
- * Runs `work` with `random` in place of Math.random, from which TensorFlow.js draws dropout masks, for example. `work` is synchronous, so
- * no other code in the process sees the replacement.
+ * Replaces Math.random with `random` while `work` runs. TensorFlow.js uses Math.random, for example for dropout masks. Because `work` is
+ * synchronous, the replacement does not affect other code in the process.
  */
 export function withRandom<Result>(random: () => number, work: () => Result): Result {
   const original = Math.random;

@@ -1,10 +1,11 @@
 /*
- * Node.js loads this file before the user's program (`node --import …/register.mjs`, see program-environment.ts). It makes the container's
- * runtime and the training library visible to `import` and `require`, wherever the program lies. resolution.ts defines the order of the
- * sources.
+ * Node.js loads this file before the user's program (`node --import …/register.mjs`, see program-environment.ts). With this file, `import`
+ * and `require` find the container's runtime and the training library, regardless of the program's folder. resolution.ts defines the order
+ * of the sources.
  *
- * Node.js 22.15 and later have hooks in the importing thread for both `import` and `require`. Older versions run the hooks for `import` in
- * a separate thread, which loads this file again, with `?hooks`. For `require`, this file then replaces Node.js's resolver of file names.
+ * Node.js 22.15 and later have hooks for both `import` and `require`. In older versions, the hooks for `import` run in a separate thread,
+ * which loads this file again with the suffix `?hooks`. For `require`, this file then replaces the function with which Node.js resolves
+ * file names.
  */
 import { existsSync, realpathSync } from 'node:fs';
 import Module, { createRequire, type ResolveFnOutput, type ResolveHook, type ResolveHookContext } from 'node:module';
@@ -25,7 +26,7 @@ if (!import.meta.url.endsWith(HOOKS_THREAD)) {
 
 function findPlaces(): Places {
   const training = path.join(path.dirname(fileURLToPath(import.meta.url)), 'training.mjs');
-  // process.execPath is …/runtime/bin/node, unless another Node.js runs the program.
+  // process.execPath is …/runtime/bin/node if the runtime's Node.js runs the program.
   const runtime = process.env.TONY_RUNTIME || path.dirname(path.dirname(process.execPath));
   const script = process.argv[1];
   const program = script !== undefined && existsSync(script) ? realpathSync(script) : path.join(process.cwd(), 'program.js');
@@ -43,8 +44,8 @@ interface HooksInThread {
 }
 
 /**
- * The part of Node.js's loader that resolves the argument of `require` to a file. It is an internal interface without type declarations,
- * but many tools hook it.
+ * The part of Node.js's loader that resolves the argument of `require` to a file. This internal interface has no type declarations, but
+ * many tools replace it.
  */
 interface FileResolver {
   _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;
@@ -89,7 +90,7 @@ function install(): void {
 
 let withinRequired = false;
 
-/** Returns the file to which `require` resolves a specifier in another file, by Node.js's own rules and without these hooks. */
+/** Resolves a specifier as `require` in the file `from` would, without these hooks. */
 function required(specifier: string, from: string): string {
   withinRequired = true;
   try {

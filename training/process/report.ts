@@ -2,8 +2,8 @@ import { appendFileSync } from 'node:fs';
 import type { Report } from './task-context.ts';
 
 /**
- * Returns a function that appends a line to the file that the executor reads. The write is synchronous, so that no line is lost when the
- * process is killed.
+ * Returns a function that appends a line to the file that the executor reads. The write is synchronous: the line survives if the process is
+ * killed immediately afterwards.
  */
 export function openReport(file: string | null): (report: Report) => void {
   return (report) => {

@@ -9,7 +9,7 @@ const places: Places = {
 const user = places.program;
 
 describe('candidates', () => {
-  it('resolves tony-ts/training to the library that came with the job, whatever else is installed', () => {
+  it('resolves tony-ts/training to the library that the job shipped, even if the program has installed another version', () => {
     expect(candidates('tony-ts/training', user, places)).toEqual([{ at: places.training }]);
   });
 
@@ -55,7 +55,7 @@ describe('addonFolderOf', () => {
 });
 
 describe('isNotFound', () => {
-  it('distinguishes an absent package from one that does not export the requested path', () => {
+  it('distinguishes a missing package from a package that does not export the requested path', () => {
     expect(isNotFound(Object.assign(new Error(), { code: 'MODULE_NOT_FOUND' }))).toBe(true);
     expect(isNotFound(Object.assign(new Error(), { code: 'ERR_MODULE_NOT_FOUND' }))).toBe(true);
     expect(isNotFound(Object.assign(new Error(), { code: 'ERR_PACKAGE_PATH_NOT_EXPORTED' }))).toBe(false);

@@ -1,26 +1,29 @@
-/** The sources of modules, as file URLs. Resolution from a file searches the node_modules folders beside and above the file. */
+/** The sources of modules, as file URLs. Resolution from a file searches node_modules in the file's folder and all parent folders. */
 export interface Places {
-  /** The training library that came with the job. */
+  /** The training library that the job shipped. */
   readonly training: string | null;
-  /** A file in the container's runtime, from which to resolve. */
+  /** A file in the container's runtime from which to resolve. */
   readonly runtime: string | null;
-  /** The user's script. Modules that it can resolve take precedence over those of the container. */
+  /** The user's script. Modules that the script can resolve take precedence over modules of the container. */
   readonly program: string;
 }
 
-/** Either the module itself, at URL `at`, or a resolution from the file with URL `from`; null stands for the importing module. */
+/**
+ * Either `at`, the URL of the module itself, or `from`, the URL of the file from which to resolve the specifier; null for the importing
+ * module.
+ */
 export type Candidate = { readonly at: string } | { readonly from: string | null };
 
 const BARE = /^(?:@[^/]+\/)?[a-zA-Z0-9_~-][^:]*$/;
 const LIBRARY = 'tony-ts';
 
 /**
- * The candidates for a specifier, in order; the first one that resolves wins.
+ * Returns the candidates for a specifier, in order of precedence.
  *
- * - `tony-ts/training` is always the library that came with the job, because it communicates with this job's executor.
- * - Modules that the user's program can resolve take precedence over those of the runtime.
- * - `@tensorflow/*`, imported by the runtime's packages or by the training library, is resolved from the user's script first, so that the
- *   whole process uses the instance of TensorFlow.js that the user's script imports.
+ * - `tony-ts/training` is always the library that the job shipped, because the library communicates with this job's executor.
+ * - Modules that the user's program can resolve take precedence over modules of the runtime.
+ * - When the runtime's packages or the training library import `@tensorflow/*`, it is resolved from the user's script first. The whole
+ *   process then uses the instance of TensorFlow.js that the user's script imports.
  */
 export function candidates(specifier: string, parent: string | undefined, places: Places): readonly Candidate[] {
   const byDefault: Candidate = { from: null };
@@ -48,8 +51,8 @@ function isOurs(parent: string | undefined, places: Places): boolean {
 }
 
 /**
- * Returns the folder of tfjs-node's native addon; null for other packages. The package is unusable without the addon, which its
- * installation may have failed to build or download.
+ * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon, and its installation
+ * may have failed to download or build the addon.
  */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];
@@ -60,7 +63,7 @@ export function addonFolderOf(specifier: string, found: string): URL | null {
   return at < 0 ? null : new URL(`${found.slice(0, at)}/node_modules/${name}/lib/`);
 }
 
-/** Whether a resolution failed because the package is missing, and not because it is broken or does not export the path. */
+/** Whether a resolution failed because the package is missing. A package that is broken or does not export the path gives other errors. */
 export function isNotFound(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';

@@ -25,8 +25,8 @@ export interface FrameLimits {
 }
 
 /**
- * The limits, in bytes, that `readFrame` checks before it allocates memory. A request must fit into a gRPC message; an answer may carry a
- * feed's record.
+ * Size limits, in bytes, which `readFrame` checks before it allocates memory. A request must fit into a gRPC message; an answer may contain
+ * a record of a feed.
  */
 export const REQUEST_LIMITS: FrameLimits = { head: 4096, body: 960 * 1024 };
 export const ANSWER_LIMITS: FrameLimits = { head: 1024 * 1024, body: 17 * 1024 * 1024 };
@@ -41,7 +41,7 @@ export function encodeFrame({ head, body }: ServiceFrame): Buffer {
 }
 
 /**
- * Reads the single frame that the other side sends.
+ * Reads the one frame that the other side sends.
  * @throws Error when the connection ends before the frame is complete, or when the frame exceeds the limits.
  */
 export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceFrame> {

@@ -6,7 +6,7 @@
 export const SPLITS_JOIN = 'splits.join';
 /** The reader requests the next entry of its log, by number. */
 export const SPLITS_NEXT = 'splits.next';
-/** The answer if the dispatcher no longer knows the reader's pass: the reader must join again. */
+/** The answer when the dispatcher has no record of the reader's pass. The reader must join again. */
 export const SPLITS_FORGOTTEN = 'forgotten';
 /** A reader of a feed requests records and acknowledges the previous ones. */
 export const FEED_TAKE = 'feed.take';

@@ -1,9 +1,12 @@
 import { closeSync, openSync } from 'node:fs';
 import path from 'node:path';
 
-/** The socket's name in its folder. Only the user of the executor and the program can access the folder (mode 0700). */
+/** The file name of the socket. The folder has mode 0700, so only the user of the executor and the program can connect. */
 const NAME = 'socket';
-/** sockaddr_un holds 108 bytes including the terminating zero, on some systems 104. Paths of container folders are often longer. */
+/**
+ * The maximum length of a socket path, in bytes. The kernel allows 108 bytes with the terminating zero (104 on some systems), and paths of
+ * container folders are often longer.
+ */
 const LONGEST_PATH = 100;
 
 /**

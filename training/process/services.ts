@@ -6,12 +6,12 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit for an answer. The executor's own limit is shorter, so the executor answers even if it gives up. */
+/** The time limit for an answer. The executor's own limit is shorter, so the program receives the executor's error. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
- * How long requests are retried if the executor is unreachable. This is not expected: the executor starts before the program, and the
- * program ends if the executor dies.
+ * How long to retry while the executor is unreachable. This is rare: the executor starts before the program, and the program ends if the
+ * executor dies.
  */
 const EXECUTOR_PATIENCE_MS = 30_000;
 
@@ -22,8 +22,8 @@ export interface ServiceReply {
 
 /**
  * The services that the job's ApplicationMaster offers to the programs of its tasks. Requests go through the executor, because a program
- * has no credentials of its own. While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request until it gets an
- * answer; all services are therefore idempotent.
+ * has no credentials. While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request until it receives an answer;
+ * all services are therefore idempotent.
  */
 export class Services {
   readonly #folder: string;

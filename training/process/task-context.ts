@@ -1,6 +1,9 @@
 import { type Strategy, TASK_FILE_VARIABLE } from '../../conf/job.ts';
 
-/** The executor's description of the task for the user's program: a JSON file (mode 0600), named by the variable TONY_TASK_FILE. */
+/**
+ * The executor's description of the task for the user's program. It is a JSON file (mode 0600); the variable TONY_TASK_FILE contains its
+ * path.
+ */
 export interface TaskContext {
   readonly version: 1;
   readonly applicationId: string;
@@ -15,7 +18,7 @@ export interface TaskContext {
   /** The number of times that the gang has been formed; 1 for the first generation. */
   readonly generation: number;
   readonly members: readonly Member[];
-  /** The file descriptor of the bound socket that this process inherits, and its address. */
+  /** The bound socket that this process inherits: its file descriptor and its address. */
   readonly listener: { readonly fd: number; readonly host: string; readonly port: number } | null;
   /** The key of the ring's mutual authentication, in base64. */
   readonly ringKey: string;
@@ -34,13 +37,13 @@ export interface TaskContext {
   /** The file to which the program appends one JSON object per line (see Report) for the executor to read. */
   readonly reportFile: string;
   /**
-   * A file that the executor creates when the program must store a checkpoint at once, because the cluster is about to take containers of the
-   * job. The program removes it when it takes the checkpoint. null if there are no such orders.
+   * The file that the executor creates when the program must store a checkpoint at once, because YARN is about to preempt containers of the
+   * job. The program deletes the file when it takes the checkpoint. null if the task receives no such orders.
    */
   readonly checkpointOrder: string | null;
   /**
-   * The folder of the Unix socket through which the executor forwards requests to the ApplicationMaster (see `Services`); null if the task
-   * has no services.
+   * The folder of the Unix socket on which the executor accepts requests to the ApplicationMaster (see `Services`); null if the task has no
+   * services.
    */
   readonly services: string | null;
 }

@@ -1,17 +1,17 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** A peer that this process connects to, or whose connection it accepts. */
+/** A peer. This process connects to the peer or accepts a connection from the peer. */
 export interface Peer {
   readonly name: string;
-  /** Retries until `signal` aborts. Reports the reason for each failed attempt to `onRefused`. */
+  /** Retries until the connection is open or `signal` aborts. Passes the reason for each failed attempt to `onRefused`. */
   readonly connect: (signal: AbortSignal, onRefused: (reason: string) => void) => Promise<void>;
 }
 
 /**
  * Connects to all peers concurrently.
  * @param onRefused receives the reason for each failed attempt.
- * @param describe returns the error message for the peers that are still missing after `limitMs`. `reason` is the reason for a peer's last
- *   failed attempt, or '' if none failed.
+ * @param describe returns the error message for the peers that are still missing after `limitMs`. `reason` is the reason for the last
+ *   failed attempt; '' if no attempt failed.
  * @throws TonyError RING_JOIN_FAILED after `limitMs`, or the first error that a peer's `connect` throws.
  */
 export async function connectAll(

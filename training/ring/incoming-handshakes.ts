@@ -22,12 +22,15 @@ export interface IncomingOptions {
   readonly expected: ExpectedDialer;
   /** The maximum number of concurrent handshakes. */
   readonly most: number;
-  /** Receives an authenticated connection. Must add its `data` listener before it returns, so that no data is missed. */
+  /** Receives an authenticated connection. Must add a `data` listener before it returns; otherwise data is lost. */
   readonly onAccepted: (socket: Socket, rank: number) => void;
   readonly onRefused: (address: string, reason: string) => void;
 }
 
-/** Authenticates the incoming connections of a server, as the acceptor of the handshake. Destroys connections that fail to authenticate. */
+/**
+ * Authenticates the incoming connections of a server, as the acceptor of the handshake (see ring-handshake.ts). Destroys connections that
+ * fail to authenticate.
+ */
 export class IncomingHandshakes {
   readonly #options: IncomingOptions;
   readonly #unauthenticated = new Set<Socket>();
@@ -39,7 +42,7 @@ export class IncomingHandshakes {
   readonly accept = (socket: Socket): void => {
     const { key, expected, most, onAccepted, onRefused } = this.#options;
     if (this.#unauthenticated.size >= most) {
-      // Drops the oldest handshake, because a genuine peer completes its handshake within milliseconds.
+      // Drops the oldest handshake. A genuine peer completes its handshake within milliseconds.
       const [slowest] = this.#unauthenticated;
       slowest?.destroy();
     }
@@ -79,7 +82,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       if (refusal === null) {
         resolve(rank);
       } else {
-        // Without a listener, a connection reset by the rejected peer would crash the process.
+        // Without a listener, an error on the rejected connection would crash the process.
         socket.on('error', () => {});
         reject(new TonyError('RING_JOIN_FAILED', refusal));
       }
@@ -105,7 +108,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       }
       if (proof !== null && received.length === HELLO_BYTES + MAC_BYTES) {
         if (!macMatches(received.subarray(HELLO_BYTES), proof)) {
-          settle("does not know the ring's key");
+          settle('has another key of the ring');
           return;
         }
         socket.setKeepAlive(true, KEEP_ALIVE_MS);

@@ -9,13 +9,13 @@ export interface Listener {
   readonly port: number;
 }
 
-/** The maximum number of connections to hold before the ring starts to form. */
+/** The maximum number of connections to hold until the ring starts to form. */
 const MAX_EARLY = 16;
 
-/** The connections of each early listener that arrived before its ring started to form. */
+/** For each early listener, the connections that arrived before the ring started to form. */
 const held = new WeakMap<Server, Socket[]>();
 
-/** Listens on a free port for a ring that forms later. Holds connections that arrive before then; `takeHeld` returns them. */
+/** Listens on a free port for a ring that forms later. Holds the connections that arrive until `takeHeld` returns them. */
 export async function openEarlyListener(host: string): Promise<{ readonly server: Server; readonly port: number }> {
   const server = await openListener({ fd: null, host, port: 0 });
   const early: Socket[] = [];
@@ -30,7 +30,7 @@ export async function openEarlyListener(host: string): Promise<{ readonly server
   return { server, port: (server.address() as { port: number }).port };
 }
 
-/** Returns the connections that an early listener holds. Afterwards, the caller must handle new connections. */
+/** Returns the connections that an early listener holds. From then on, the caller must handle new connections. */
 export function takeHeld(server: Server): Socket[] {
   const early = held.get(server) ?? [];
   held.delete(server);
@@ -38,14 +38,15 @@ export function takeHeld(server: Server): Socket[] {
 }
 
 /**
- * Listens on the inherited socket. If this process did not receive it (npm closes unknown descriptors), binds the announced address.
+ * Listens on the inherited socket. If this process has not inherited the socket (npm closes unknown descriptors), binds the announced
+ * address.
  */
 export async function openListener(listener: Listener): Promise<Server> {
   if (listener.fd !== null && isSocket(listener.fd)) {
     try {
       return await listen(listener.port, { fd: listener.fd });
     } catch {
-      // The descriptor number belongs to another socket. The announced address is bound instead.
+      // The descriptor refers to another socket. The code below binds the announced address instead.
     }
   }
   try {
@@ -55,7 +56,7 @@ export async function openListener(listener: Listener): Promise<Server> {
     if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
       throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
     }
-    // Behind network address translation, the announced host name resolves to an address that is not local.
+    // Behind network address translation, the announced host name resolves to an address of another machine.
     return await listen(listener.port, { port: listener.port });
   }
 }

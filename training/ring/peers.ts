@@ -7,13 +7,18 @@ export interface Peers {
   readonly worldSize: number;
   /** True if all workers take each step together, false if each worker takes its own steps. */
   readonly stepsTogether: boolean;
-  /** Replaces `numbers` with their sums over the workers that step together. A worker that steps independently keeps its numbers. */
+  /**
+   * Replaces `numbers` with their sums over all workers that step together. On a worker that steps independently, `numbers` stay unchanged.
+   */
   sum(numbers: Float32Array): Promise<void>;
-  /** Resolves on each worker with the bytes of all workers that step together, by rank; otherwise with this worker's bytes alone. */
+  /**
+   * Resolves with the bytes of all workers that step together, by rank. On a worker that steps independently, resolves with its own bytes
+   * only.
+   */
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 
-/** The view of workers that take each step together. */
+/** Returns the peers of a worker whose ring takes each step together. */
 export function peersOfRing(ring: Ring): Peers {
   return {
     rank: ring.rank,
@@ -24,7 +29,7 @@ export function peersOfRing(ring: Ring): Peers {
   };
 }
 
-/** The view of a worker that takes its own steps on its own share of the data. */
+/** Returns the peers of a worker that steps independently, on its own share of the data. */
 export function lonePeers(rank: number, worldSize: number): Peers {
   return { rank, worldSize, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
 }

@@ -1,11 +1,11 @@
 import type { Ring } from './ring.ts';
 
-/** Sends rank 0's bytes to every rank. The other ranks pass null. */
+/** Sends rank 0's bytes to every rank. All other ranks pass null. */
 export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Promise<Uint8Array> {
   if (ring.worldSize === 1) {
     return bytes ?? new Uint8Array(0);
   }
-  // The length travels as two 16-bit halves, which float32 represents exactly.
+  // Sends the length as two 16-bit halves, which float32 represents exactly.
   const length = Float32Array.of((bytes?.length ?? 0) >>> 16, (bytes?.length ?? 0) & 0xffff);
   await ring.broadcast(length);
   const size = (length[0] as number) * 65_536 + (length[1] as number);
@@ -18,12 +18,17 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   return view;
 }
 
+/** Resolves on every rank with the texts of all ranks. */
+export async function gatherTexts(ring: Ring, text: string): Promise<string[]> {
+  return (await gatherBytes(ring, Buffer.from(text))).map((bytes) => Buffer.from(bytes).toString('utf8'));
+}
+
 /** Resolves on every rank with the bytes of all ranks. Use it for small data only: each rank sends a vector of the total length. */
 export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
   if (ring.worldSize === 1) {
     return [bytes];
   }
-  // Each sum adds one 16-bit number and zeros, so float32 represents it exactly.
+  // Each sum adds zeros to one 16-bit number, so float32 represents the sum exactly.
   const lengths = ring.vector(ring.worldSize * 2);
   lengths.fill(0);
   lengths[ring.rank * 2] = bytes.length >>> 16;

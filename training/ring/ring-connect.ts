@@ -19,7 +19,10 @@ import {
 const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
 
-/** Waits until the right neighbour connects and authenticates. Reports rejected connections to `onRefused`. Does not close the server. */
+/**
+ * Waits until the right neighbour connects and authenticates. Passes the reasons for rejected connections to `onRefused`. The server stays
+ * open.
+ */
 export function acceptNeighbour(
   server: Server,
   key: Uint8Array,
@@ -56,7 +59,9 @@ export function acceptNeighbour(
 export interface Reader {
   /** Returns the buffer for the next bytes, which is never empty. Called before each read. */
   destination(): Uint8Array;
-  /** Called after `count` bytes have been read into that buffer. Returns false to pause the socket; the implementation resumes it. */
+  /**
+   * Called after `count` bytes have been read into that buffer. Returns false to pause the socket; the reader must then resume the socket.
+   */
   received(count: number): boolean;
 }
 
@@ -115,7 +120,7 @@ function dialOnce(
   });
 }
 
-/** The dialer's side of the handshake. It reads exactly one frame at a time, so the bytes that follow the handshake stay in the socket. */
+/** The dialer's side of the handshake. It reads one frame at a time, so the bytes after the handshake stay in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
   readonly #key: Uint8Array;
@@ -125,7 +130,7 @@ class DialerHandshake implements Reader {
   #frame = Buffer.alloc(CHALLENGE_BYTES);
   #filled = 0;
 
-  /** @param settle receives null when both sides have authenticated, or the reason for rejecting the peer. */
+  /** @param settle receives null when both sides have authenticated, otherwise the reason for rejecting the peer. */
   constructor(key: Uint8Array, identity: Identity, send: (proof: Buffer) => void, settle: (refusal: string | null) => void) {
     this.hello = encodeHello(identity, randomBytes(NONCE_BYTES));
     this.#key = key;

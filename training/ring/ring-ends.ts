@@ -22,9 +22,9 @@ interface Receipt {
 }
 
 /**
- * The connection to the left neighbour, from which this rank reads vectors. The buffer of a read must be chosen before the read, so between
- * calls the receiver reads only a header. When a header arrives before this rank has made its own call, reading pauses. One more read may
- * already be in progress; it fills the `#early` buffer, which may then also contain headers and data of later calls.
+ * The connection to the left neighbour, from which this rank reads vectors. Each read needs a buffer before the data arrives, so between
+ * calls the receiver reads only a header. If the header arrives before this rank makes its own call, the receiver pauses reading. One more
+ * read may already be in progress; its data goes to the `#early` buffer, and may contain headers and data of later calls.
  */
 export class RingReceiver implements Reader {
   readonly #events: EndEvents;
@@ -32,7 +32,7 @@ export class RingReceiver implements Reader {
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
-  /** The offsets of the unprocessed part of `#early`. */
+  /** The start and end offsets of the unprocessed part of `#early`. */
   #earlyFrom = 0;
   #earlyTo = 0;
   /** True if the last call of `destination()` returned `#early`. */
@@ -173,7 +173,7 @@ export class RingReceiver implements Reader {
     return this.#receipt !== null;
   }
 
-  /** Sends `bye`, the only frame that travels to the left neighbour, and ignores further input. */
+  /** Sends `bye`, the only frame that a rank sends to its left neighbour, and ignores further input. */
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;
@@ -186,7 +186,7 @@ export class RingReceiver implements Reader {
 export class RingSender {
   readonly #events: EndEvents;
   #socket: Socket | null = null;
-  /** The number of writes that the operating system has not accepted yet. Their memory must not change. */
+  /** The number of writes that the operating system has not accepted yet. The buffers of these writes must not change. */
   #pending = 0;
   #whenFlushed: (() => void) | null = null;
   readonly #bye = Buffer.alloc(FRAME_BYTES);
@@ -211,7 +211,7 @@ export class RingSender {
     watch(socket, (cause) => this.#lose(cause));
   }
 
-  /** Writes the header and the first bytes together, so that they share a TCP segment if they fit. */
+  /** Writes the header and the first bytes together, so that small vectors need a single TCP segment. */
   open(frame: Frame, writeFirst: () => void): void {
     this.#socket?.cork();
     this.write(encodeFrame(frame));

@@ -4,13 +4,14 @@ import { type Lane, PIECE_BYTES } from './ring-vector.ts';
 export type Wire = 'float32' | 'float16';
 
 /**
- * What one rank sends and receives in one collective call. The algorithm is the ring all-reduce of Patarasuk and Yuan (2009): the vector is
- * cut into one segment per rank, and each segment travels around the ring twice, once to be summed and once to distribute the sum.
+ * The data that one rank sends and receives in one collective call. The algorithm is the ring all-reduce of Patarasuk and Yuan (2009). The
+ * vector is split into one segment per rank. Each segment travels around the ring twice: the first round computes the sum, and the second
+ * round distributes the sum.
  *
  *   rank r sends     segment r, r-1, r-2, ...   first its own, then the received segments except the last one, in the order of arrival
  *   rank r receives  segment r-1, r-2, ...      size-1 segments to add to its own numbers, then size-1 segments with complete sums
  *
- * The received segments form one stream of bytes without barriers: a rank forwards each piece as soon as it has summed it.
+ * The received segments form one stream of bytes without barriers: a rank forwards each piece as soon as the piece is summed.
  */
 export interface Plan {
   /** The span to send when the call begins; null if this rank starts by receiving. */
@@ -69,16 +70,16 @@ export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: 
   return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
 }
 
-/** The smallest piece to forward in a step that only takes bytes, so that small reads do not become small writes. */
+/** The minimum size of the pieces that a `take` step forwards. It combines small reads into larger writes. */
 const SEND_ON_BYTES = 64 * 1024;
 
 /**
  * The receiving half of one call, as a state machine without sockets. `destination` returns the buffer for the next bytes, `received` takes
- * their count, and `send` gets the bytes to forward. Forwarded bytes are not copied: they lie in the vector itself (or its float16 image)
- * until they are sent. A position is overwritten only when its complete sum arrives. By then, the right neighbour has read the forwarded
- * bytes, because the complete sum includes them.
+ * their count, and `send` gets the bytes to forward. Forwarded bytes are not copied: they stay in the vector (or its float16 image) until
+ * they are sent. A position is overwritten only when its complete sum arrives. The complete sum includes the forwarded bytes, so the right
+ * neighbour has read them by then.
  *
- * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sum also keeps the rounded value, so that
+ * In float16, each partial sum is rounded before it is sent. The rank that completes the sum of a segment also keeps the rounded value, so
  * all ranks hold the same bits.
  */
 export class Exchange {
@@ -87,13 +88,13 @@ export class Exchange {
   readonly #send: (bytes: Uint8Array) => void;
   readonly #onReceived: (count: number) => void;
   #step = 0;
-  /** Byte offsets into the image, within the current step: the ends of the received and of the processed (added or taken) bytes. */
+  /** The ends of the received bytes and of the processed bytes of the current step, as byte offsets into the image. */
   #received = 0;
   #done = 0;
   /** The number of bytes in scratch that have not been added yet. */
   #held = 0;
 
-  /** @param onReceived receives the number of received bytes, after `send` has received the bytes that can be forwarded. */
+  /** @param onReceived receives the number of received bytes, after `send` has been called with the bytes to forward. */
   constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void, onReceived: (count: number) => void = () => {}) {
     this.#lane = lane;
     this.#steps = plan.steps;

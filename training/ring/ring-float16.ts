@@ -57,7 +57,7 @@ export function encodeHalf(value: number): number {
     return sign | 0x7bff;
   }
   if (magnitude < 0x3880_0000) {
-    // After 0.5 is added, the lowest bits of the float32 are the fraction of the subnormal float16.
+    // The sum with 0.5 has the fraction of the subnormal float16 in its lowest bits.
     cell[0] = Math.abs(cell[0] as number) + 0.5;
     return sign | ((bitsOfCell[0] as number) - 0x3f00_0000);
   }
@@ -74,9 +74,9 @@ export function decodeHalf(half: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
-/** The implementation in plain JavaScript. */
+/** Creates the kernels in plain JavaScript. */
 export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
-  // All numbers are aligned to their size, so the offsets can be divided without remainder.
+  // All numbers are aligned to their size, so the divisions of offsets have no remainder.
   const floats = new Float32Array(buffer, 0, buffer.byteLength >>> 2);
   const halves = new Uint16Array(buffer, 0, buffer.byteLength >>> 1);
   return {
@@ -98,7 +98,7 @@ export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
   };
 }
 
-/** Uses WebAssembly SIMD if available, which is about ten times as fast as plain JavaScript. */
+/** Creates kernels that use WebAssembly SIMD if available. SIMD is about ten times as fast as plain JavaScript. */
 export function halfKernels(memory: { readonly buffer: ArrayBuffer }): HalfKernels {
   const plain = plainHalfKernels(memory.buffer);
   const wide = instantiate<HalfKernels>(MODULE_BYTES, memory);

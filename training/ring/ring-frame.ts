@@ -8,7 +8,8 @@ import { FrameHeader } from '../encoding/frame-header.ts';
  *                                                                     4 bytes per number, or 2 if the kind is float16
  *   +------------+------------+--------------------+------------+
  *
- * The receiver never allocates memory based on `length`: it must equal the length of the receiver's own call with this sequence number.
+ * The receiver never allocates memory based on `length`. It rejects the frame if `length` differs from its own call with this sequence
+ * number.
  */
 export interface Frame {
   readonly kind: FrameKind;
@@ -43,14 +44,11 @@ export function decodeFrame(bytes: Uint8Array): Frame | null {
 /** Describes a call, for the error message when two ranks make different calls. */
 export function describeFrame(frame: Frame): string {
   switch (frame.kind) {
-    case 'sum':
-    case 'mean':
-    case 'sum as float16':
-    case 'mean as float16':
-      return `all-reduce (${frame.kind}) of ${frame.length} numbers (call ${frame.sequence})`;
-    case 'broadcast':
-      return `broadcast of ${frame.length} numbers (call ${frame.sequence})`;
     case 'bye':
       return `end of training after ${frame.sequence} calls`;
+    case 'broadcast':
+      return `broadcast of ${frame.length} numbers (call ${frame.sequence})`;
+    default:
+      return `all-reduce (${frame.kind}) of ${frame.length} numbers (call ${frame.sequence})`;
   }
 }

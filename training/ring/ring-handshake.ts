@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /**
- * Mutual authentication of two neighbours of the ring: each proves that it knows the ring's key and is the expected rank of this
+ * Mutual authentication of two neighbours of the ring. Each neighbour proves that it has the ring's key and is the expected rank of this
  * generation. The neighbour that will receive vectors dials. All fields are big-endian.
  *
  *   dialer -> acceptor   HELLO      | "TNYR" | version u32 | generation u32 | worldSize u32 | from u32 | to u32 | nonce 32 bytes |   56
@@ -12,7 +12,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
  *   mac = HMAC-SHA256(key, side || HELLO || CHALLENGE's first 56 bytes), side = "tony-ring acceptor" | "tony-ring dialer"
  *
  * Each MAC covers both nonces, both ranks and the generation, and the MACs of the two sides differ. This prevents replay and reflection.
- * Every frame has a fixed length, so an unauthenticated peer cannot make either end allocate memory.
+ * Every frame has a fixed length, so an unauthenticated peer cannot influence how much memory either end allocates.
  */
 export interface Identity {
   readonly generation: number;
@@ -27,9 +27,9 @@ export interface ExpectedDialer extends Omit<Identity, 'from'> {
   readonly from: number | null;
 }
 
-/** The time limit for the handshake of one connection. */
+/** The time limit for the handshake of one connection, in ms. */
 export const HANDSHAKE_MS = 10_000;
-/** The idle time after which TCP keep-alive probes an authenticated connection. */
+/** The idle time, in ms, after which TCP keep-alive probes an authenticated connection. */
 export const KEEP_ALIVE_MS = 30_000;
 export const NONCE_BYTES = 32;
 export const HELLO_BYTES = 56;
@@ -49,12 +49,12 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
-/** The rank that the sender of a HELLO claims to be. */
+/** Returns the rank that the sender of a HELLO claims to be. */
 export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }
 
-/** Why a HELLO, or the first 56 bytes of a CHALLENGE, does not match the expected identity; null if it matches. */
+/** Returns why a HELLO, or the first 56 bytes of a CHALLENGE, does not match the expected identity; null if it matches. */
 export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
   const [magic, version, generation, worldSize, , to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
   const from = senderOf(head);
@@ -75,7 +75,7 @@ export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null
   }
   if (from !== (expected.from ?? from) || to !== expected.to) {
     const wanted = expected.from === null ? 'any rank' : `rank ${expected.from}`;
-    return `is rank ${from} looking for rank ${to}, but ${wanted} looking for rank ${expected.to} was expected`;
+    return `is rank ${from} connecting to rank ${to}; expected ${wanted} connecting to rank ${expected.to}`;
   }
   return null;
 }
@@ -95,7 +95,7 @@ export function encodeChallenge(key: Uint8Array, identity: Identity, nonce: Uint
   return Buffer.concat([head, macOf(key, 'acceptor', hello, head)]);
 }
 
-/** Returns the dialer's proof in answer to a CHALLENGE, or the reason to reject the acceptor. */
+/** Verifies a CHALLENGE. Returns the dialer's proof, or the reason to reject the acceptor. */
 export function answerChallenge(
   key: Uint8Array,
   challenge: Buffer,
@@ -108,7 +108,7 @@ export function answerChallenge(
     return { refusal };
   }
   if (!macMatches(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES), macOf(key, 'acceptor', hello, head))) {
-    return { refusal: "does not know the ring's key" };
+    return { refusal: 'has another key of the ring' };
   }
   return { proof: macOf(key, 'dialer', hello, head) };
 }

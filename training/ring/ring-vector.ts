@@ -2,7 +2,7 @@ import { type HalfKernels, halfKernels, plainHalfKernels } from './ring-float16.
 import { createMemory, instantiate } from './wasm.ts';
 
 /**
- * A vector that the ring sums in place, while the bytes of other ranks arrive.
+ * A vector that the ring sums in place while data from the left neighbour arrives.
  *
  *   WebAssembly.Memory (or a plain ArrayBuffer without SIMD)
  *   +--------------------+----------------------------------------+---------------------------------------------+
@@ -10,8 +10,8 @@ import { createMemory, instantiate } from './wasm.ts';
  *   +--------------------+----------------------------------------+---------------------------------------------+
  *   0                    PIECE_BYTES
  *
- * The socket writes bytes from the left neighbour into scratch, and each full piece is added to the vector. Each vector has its own memory:
- * if vectors shared one memory, growing it would detach the views that callers hold.
+ * The socket writes data from the left neighbour into scratch, and the ring adds each full piece to the vector. Each vector has its own
+ * memory, because growing a shared memory would detach the views that callers hold.
  */
 export interface RingVector {
   readonly numbers: Float32Array<ArrayBuffer>;
@@ -36,7 +36,7 @@ export interface Lane {
   decode(from: number, to: number): void;
 }
 
-/** The size of a piece that is added and forwarded at once: it fits the L2 cache, and the call overhead is negligible. */
+/** The number of bytes that are added and forwarded at once. A piece fits the L2 cache, and the overhead per call is negligible. */
 export const PIECE_BYTES = 512 * 1024;
 
 /** The maximum length of a vector. Frames hold lengths as u32, and a WebAssembly.Memory has at most 4 GiB. */
@@ -81,12 +81,12 @@ interface AddKernel {
   add(to: number, from: number, count: number): void;
 }
 
-/** Creates a vector. @param image adds a float16 image, so that the vector can also travel as float16. */
+/** Creates a vector. @param image adds a float16 image, with which the ring can send the vector as float16. */
 export function createVector(length: number, image = false): RingVector {
   const memory = createMemory(sizeOf(length, image));
   const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
   if (kernel === null) {
-    return vectorIn(memory.buffer, length, plainAdd(memory.buffer), image ? plainHalfKernels(memory.buffer) : null);
+    return createPlainVector(length, image);
   }
   // JavaScript passes byte addresses as i32. Above 2 GiB they wrap to negative numbers, which the module treats as unsigned.
   return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);

@@ -30,15 +30,17 @@ export interface RingTimeouts {
   /** How long `join` waits for both neighbours, in ms. */
   readonly joinMs: number;
   /**
-   * How long a call may go without sending or receiving a byte before a neighbour counts as lost. In the first call, `joinMs` applies if it
-   * is longer, because ranks may take different times to load their data.
+   * How long a call waits without sending or receiving a byte, in ms. The neighbour then counts as lost. The first call waits for `joinMs`
+   * if that is longer, because ranks may take different times to load their data.
    */
   readonly silenceMs: number;
-  /** The time from the loss of a neighbour until calls throw, in which the ApplicationMaster usually stops this generation. */
+  /**
+   * The time from the loss of a neighbour until calls throw, in ms. Within this time, the ApplicationMaster usually stops this generation.
+   */
   readonly graceMs: number;
 }
 
-/** The number of ranks with the same key in this thread. It is above 1 only in tests, which run several ranks in one thread. */
+/** The number of ranks with the same key in this thread. Only tests run several ranks in one thread. */
 const inThisThread = new WeakMap<Secret, number>();
 
 export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
@@ -98,7 +100,10 @@ export class Ring {
     return ring;
   }
 
-  /** The options for another ring of the same ranks. If `sharesThread` is true, this rank must not block the thread of other ranks. */
+  /**
+   * The options for another ring of the same ranks. If `sharesThread` is true, other ranks run in this thread, so this rank must not block
+   * it.
+   */
   get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
     readonly hosts: readonly string[];
     readonly timeouts: RingTimeouts;
@@ -155,7 +160,7 @@ export class Ring {
   }
 
   /**
-   * Allocates a vector in the ring's own memory, which collective calls use without copying.
+   * Allocates a vector in memory that collective calls use directly, without a copy.
    * @param length in numbers.
    * @param wire 'float16' to allow float16 calls with the vector; float32 calls are always possible.
    */
@@ -175,23 +180,24 @@ export class Ring {
     await this.#call(kind, numbers, planAllReduce(this.rank, this.worldSize, numbers.length, operation), wire);
   }
 
-  /** Replaces `numbers` on every rank with those of rank 0. All ranks must pass the same length. */
+  /** Replaces `numbers` on every rank with rank 0's numbers. All ranks must pass the same length. */
   async broadcast(numbers: Float32Array): Promise<void> {
     await this.#call('broadcast', numbers, planBroadcast(this.rank, this.worldSize, numbers.length), 'float32');
   }
 
   /** Resolves when every rank has called `barrier`. */
   async barrier(): Promise<void> {
-    // The vector has one number per rank. No segment is empty, so no rank completes before every other rank has sent data.
+    // With one number per rank, every segment has data, so a rank completes only after every other rank has sent its segment.
     await this.allReduce(new Float32Array(this.worldSize));
   }
 
-  /** Sends a `bye` frame to both neighbours, so that they do not report a loss. It is synchronous, for use in exit handlers. */
+  /** Sends a `bye` frame to both neighbours, which then do not report a loss. Synchronous, for use in exit handlers. */
   close(): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
       inThisThread.set(this.#options.key, (inThisThread.get(this.#options.key) ?? 1) - 1);
-      this.#clearGrace();
+      clearTimeout(this.#graceTimer ?? undefined);
+      this.#graceTimer = null;
       this.#break(new TonyError('RING_MISMATCH', `rank ${this.rank} has closed its ring`));
       this.#right.end(this.#sequence);
       this.#left.end(this.#sequence);
@@ -246,14 +252,14 @@ export class Ring {
     if (part.receives) {
       await this.#left.receive(frame, new Exchange(lane, plan, sendWindow.send, sendWindow.received));
     }
-    // Pending writes still read the vector, so the caller may change it only after they are flushed.
+    // Pending writes still read the vector. The caller may change the vector only after they are flushed.
     await this.#right.flushed();
     if (own === null) {
       numbers.set(vector.numbers.subarray(0, numbers.length));
     }
   }
 
-  /** The vector that `vector()` created, if `numbers` is that vector or its beginning; otherwise null. */
+  /** Returns the vector that contains `numbers` if `vector()` created it and `numbers` starts at its beginning; otherwise null. */
   #ownVector(numbers: Float32Array, wire: Wire): RingVector | null {
     const vector = this.#vectors.get(numbers.buffer);
     const isOwn = vector?.[wire] && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length;
@@ -277,17 +283,19 @@ export class Ring {
       },
       mismatch: (actual) => {
         const own = this.#currentFrame === null ? 'no call' : describeFrame(this.#currentFrame);
-        this.#mismatch(`the ranks make different calls: rank ${peer} ${describeFrame(actual)}, rank ${this.rank} ${own}`);
+        this.#mismatch(`the ranks make different calls: rank ${peer}: ${describeFrame(actual)}; rank ${this.rank}: ${own}`);
       },
       ended: (calls) => {
         this.#ended.set(peer, calls);
         this.#checkEnded();
       },
-      lost: (cause) => this.#lose(peer, cause),
+      lost: (cause) => this.lose(peer, cause),
     };
   }
 
-  /** Fails the current call if a neighbour ended before this call. A neighbour that ended after this call has already sent its part. */
+  /**
+   * Fails the current call if a neighbour has ended before making the same call. A neighbour that ended later has already sent its part.
+   */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {
@@ -298,8 +306,8 @@ export class Ring {
   }
 
   /**
-   * Detects silent neighbours. It counts timer ticks instead of elapsed time: after this process's event loop was blocked, only one tick is
-   * late, and the event loop reads the bytes that have arrived in the meantime before the next tick.
+   * Detects silent neighbours. It counts timer ticks instead of elapsed time, because the event loop may have been blocked. In that case
+   * only one tick is late, and the event loop reads the bytes that have arrived before the next tick.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;
@@ -311,20 +319,15 @@ export class Ring {
         this.#silentTicks = (this.#silentTicks ?? 0) + 1;
         if (this.#silentTicks === ticks) {
           const peer = this.#left.waiting ? this.#leftRank : this.#rightRank;
-          this.#lose(peer, `was silent for ${patienceMs / 1000} s`);
+          this.lose(peer, `was silent for ${patienceMs / 1000} s`);
         }
       },
       Math.max(1, patienceMs / ticks),
     );
   }
 
-  /** Called when another ring of the same ranks has detected the loss of a rank. */
+  /** Reports the loss at once. Calls fail only after `graceMs`, so the job sees the original cause before this process fails. */
   lose(peer: number, cause: string): void {
-    this.#lose(peer, cause);
-  }
-
-  /** Reports the loss at once. Calls fail only after `graceMs`, so that this process's own failure does not hide the original cause. */
-  #lose(peer: number, cause: string): void {
     if (this.#state !== 'open') {
       return;
     }
@@ -347,7 +350,7 @@ export class Ring {
     }
   }
 
-  /** Lets sockets and timers keep the process alive only while a call is active. */
+  /** Makes sockets and timers keep the process alive while a call is active, and only then. */
   #keepProcessAlive(active: boolean): void {
     for (const handle of [this.#left.socket, this.#right.socket, this.#graceTimer]) {
       if (active) {
@@ -355,13 +358,6 @@ export class Ring {
       } else {
         handle?.unref();
       }
-    }
-  }
-
-  #clearGrace(): void {
-    if (this.#graceTimer !== null) {
-      clearTimeout(this.#graceTimer);
-      this.#graceTimer = null;
     }
   }
 

@@ -1,23 +1,23 @@
 /**
- * How many bytes each of two ranks may send beyond the number that it has received: enough to keep both directions busy, and little enough
- * to stay in the processor's cache.
+ * How many more bytes than it has received each of two ranks may send. The window keeps both directions busy, and its data stays in the
+ * processor's cache.
  */
 const AHEAD_BYTES = 512 * 1024;
-/** The smallest write while more bytes are queued, because a small write costs as much as a large one. */
+/** The minimum size of a write while more bytes are queued. A small write costs as much as a large one. */
 export const LEAST_WRITE_BYTES = 128 * 1024;
 
 /**
- * The window, in bytes, for a world of this size. More than two ranks need no window: their segments are smaller, and waiting for one
- * neighbour would delay the other (measured with 4 ranks).
+ * Returns the window, in bytes. More than two ranks need no window: their segments are smaller, and a wait for one neighbour would delay
+ * the other neighbour (measured with 4 ranks).
  */
 export function aheadOf(worldSize: number): number {
   return worldSize === 2 ? AHEAD_BYTES : Number.POSITIVE_INFINITY;
 }
 
 /**
- * Limits sending to the rate of receiving. Without a window, a rank would hand its whole segment, possibly megabytes, to the kernel, and
- * the data would have left the processor's cache when the neighbour reads it. The window cannot deadlock: if every rank waited, each would
- * have sent more bytes than it had received, which is impossible around a ring.
+ * Limits sending to the rate of receiving. Without a window, a rank would write its whole segment, possibly megabytes, to the socket at
+ * once, and the data would leave the processor's cache before the neighbour reads it. The window cannot cause a deadlock: if every rank
+ * waited, each rank would have sent more bytes than it had received, which is impossible in a ring.
  */
 export class SendWindow {
   readonly #write: (bytes: Uint8Array) => void;

@@ -3,16 +3,16 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
 import type { Ring } from './ring.ts';
-import { gatherBytes } from './ring-bytes.ts';
+import { gatherTexts } from './ring-bytes.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
 
-/** The minimum size of the shared buffer, so that an error message fits. */
+/** The minimum size of the shared buffer, which also carries error messages. */
 const LEAST_BYTES = 4096;
 const CLOSE_MS = 2000;
 
 /**
- * Sums over all ranks for code that cannot await a promise, such as a layer in its forward pass or its gradient. A worker thread owns the
- * sockets, and the calling thread blocks until the sum is available. It is not meant for large vectors.
+ * Computes sums over all ranks for code that cannot await a promise, such as the forward pass or the gradient of a layer. A worker thread
+ * owns the sockets, and the calling thread blocks until the sum is available. Use it for small vectors only.
  */
 export class SyncRing {
   readonly #ring: Ring;
@@ -28,7 +28,7 @@ export class SyncRing {
     this.#worker = worker;
     this.#control = new Int32Array(start.control);
     this.#numbers = new Float32Array(start.numbers);
-    // The worker thread enforces its own deadlines. This longer deadline applies if the worker thread dies.
+    // The worker thread enforces its own, shorter deadlines. This deadline applies if the worker thread dies.
     this.#deadlineMs = Math.max(joinMs, silenceMs) + 2 * graceMs + 30_000;
   }
 
@@ -49,8 +49,8 @@ export class SyncRing {
     };
     const worker = sharesThread ? null : startWorker(start);
     const first = worker === null ? null : await firstMessage(worker, timeouts.joinMs);
-    const ports = await gatherBytes(ring, Buffer.from(String(first?.type === 'listening' ? first.port : 0)));
-    const addresses = ports.map((port, peer) => ({ host: hosts[peer] as string, port: Number(Buffer.from(port).toString()) }));
+    const ports = await gatherTexts(ring, String(first?.type === 'listening' ? first.port : 0));
+    const addresses = ports.map((port, peer) => ({ host: hosts[peer] as string, port: Number(port) }));
     if (worker === null || addresses.some(({ port }) => port === 0)) {
       await worker?.terminate();
       return null;
@@ -60,7 +60,7 @@ export class SyncRing {
     if (joined?.type !== 'joined') {
       await worker.terminate();
       if (joined?.type === 'lost') {
-        // A neighbour joined and was then lost. As after any loss, `barrier` throws PEER_LOST after the grace period.
+        // A neighbour was lost after it had joined. `barrier` throws PEER_LOST after the grace period, as any call does after a loss.
         ring.lose(joined.rank, joined.cause);
         await ring.barrier();
       }
@@ -80,7 +80,7 @@ export class SyncRing {
   }
 
   /**
-   * Replaces `numbers` with their sums over all ranks. All ranks get the same bits and must make the same calls in the same order.
+   * Replaces `numbers` with their sums over all ranks. All ranks must make the same calls in the same order, and get the same bits.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   sum(numbers: Float32Array): void {
@@ -95,7 +95,7 @@ export class SyncRing {
         return;
       }
       if (state === STATE.lost) {
-        // Reports the loss at once. The worker thread's call then fails after the grace period, which ends this loop.
+        // Reports the loss at once. After the grace period, the worker thread's call fails and ends this loop.
         this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost during a step');
         Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
         continue;
@@ -110,7 +110,7 @@ export class SyncRing {
     return failureOf(JSON.parse(Buffer.from(Uint8Array.from(new Uint8Array(buffer, 4, length))).toString('utf8')));
   }
 
-  /** Closes the worker's ring. Blocks for at most CLOSE_MS until the `bye` frames are queued. */
+  /** Closes the worker's ring. Blocks until the `bye` frames are queued, for at most CLOSE_MS. */
   close(): void {
     if (!this.#closed) {
       this.#closed = true;
@@ -131,7 +131,7 @@ function failureOf({ code, message }: { readonly code: string; readonly message:
   return new TonyError(code as ErrorCode, message);
 }
 
-/** Starts the bundled worker, or its TypeScript source if this Node.js strips types. Returns null if neither can run. */
+/** Starts the worker from its bundle, or from its TypeScript source if this Node.js strips types. Returns null if neither is possible. */
 function startWorker(start: SyncRingStart): Worker | null {
   const bundle = new URL('sync-ring-worker.mjs', import.meta.url);
   const source = new URL('sync-ring-worker.ts', import.meta.url);
@@ -140,7 +140,7 @@ function startWorker(start: SyncRingStart): Worker | null {
   return file === null ? null : new Worker(file, { workerData: start, execArgv: [] });
 }
 
-/** Resolves with the next message of the worker; with null if the worker exits or sends nothing within `ms`. */
+/** Resolves with the next message of the worker, or with null if the worker exits or `ms` pass without a message. */
 async function firstMessage(worker: Worker, ms: number): Promise<FromSyncRing | null> {
   return await new Promise((resolve) => {
     const settle = (message: FromSyncRing | null) => {

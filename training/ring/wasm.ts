@@ -24,12 +24,15 @@ function moduleOf(bytes: Uint8Array): object | null {
   return module;
 }
 
-/** Creates memory that modules can use; a plain ArrayBuffer if WebAssembly is unavailable. */
+/** Creates memory for modules. Without WebAssembly, the memory is a plain ArrayBuffer. */
 export function createMemory(bytes: number): Memory {
   return wasm === undefined ? { buffer: new ArrayBuffer(bytes) } : new wasm.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) });
 }
 
-/** Instantiates a module that imports its memory as `ring.memory`. Returns its exports, or null if this platform cannot run it. */
+/**
+ * Instantiates a module that imports `memory` as `ring.memory`. Returns the module's exports, or null if this platform cannot run the
+ * module.
+ */
 export function instantiate<Exports extends object>(bytes: Uint8Array, memory: Memory): Exports | null {
   const module = moduleOf(bytes);
   if (wasm === undefined || module === null) {

@@ -17,7 +17,7 @@ export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyF
   return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };
 }
 
-/** Synchronous training: all ranks apply the averaged gradients, so their weights stay equal. Rank 0 reads and writes the checkpoints. */
+/** Trains synchronously: all ranks apply the averaged gradients, so their weights stay equal. Rank 0 reads and writes the checkpoints. */
 class AllReduceStrategy implements TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
@@ -42,7 +42,7 @@ class AllReduceStrategy implements TrainingStrategy {
       ...numbers,
       ...{ wire, clock },
       onEmpty: () => this.#batchNorm?.runWithoutExamples(model.trainable),
-      // Only with synchronised batch normalisation are moving averages equal on all ranks.
+      // Synchronised batch normalisation keeps the moving averages equal on all ranks.
       alsoEqual: () => (this.#batchNorm === null ? [] : movingAveragesOf(model.model)),
     });
     this.#layerState = new LayerState(tf, ring, [model.model], model.moving, context.onNotice);
@@ -90,7 +90,9 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#ring.allReduce(signals);
   }
 
-  /** Averages the layers' state over the ranks and verifies that all other state is equal. Rank 0 then writes it in the background. */
+  /**
+   * Averages the layers' state over the ranks and verifies that all other state is equal. Rank 0 then writes the state in the background.
+   */
   async checkpoint(position: TrainingPosition): Promise<void> {
     await this.#settle(position.step);
     await this.#checkpoints.record(position);
@@ -102,7 +104,10 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#verifySlots(step);
   }
 
-  /** Verifies the optimizer's slots. Slots that differ would change the weights only in the next step, after the checkpoint. */
+  /**
+   * Verifies that the optimizer's slots are equal on all ranks. The weights do not yet show a difference of slots, because slots first
+   * affect the next step.
+   */
   async #verifySlots(step: number): Promise<void> {
     const { tf, model, stepOptions } = this.#context;
     if (this.worldSize > 1 && stepOptions.verifyEverySteps !== 0) {

@@ -5,8 +5,8 @@ import type { StepOptions } from './step-options.ts';
 type Clipping = Pick<StepOptions, 'clipNorm' | 'clipValue'>;
 
 /**
- * Clips all gradients, given as one vector, in place. It is plain JavaScript, so that all ranks get the same bits on any hardware and
- * backend. The formula is that of TensorFlow's clip_by_global_norm: g * clipNorm / max(clipNorm, norm).
+ * Clips the gradients in place; `numbers` contains all gradients as one vector. This is plain JavaScript, so that all ranks get the same
+ * bits on any hardware and backend. The formula is TensorFlow's clip_by_global_norm: g * clipNorm / max(clipNorm, norm).
  */
 export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clipping): void {
   if (clipNorm !== undefined) {
@@ -16,7 +16,7 @@ export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clip
       squares += value * value;
     }
     const norm = Math.sqrt(squares);
-    // The negated comparison is also true if the norm is NaN. All gradients then become NaN, so that the problem stays visible.
+    // The negated comparison is also true if the norm is NaN. All gradients then become NaN, which keeps the problem visible.
     if (!(norm <= clipNorm)) {
       const factor = clipNorm / norm;
       for (let index = 0; index < numbers.length; index++) {

@@ -226,7 +226,7 @@ test('the option variables accepts models, layer weights and variables, and reje
   await expect(step({ variables: [scale] })).rejects.toThrow(/is disposed/);
 });
 
-test('the default list of variables does not contain those of Adam and Adamax', () => {
+test('the default list of variables excludes the counters of Adam and Adamax', () => {
   const early = tf.train.adam(0.1);
   const variable = tf.variable(tf.scalar(1));
   const late = tf.train.adamax(0.1);

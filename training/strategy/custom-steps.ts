@@ -5,7 +5,7 @@ import { broadcastTensors, broadcastVariables } from '../model/broadcast-tensors
 import { allTrainable, type Trainable, type TrainedVariables, trainedVariables } from '../model/trainables.ts';
 import { capture, checkOptimizer, optimizerVariables, restoreOptimizer } from '../model/training-state.ts';
 import type { Ring } from '../ring/ring.ts';
-import { gatherBytes } from '../ring/ring-bytes.ts';
+import { gatherTexts } from '../ring/ring-bytes.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
 import { Stepper } from './step.ts';
 
@@ -16,15 +16,16 @@ export interface CustomStepOptions {
    */
   readonly variables?: Trainable | readonly Trainable[];
   /**
-   * The number of examples over which this rank's loss is the mean. It weights the rank's gradients, so that the step equals one step over
-   * the examples of all ranks. On a rank that passes 0, the step does not call `loss`. Default: all ranks have equal weight.
+   * The number of examples whose mean loss `loss` returns. The step weights this rank's gradients by this number, which gives the same
+   * result as one step over the examples of all ranks. On a rank that passes 0, the step does not call `loss`. Default: all ranks have
+   * equal weight.
    */
   readonly examples?: number;
 }
 
 const STEP_OPTIONS: OptionNames<CustomStepOptions> = { variables: true, examples: true };
 
-/** @param name the function to name in errors, for example `cluster.step`. @throws TonyError USAGE. */
+/** @param name the name of the function in error messages, for example `cluster.step`. @throws TonyError USAGE. */
 export function checkStepOptions(name: string, options: CustomStepOptions): void {
   checkOptions(name, options, STEP_OPTIONS);
   const { examples } = options;
@@ -33,7 +34,7 @@ export function checkStepOptions(name: string, options: CustomStepOptions): void
   }
 }
 
-/** The data that all steps with the same optimizer and the same list of variables share. */
+/** The resources shared by all steps with the same optimizer and the same list of variables. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;
@@ -43,8 +44,9 @@ interface Plan extends TrainedVariables {
 const MAX_PLANS = 8;
 
 /**
- * Synchronous steps for a custom training loop, with any loss, several optimizers, and lists of variables that change between steps. Every
- * rank makes the same calls. When a step uses a variable or an optimizer for the first time, all ranks receive rank 0's values.
+ * Takes the synchronous steps of a custom training loop, with any loss, several optimizers, and lists of variables that change between
+ * steps. Every rank makes the same calls. When a step uses a variable or an optimizer for the first time, all ranks receive rank 0's
+ * values.
  */
 export class CustomSteps {
   readonly #tf: typeof tfjs;
@@ -103,7 +105,7 @@ export class CustomSteps {
     return trainedVariables(tf, allTrainable(tf, this.#optimizers));
   }
 
-  /** This rank's share of the examples of the step, from 0 to 1. */
+  /** Returns this rank's share of the step's examples, from 0 to 1. */
   async #weightOf(examples: number | undefined): Promise<number> {
     if (examples === undefined) {
       return 1 / this.#ring.worldSize;
@@ -148,9 +150,7 @@ export class CustomSteps {
       return;
     }
     const own = variables.map(({ name, dtype, shape }) => ({ name, type: `${dtype} [${shape}]` }));
-    const all = (await gatherBytes(this.#ring, Buffer.from(JSON.stringify(own)))).map((bytes) => {
-      return JSON.parse(Buffer.from(bytes).toString('utf8')) as typeof own;
-    });
+    const all = (await gatherTexts(this.#ring, JSON.stringify(own))).map((text) => JSON.parse(text) as typeof own);
     const [first = []] = all;
     for (const [rank, others] of all.entries()) {
       const at = Array.from({ length: Math.max(first.length, others.length) }, (_, index) => index).find((index) => {
@@ -167,7 +167,7 @@ export class CustomSteps {
     }
   }
 
-  /** Broadcasts rank 0's values of the variables that no earlier step has used, and of the optimizer if no earlier step has used it. */
+  /** Broadcasts rank 0's values of all variables, and of the optimizer, that are used for the first time. */
   async #share(optimizer: tfjs.Optimizer, { variables, moving }: TrainedVariables): Promise<void> {
     const isNew = (each: object) => !this.#shared.has(each);
     const unshared = [...variables, ...moving].filter(isNew);
@@ -184,7 +184,7 @@ export class CustomSteps {
     }
   }
 
-  /** Broadcasts rank 0's optimizer state. An optimizer may have slots before its first step, for example from a checkpoint. */
+  /** Broadcasts rank 0's optimizer state. The optimizer may already have slots, for example from a checkpoint. */
   async #shareOptimizer(optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): Promise<void> {
     const [tf, ring] = [this.#tf, this.#ring];
     const { iterations } = optimizer;

@@ -11,8 +11,8 @@ import type { Wire } from '../ring/ring-exchange.ts';
  *   | gradient of variable 0 | gradient of variable 1 | ... | extra numbers (loss, metrics, signals) |
  *
  * Each gradient begins at a multiple of ALIGNMENT numbers; zeros fill the gaps. Each rank weights its gradients by its share of the
- * examples, so the sum over the ranks is the mean over the examples. If gradients travel as float16, a separate exchange sends the extra
- * numbers as float32, because users read them.
+ * examples, so the sum over the ranks is the mean over the examples. If gradients are sent as float16, a separate exchange sends the extra
+ * numbers as float32, because they are shown to users.
  */
 export class FusedGradients {
   readonly #tf: typeof tfjs;
@@ -22,7 +22,9 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /** null if the backend cannot use the ring's memory. Gradients are then copied from the backend to the vector and back. */
+  /**
+   * Makes the ring's memory accessible to the backend; null if the backend cannot use it. Gradients are then copied to the vector and back.
+   */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
@@ -84,10 +86,10 @@ export class FusedGradients {
   }
 
   /**
-   * Passes the gradients to `use` as tensors. The gradient is null for a variable that has no gradient on any rank: with a gradient of
+   * Passes the gradients to `use` as tensors. If no rank has a gradient for a variable, the variable's gradient is null: with a gradient of
    * zeros, momentum and decay would still change the variable.
    * @param present the numbers that `load` has set, summed over the ranks.
-   * @param use must not keep the tensors after it returns: they may share the ring's memory.
+   * @param use must not keep the tensors, because they may share the ring's memory.
    */
   withTensors(present: Float32Array, use: (gradients: readonly NamedGradient[]) => void): void {
     const tensors =

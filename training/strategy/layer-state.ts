@@ -6,8 +6,8 @@ import { differingVariables } from './verify-equal.ts';
 
 /**
  * The untrained variables that layers update from their inputs: moving averages of batch normalisation, or the state of a custom layer.
- * Ranks see different examples, so they average these variables before each checkpoint. Variables that are already equal keep their exact
- * bits.
+ * Ranks process different examples, so they average these variables before each checkpoint. Variables that are already equal keep their
+ * exact bits.
  */
 export class LayerState {
   readonly #tf: typeof tfjs;

@@ -13,7 +13,7 @@ export interface LocalGradients {
 }
 
 /**
- * Computes the gradients of the parts (micro-batches) one after the other, so that memory holds only one part's gradients and the sums.
+ * Computes the gradients of the parts (micro-batches) one after the other. Memory holds the sums and the gradients of one part.
  * @param onEmpty called for each part without examples.
  */
 export function localGradients(
@@ -33,7 +33,7 @@ export function localGradients(
     const weighted = () => {
       const computed = compute();
       metrics = computed.metrics;
-      // Multiplying the loss by the weight also weights all gradients, at no further cost.
+      // The weight of the loss also applies to all gradients, at no further cost.
       return weight === 1 ? computed.loss : (tf.mul(computed.loss, weight) as tfjs.Scalar);
     };
     const { value, grads } = tf.variableGrads(weighted, [...variables]);

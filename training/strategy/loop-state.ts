@@ -84,7 +84,7 @@ export class LoopState implements KeptState {
       .filter((variable) => variable.dtype === 'float32' && !trained.has(variable));
   }
 
-  /** All variables and optimizer slots, which must be equal on all ranks, with their names in checkpoints. */
+  /** All variables and optimizer slots, with their names in checkpoints. They must be equal on all ranks. */
   named(): NamedVariable[] {
     const variables = this.variables;
     const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerVariables(this.#tf, optimizer, variables, prefix));
@@ -136,14 +136,20 @@ export class LoopState implements KeptState {
   }
 }
 
-/** Removes the name of a weight, so that weights match by index: the program that wrote the checkpoint may name its layers differently. */
+/**
+ * Removes the weight's own name from its name in checkpoints. Weights then match by index, because the program that wrote the checkpoint
+ * may have named its layers differently.
+ */
 function keyOf(name: string): string {
   return name.replace(/^(model[^:]*:\d+):.*$/s, '$1');
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/** Maps the prefix of tensor names to each given value: `model` for a single model, otherwise `model/<name>`. @throws TonyError USAGE. */
+/**
+ * Returns the given values by the prefix of their tensor names: `model` for a single model, otherwise `model/<name>`. @throws TonyError
+ * USAGE.
+ */
 function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefined, isOne: (value: T) => boolean): Map<string, T> {
   if (given === undefined) {
     return new Map();

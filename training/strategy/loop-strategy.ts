@@ -10,8 +10,8 @@ export interface LoopStrategy {
   /** The workers among which the data pipeline shards its input, and whether they take each step together. */
   readonly peers: Peers;
   /**
-   * Gives every worker the same variables and optimizer state: those of the phase's newest intact checkpoint or, without one, rank 0's.
-   * Called once, before the first step.
+   * Gives every worker the variables and the optimizer state of the phase's newest intact checkpoint; without a checkpoint, those of rank
+   * 0. Called once, before the first step.
    * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
@@ -19,10 +19,11 @@ export interface LoopStrategy {
   /** See TrainingLoop.step. */
   step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number>;
   /**
-   * Asks whether any worker wants to end the loop, or has an order to store a checkpoint. Workers that step together get the same answer.
+   * Finds out whether any worker wants to end the loop or has an order to store a checkpoint. Workers that step together get the same
+   * result.
    * @param end this worker's reason to end the loop; null to continue.
-   * @returns `end`: the reason of one worker that wants to end the loop; null if all continue. `checkpoint`: always false if workers step
-   *   independently, because they take checkpoints only at steps that all of them know beforehand.
+   * @returns `end`: the reason of one worker that wants to end the loop; null if all continue. `checkpoint`: whether any worker has an
+   *   order; always false if workers step independently, because they take checkpoints only at predetermined steps.
    */
   agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }>;
   /** Called after each iteration. If workers step independently, `position` resolves without waiting for other workers. */
@@ -30,8 +31,7 @@ export interface LoopStrategy {
   /** Captures a checkpoint of the current state and writes it in the background. */
   checkpoint(position: () => Promise<TrainingPosition>): Promise<void>;
   /**
-   * Ends the loop on all workers together. Resolves once the variables are equal, the final checkpoint is stored and `afterwards` has
-   * resolved.
+   * Ends the loop on all workers. Resolves once the variables are equal, the final checkpoint is stored and `afterwards` has resolved.
    * @throws TonyError CHECKPOINT_FAILED.
    */
   finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void>;

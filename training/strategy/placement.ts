@@ -2,8 +2,8 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Returns the index of the parameter server that is to hold a variable. null or undefined selects automatic placement, which gives all
- * servers about the same number of weights. A function that places whole layers gives model parallelism.
+ * Returns the index of the parameter server for a variable, or null or undefined for automatic placement, which gives all servers about the
+ * same number of weights. A function that places whole layers implements model parallelism.
  * @param variable the variable's name, for example `dense_1/kernel`.
  * @param layer the name of its layer; '' for a variable outside of layers.
  */

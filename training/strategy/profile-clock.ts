@@ -1,4 +1,4 @@
-/** The phases of a step whose time the profile measures. */
+/** The phases of a step, for which the profile measures times. */
 export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
 
 /**
@@ -30,7 +30,7 @@ export class StepClock {
     this.#since = now();
   }
 
-  /** Switches to another phase. @returns the previous phase, so that the caller can switch back to it. */
+  /** Switches to another phase. @returns the previous phase, to which the caller can switch back. */
   enter(phase: Phase): Phase {
     const now = this.#now();
     const left = this.#phase;

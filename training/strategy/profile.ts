@@ -1,13 +1,13 @@
 import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
 
-/** Phases that most steps do not enter. The metrics omit them if their time is 0. */
+/** Phases that few steps enter. The metrics omit them if their time is 0. */
 const RARE: readonly Phase[] = ['checkpoint', 'validation'];
 
 /** Measures how much time this rank's steps spend in each phase, and which rank is the slowest. */
 export class StepProfile {
   readonly clock: StepClock;
   #steps = 0;
-  /** The busy time of each rank since the start, in ms, without its waiting for other ranks; empty in a world of one rank. */
+  /** The total busy time of each rank, in ms, which excludes waiting for other ranks; empty in a world of one rank. */
   readonly #busy: number[] = [];
   #ownBusy = 0;
 
@@ -20,7 +20,10 @@ export class StepProfile {
     this.#steps++;
   }
 
-  /** This rank's busy time since the last call, in ms: all phases except `exchange`, in which it waits for others, and `validation`. */
+  /**
+   * This rank's busy time since the last call, in ms: the time of all phases except `validation` and `exchange`, which includes waiting for
+   * other ranks.
+   */
   busySinceLast(): number {
     const { exchange, validation, ...own } = this.clock.read();
     const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);
@@ -59,8 +62,9 @@ export class ProfileWindow {
   }
 
   /**
-   * The mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several ranks, also
-   * the rank with the longest busy time, `profile/slowest rank`, and that time, `profile/slowest rank ms`. Empty if no step was taken.
+   * Returns the mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several
+   * ranks, `profile/slowest rank` is the rank with the longest busy time, and `profile/slowest rank ms` is that time. Empty if no step was
+   * taken.
    */
   take(): Record<string, number> {
     const [last, now] = [this.#last, this.#read()];

@@ -17,7 +17,7 @@ export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generat
 };
 
 /**
- * Restores the phase's newest intact checkpoint. Only the rank that reads and writes the checkpoints calls this function.
+ * Restores the phase's newest intact checkpoint. Called only on the rank that reads and writes checkpoints.
  * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
  * @throws TonyError CHECKPOINT_MISFIT.
  */

@@ -7,10 +7,10 @@ import type { Ring } from '../ring/ring.ts';
 import { openCheckpointWriter } from './open-checkpoint-writer.ts';
 import { type CheckpointContext, type KeptState, restoreNewest } from './restore-newest.ts';
 
-/** While rank 0 writes the final checkpoint, it tells the other ranks at this interval that it is still writing. */
+/** The interval, in ms, at which rank 0 informs the other ranks that it is still writing the final checkpoint. */
 const FINISH_ROUND_MS = 2000;
 
-/** The checkpoints of ranks that step together. All ranks hold the same state; rank 0 restores, broadcasts and writes it. */
+/** The checkpoints of ranks that step together. All ranks hold the same state; rank 0 restores, broadcasts and writes this state. */
 export class RingCheckpoints {
   readonly #ring: Ring;
   readonly #context: CheckpointContext;
@@ -28,11 +28,11 @@ export class RingCheckpoints {
   }
 
   /**
-   * Gives every rank the state of the phase's newest intact checkpoint or, without one, rank 0's state.
+   * Gives every rank the state of the phase's newest intact checkpoint; without a checkpoint, the state of rank 0.
    * @returns the position to resume from; null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
-    // Rank 0 restores before the broadcast, so that only rank 0 fails if the checkpoint does not fit the model.
+    // Rank 0 restores before the broadcast. If the checkpoint does not fit the model, only rank 0 fails.
     const position = this.#ring.rank === 0 ? await restoreNewest(this.#context, this.#state) : null;
     this.#ended = position?.final ? position.step : null;
     if (this.#ring.worldSize === 1) {
@@ -62,7 +62,7 @@ export class RingCheckpoints {
       await afterwards;
       return;
     }
-    // An existing final checkpoint is not rewritten, because the folder would have no final checkpoint for a moment.
+    // An existing final checkpoint must not be rewritten, because the folder would have no final checkpoint for a moment.
     if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
       await this.record(position);
     }
@@ -98,7 +98,7 @@ export class RingCheckpoints {
     }
   }
 
-  /** Abandons checkpoints that have not been written yet. */
+  /** Stops retrying checkpoints that have not been written yet. */
   dispose(): void {
     this.#writer?.giveUp();
   }

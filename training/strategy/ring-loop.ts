@@ -2,14 +2,14 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import { type Peers, peersOfRing } from '../ring/peers.ts';
 import type { Ring } from '../ring/ring.ts';
-import { gatherBytes } from '../ring/ring-bytes.ts';
+import { gatherTexts } from '../ring/ring-bytes.ts';
 import type { CustomStepOptions, CustomSteps } from './custom-steps.ts';
 import { LayerState } from './layer-state.ts';
 import type { LoopContext, LoopStrategy } from './loop-strategy.ts';
 import { RingCheckpoints } from './ring-checkpoints.ts';
 import { verifyEqual } from './verify-equal.ts';
 
-/** Runs a custom loop whose ranks take each step together. */
+/** The strategy of a custom loop whose ranks take each step together. */
 export class RingLoop implements LoopStrategy {
   readonly peers: Peers;
   readonly #ring: Ring;
@@ -46,7 +46,7 @@ export class RingLoop implements LoopStrategy {
     if (wishes[0] === 0) {
       return { end: null, checkpoint: isOrdered };
     }
-    const reasons = (await gatherBytes(this.#ring, Buffer.from(end ?? ''))).map((bytes) => Buffer.from(bytes).toString('utf8'));
+    const reasons = await gatherTexts(this.#ring, end ?? '');
     return { end: reasons.find((reason) => reason !== '') ?? '', checkpoint: isOrdered };
   }
 

@@ -2,13 +2,13 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** Options of a training step. Not every strategy supports all of them. */
 export interface StepOptions {
-  /** The maximum norm of the summed gradient, taken as one vector over all variables. A gradient with a larger norm is scaled down. */
+  /** The maximum norm of the summed gradients of all variables as one vector. Gradients with a larger norm are scaled down. */
   readonly clipNorm?: number;
-  /** Limits each number of the summed gradient to the range from -clipValue to clipValue. */
+  /** Limits each number of the summed gradients to the range from -clipValue to clipValue. */
   readonly clipValue?: number;
   /**
-   * The interval, in steps, at which workers that step together compare their weights. They also compare them at each checkpoint.
-   * Default: 100. 0 disables all comparisons. The weights must be equal bit for bit. A difference is caused by a faulty machine or a defect
+   * The interval, in steps, at which workers that step together compare their weights. Default: 100. Workers also compare their weights at
+   * each checkpoint. 0 disables all comparisons. The weights must be equal bit for bit; a difference indicates a faulty machine or a defect
    * of the program, and fails the job.
    */
   readonly verifyEverySteps?: number;

@@ -14,27 +14,30 @@ import { verifyEqual } from './verify-equal.ts';
 export interface StepperOptions extends StepOptions {
   /** The number of metrics that each step returns in addition to the loss; 0 by default. */
   readonly metrics?: number;
-  /** The number of the caller's signals, which each step sums over the ranks; 0 by default. */
+  /** The number of signals, the caller's own numbers that each step sums over the ranks; 0 by default. */
   readonly signals?: number;
   /** The number format of gradients on the network; sums are always computed in float32. */
   readonly wire?: Wire;
   readonly clock?: StepClock;
   /** Called for each part without examples. */
   readonly onEmpty?: () => void;
-  /** Returns further variables to verify together with the trained ones. */
+  /** Returns additional variables that must be equal on all ranks. */
   readonly alsoEqual?: () => readonly tfjs.Variable[];
-  /** Moving averages that each rank updates from its own examples. After each step, all ranks hold their mean, weighted by examples. */
+  /**
+   * Moving averages that each rank updates from its own examples. After each step, all ranks hold the mean over the ranks, weighted by
+   * examples.
+   */
   readonly moving?: readonly tfjs.Variable[];
 }
 
 const VERIFY_EVERY_STEPS = 100;
 /** The maximum number of recent steps whose losses stay on the backend as tensors. */
 const MAX_UNREAD = 64;
-/** The interval, in ms, at which a single worker yields to the event loop; it never waits for the network. */
+/** The interval, in ms, at which a single worker yields to the event loop, since it never waits for the network. */
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 
-/** Takes synchronous steps: every rank applies the averaged gradients of all ranks, with an equal optimizer. */
+/** Takes synchronous steps: every rank applies the averaged gradients of all ranks with the same optimizer. */
 export class Stepper {
   readonly #tf: typeof tfjs;
   readonly #ring: Ring;
@@ -111,13 +114,13 @@ export class Stepper {
     const { clock } = this.#options;
     clock?.enter('compute');
     const { gradients, values } = localGradients(this.#tf, this.#variables, parts, this.#options.onEmpty);
-    // Layout of extras: loss and metrics | the caller's signals | for each variable, whether it has a gradient | moving averages.
+    // Layout of extras: loss and metrics | the caller's signals | for each variable, 1 if it has a gradient, else 0 | moving averages.
     const presentAt = this.#signalsAt + signals.length;
     const movingAt = presentAt + this.#variables.length;
     const extras = new Float32Array(movingAt + this.#moving.size);
     const present = extras.subarray(presentAt, movingAt);
     const moving = extras.subarray(movingAt);
-    // Reading the loss and metrics here adds no wait, because the gradients must be read from the backend anyway.
+    // The gradients must be read from the backend anyway, so reading the loss and metrics here adds no wait.
     extras.set(values.read());
     extras.set(signals, this.#signalsAt);
     fused.load(gradients, present);
@@ -153,12 +156,12 @@ export class Stepper {
     }
   }
 
-  /** The variables that have no gradient on any rank in the first step, because they are frozen or the loss does not depend on them. */
+  /** The names of the variables without a gradient on any rank in the first step: they are frozen, or the loss does not depend on them. */
   get withoutGradient(): readonly string[] {
     return this.#withoutGradient ?? [];
   }
 
-  /** Why steps do not use native kernels; null if they do. */
+  /** Why steps run without native kernels; null if steps use native kernels. */
   get reasonOfSlowSteps(): string | null {
     return this.#optimizer.reason;
   }

@@ -10,7 +10,7 @@ import type { Placement } from './placement.ts';
 import type { StepClock } from './profile-clock.ts';
 import type { StepOptions } from './step-options.ts';
 
-/** Where a run stores its checkpoints, how often it takes them and how many it keeps. */
+/** Defines where a run stores its checkpoints, how often it takes a checkpoint and how many it keeps. */
 export interface CheckpointPlan {
   readonly store: CheckpointStore;
   /** The phase to which the run's checkpoints belong. */
@@ -32,7 +32,7 @@ export interface StrategyContext {
   readonly placement?: Placement;
   /** The number of values that each step exchanges with the other workers in addition to gradients, loss and metrics. */
   readonly signals: number;
-  /** Measures the time of each phase; the strategy switches it to `compute`, `exchange` and `update`. */
+  /** Measures the time of each phase. The strategy switches the clock to `compute`, `exchange` and `update`. */
   readonly clock: StepClock;
   readonly report: (report: Report) => void;
   readonly onNotice: (message: string, about?: string) => void;
@@ -52,7 +52,7 @@ export interface TrainingStrategy {
   /** The workers among which the data pipeline shards its input, and whether they take each step together. */
   readonly peers: Peers;
   /**
-   * Gives every worker the same weights and optimizer slots: those of the phase's newest intact checkpoint or, without one, rank 0's.
+   * Gives every worker the weights and optimizer slots of the phase's newest intact checkpoint; without a checkpoint, those of rank 0.
    * Called once, before the first step.
    * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
    * @throws TonyError CHECKPOINT_MISFIT.
@@ -61,9 +61,9 @@ export interface TrainingStrategy {
   /**
    * Takes one optimizer step at the optimizer's current learning rate.
    * @param parts this worker's micro-batches.
-   * @param signals replaced with their sums over all workers that step together. If workers step independently, the first signal becomes
-   *   the number of workers that are known to have sent a value above 0 in any step, and the other signals keep their values.
-   * @returns the means over the examples of all parts of all workers that step together. The caller must read or dispose them.
+   * @param signals replaced with their sums over all workers that step together. If workers step independently, the first signal is
+   *   replaced with the number of workers that have sent a value above 0 in any step so far, and the other signals keep their values.
+   * @returns the means over all examples of all workers that step together. The caller must read or dispose them.
    */
   step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues>;
   /** Combines `signals` as `step` does, without taking a step. All workers that step together must call it. */
@@ -73,14 +73,14 @@ export interface TrainingStrategy {
   /** Captures a checkpoint of the current state and writes it in the background. Workers that step together pass the same `position`. */
   checkpoint(position: TrainingPosition): Promise<void>;
   /**
-   * Ends training on all workers together. Resolves once the weights are equal, the final checkpoint (at `position`) is stored and
-   * `afterwards` has resolved.
+   * Ends training on all workers. Resolves once the weights are equal, the final checkpoint (at `position`) is stored and `afterwards` has
+   * resolved.
    * @throws TonyError CHECKPOINT_FAILED.
    */
   finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void>;
   /** The names of trained variables that received no gradient in the first step; empty before that step. */
   readonly withoutGradient: readonly string[];
-  /** Why steps run slower than they could, for example without native kernels; null at full speed. */
+  /** Why steps run slower than possible, for example without native kernels; null at full speed. */
   readonly reasonOfSlowSteps: string | null;
   dispose(): void;
 }

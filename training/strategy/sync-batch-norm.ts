@@ -46,7 +46,7 @@ export class SyncBatchNorm {
   readonly #worldSize: number;
   readonly #model: tfjs.LayersModel;
   readonly #layers: readonly BatchNormLayer[];
-  /** True while this rank has no examples in a step. It then takes part in the exchanges and contributes zeros. */
+  /** True while this rank has no examples in a step. The rank then contributes zeros to the exchanges. */
   #isEmpty = false;
 
   private constructor(tf: typeof tfjs, ring: Ring, sync: SyncRing, model: tfjs.LayersModel, layers: readonly BatchNormLayer[]) {
@@ -65,8 +65,8 @@ export class SyncBatchNorm {
 
   /**
    * Replaces the `call` method of the model's batch normalisation layers. Every rank must call this function, with equal models.
-   * @returns null if nothing has to be synchronised: the model has no such layers, or the world has one rank. A string, on all ranks, if
-   *   synchronisation is impossible: the reason, as a clause that follows "because".
+   * @returns null if there is nothing to synchronise: the model has no such layers, or the world has one rank. If synchronisation is
+   *   impossible, the reason, on all ranks, as a clause that follows "because".
    */
   static async install(tf: typeof tfjs, ring: Ring, model: tfjs.LayersModel): Promise<SyncBatchNorm | string | null> {
     const layers = [...layersOf(model as unknown as LayerTree)].filter(
@@ -95,7 +95,7 @@ export class SyncBatchNorm {
     this.#ring.close();
   }
 
-  /** Called in a step for which this rank has no examples: takes part in the other ranks' exchanges and contributes zeros. */
+  /** Contributes zeros to the other ranks' exchanges, in a step for which this rank has no examples. */
   runWithoutExamples(variables: readonly tfjs.Variable[]): void {
     const tf = this.#tf;
     this.#isEmpty = true;
@@ -125,7 +125,7 @@ export class SyncBatchNorm {
       this.#move(layer.movingMean, moments.mean, layer.momentum);
       this.#move(layer.movingVariance, moments.variance, layer.momentum);
       const shaped = tf.reshape(output, last.shape);
-      // Moves the channel axis back to its place: gives, for each axis of the input, its index among the axes of `shaped`.
+      // Moves the channel axis back to its place. The permutation gives, for each axis of the input, its index among the axes of `shaped`.
       return isLast
         ? shaped
         : tf.transpose(
@@ -186,7 +186,7 @@ export class SyncBatchNorm {
     this.#ring.sum(sums);
     const inverse = tf.rsqrt(tf.add(variance, epsilon));
     const factor = tf.mul(scale, inverse);
-    // The other two terms of dx are linear in x. Their sum is x times the slope, plus the intercept.
+    // The other two terms of dx are linear in x: their sum is slope * x + intercept.
     const slope = tf.mul(tf.mul(factor, inverse), tf.tensor1d(sums.subarray(0, channels).map((sum) => sum / count)));
     const intercept = tf.sub(tf.mul(factor, tf.tensor1d(sums.subarray(channels).map((sum) => sum / count))), tf.mul(mean, slope));
     const forX = tf.sub((fixed.x as () => tfjs.Tensor)(), tf.add(tf.mul(x, slope), intercept));

@@ -9,7 +9,10 @@ export interface Comparable {
   dataSync(): unknown;
 }
 
-/** The hash of each variable on each rank, as `[variable][rank]`. The ranks exchange two numbers per variable, regardless of its size. */
+/**
+ * Returns the hash of each variable on each rank, as `[variable][rank]`. Each rank sends two numbers per variable, regardless of the
+ * variable's size.
+ */
 async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<number[][]> {
   const { rank, worldSize } = ring;
   // Each rank fills its own row with 16-bit halves of hashes, which float32 represents exactly. The sum contains all rows.
@@ -29,7 +32,7 @@ async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<n
   );
 }
 
-/** The variables whose bits differ between ranks. Every rank gets the same result. */
+/** Returns the variables whose bits differ between ranks. Every rank gets the same result. */
 export async function differingVariables<T extends Comparable>(ring: Ring, variables: readonly T[]): Promise<T[]> {
   if (ring.worldSize === 1 || variables.length === 0) {
     return [];
@@ -39,9 +42,9 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
 }
 
 /**
- * Verifies that ranks that step together hold the same bits. Every rank gets the same result.
+ * Verifies that all ranks hold the same bits. If a variable differs, every rank throws the same error.
  *
- * @param when the point in training, for the error message: "after 200 steps".
+ * @param when the time of the comparison, for the error message: "after 200 steps".
  * @throws TonyError RANKS_DIFFER. The message names the first variable that differs, and the ranks.
  */
 export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {
@@ -56,7 +59,10 @@ export async function verifyEqual(ring: Ring, variables: readonly Comparable[], 
   }
 }
 
-/** Returns "rank 2 differs from ranks 0, 1 and 3"; without a largest group, the groups of equal ranks: "rank 0 versus rank 1". */
+/**
+ * Describes the groups of ranks with equal hashes: "rank 2 differs from ranks 0, 1 and 3" or, if no group is the largest, "rank 0 versus
+ * rank 1".
+ */
 function describeGroups(hashes: readonly number[]): string {
   const groups = new Map<number, number[]>();
   hashes.forEach((hash, rank) => {

@@ -36,20 +36,20 @@ const DT_FLOAT = 1;
 const DT_DOUBLE = 2;
 const DT_STRING = 7;
 
-/** The first record of every file. */
+/** Encodes the first record of every file. */
 export function encodeFileVersion(wallTime: WallTime): Buffer {
   return frame(double(1, wallTime), text(3, 'brain.Event:2'));
 }
 
 /**
- * A record that makes TensorBoard discard what an interrupted process wrote for this step and later ones. The first such record of a run
- * has no effect: TensorBoard takes it for the start of the run.
+ * Encodes a record that makes TensorBoard discard the values that an interrupted process wrote for this step and later steps. The first
+ * such record of a run has no effect, because TensorBoard interprets it as the start of the run.
  */
 export function encodeRestart(wallTime: WallTime, step: number): Buffer {
   return frame(double(1, wallTime), integer(2, step), bytes(7, integer(1, 1)));
 }
 
-/** Encodes scalars into a single buffer. This is faster than nested buffers; programs write scalars in every step. */
+/** Encodes scalars directly into one buffer, because programs write scalars in every step and nested buffers are slower. */
 export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly Scalar[]): Buffer {
   const tags = scalars.map(({ tag }) => Buffer.byteLength(tag));
   const values = tags.map((length) => 1 + varintLength(length) + length + 5);
@@ -91,7 +91,7 @@ export function stringTensor(shape: readonly number[], values: readonly Uint8Arr
   return Buffer.concat([integer(1, DT_STRING), shapeOf(shape), ...values.map((value) => bytes(8, value))]);
 }
 
-/** The tensor of a value that has only metadata. */
+/** Encodes the tensor of a value that has only metadata. */
 export function emptyTensor(): Buffer {
   return Buffer.concat([integer(1, DT_FLOAT), shapeOf([0])]);
 }

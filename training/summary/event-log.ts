@@ -9,7 +9,7 @@ import { joinUri, parseUri } from '../../storage/uri.ts';
 import { encodeFileVersion } from './event-file.ts';
 
 const MIB = 1024 * 1024;
-/** The maximum size of the buffer. If storage is unavailable for so long that it fills up, the oldest records are dropped. */
+/** The maximum size of the buffer. If the storage is unavailable until the buffer is full, the oldest records are dropped. */
 const MAX_BUFFERED_BYTES = 32 * MIB;
 /** A buffer that reaches this size is flushed immediately instead of after the flush interval. */
 const FLUSH_BYTES = MIB;
@@ -17,18 +17,18 @@ const FLUSH_BYTES = MIB;
 const FULL_FILE_BYTES = MIB;
 const BLOCK_BYTES = 64 * 1024;
 const FIRST_FLUSH_MS = 5000;
-/** The flush interval on HDFS as a fraction of the run's age: the longer a run, the less urgently its new values must be visible. */
+/** The flush interval on HDFS as a fraction of the run's age: the new values of a long run are less urgent. */
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** The `about` of both notices about writes: that they fail, and that they succeed again. */
+/** The `about` of the notice that writes fail and of the notice that writes succeed again. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
   /** The URI of the folder that contains the event files. */
   readonly dir: string;
-  /** Called once when writes begin to fail and once when they succeed again, with the same `about`. Also called for dropped records. */
+  /** Called when writes begin to fail and when they succeed again, with the same `about`. Also called for dropped records. */
   readonly onTrouble: (message: string, about?: string) => void;
   /** Returns the time in ms since the epoch. */
   readonly now?: (() => number) | undefined;
@@ -43,8 +43,8 @@ interface Entry {
 
 /**
  * Writes event files in the background from a bounded buffer. On a local disk, it appends to one file. On HDFS, it replaces the newest file
- * with a longer version of itself until the file reaches FULL_FILE_BYTES, and then starts a new file. In both cases, readers only ever see
- * files grow.
+ * with a longer version until the file reaches FULL_FILE_BYTES, and then starts a new file. In both cases, readers see files that only
+ * grow.
  */
 export class EventLog {
   readonly #options: EventLogOptions;
@@ -58,7 +58,7 @@ export class EventLog {
   #blockLength = 0;
   /** The records that are being written. */
   #writing: Buffer[] = [];
-  /** The content of the newest file, which is needed to replace it on HDFS; on a local disk only its length is known. */
+  /** The content of the newest file on HDFS, from which the log builds the longer version. Empty for a local disk. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;
@@ -97,7 +97,9 @@ export class EventLog {
     this.#added(record.length);
   }
 
-  /** Adds a record that is still being encoded. It keeps its place in the order. @param size its estimated size in bytes. */
+  /**
+   * Adds a record that is still being encoded. The order of the records is the order of the calls. @param size the estimated size in bytes.
+   */
   addLater(record: Promise<Buffer>, size: number): void {
     this.#closeBlock();
     const made = record.then(
@@ -114,14 +116,14 @@ export class EventLog {
     this.#added(size);
   }
 
-  /** Resolves once all records so far are visible to readers or the write has failed. A failed write is retried later. */
+  /** Writes all records. Resolves once they are visible to readers or the write has failed. A failed write is retried later. */
   async flush(): Promise<void> {
     this.#stopTimer();
     this.#work = this.#work.then(() => this.#write());
     await this.#work;
   }
 
-  /** Flushes and retries until all records are written or `deadlineMs` have passed. */
+  /** Flushes and retries until all records are written or `deadlineMs` milliseconds have passed. */
   async finish(deadlineMs: number): Promise<void> {
     const deadline = performance.now() + deadlineMs;
     await this.flush();
@@ -248,7 +250,7 @@ export class EventLog {
     await mkdir(folder, { recursive: true });
     this.#stamp ??= await this.#newestStamp();
     const content = Buffer.concat([...this.#head(), ...this.#writing]);
-    // The write starts at a fixed offset, so that a retry overwrites the partial output of a failed write.
+    // The write starts at a fixed offset, so a retry overwrites the partial output of a failed write.
     const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') {
         // The file has been removed. The next attempt creates a new one.
@@ -289,8 +291,8 @@ export class EventLog {
   }
 
   /**
-   * The time to use in file names. TensorBoard reads files in the order of their names, so this log's names must sort after those of the
-   * previous process, even if the clock of that process's machine was ahead.
+   * Returns the time for the file names. TensorBoard reads files in the order of their names, so the names must sort after the names of the
+   * previous process, even if the clock of its machine was ahead.
    */
   #stampAfter(names: readonly string[]): number {
     const stamps = names.map((name) => Number(/^events\.out\.tfevents\.(\d+)\./.exec(name)?.[1] ?? 0));

@@ -1,15 +1,16 @@
 import { doubleTensor, type TensorValue } from './event-file.ts';
 
 export interface Histogram {
-  /** The number of NaN and infinite values. No bucket counts them. */
+  /** The number of NaN and infinite values, which the buckets do not contain. */
   readonly notFinite: number;
   /** For each bucket, three numbers: left edge, right edge and count. */
   readonly buckets: Float64Array;
 }
 
 /**
- * Computes buckets of equal width from the smallest number to the largest, like TensorBoard (tensorboard/plugins/histogram/summary_v2.py).
- * If all numbers are equal, the last bucket counts them. Without finite numbers, all edges and counts are 0.
+ * Counts numbers in buckets of equal width from the smallest to the largest number, as TensorBoard does
+ * (tensorboard/plugins/histogram/summary_v2.py). If all numbers are equal, the last bucket contains them. If there are no finite numbers,
+ * all edges and counts are 0.
  */
 export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histogram {
   let [smallest, largest, notFinite] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
@@ -26,7 +27,7 @@ export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histog
   if (notFinite === numbers.length) {
     return { notFinite, buckets: rows };
   }
-  // The numbers are halved, because the difference of two large numbers may be infinite.
+  // Halves the numbers first, because the difference of two large numbers may be infinite.
   const width = (largest / 2 - smallest / 2) / buckets;
   const last = buckets - 1;
   for (let bucket = 0; bucket <= last; bucket++) {

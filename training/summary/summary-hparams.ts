@@ -25,14 +25,14 @@ export interface Metric {
 
 type Seconds = number;
 
-/** The experiment, which selects the metric columns. Without it, TensorBoard shows every scalar of the run as a metric. */
+/** Encodes the experiment, which selects the metric columns. Without it, TensorBoard shows every scalar of the run as a metric. */
 export function experimentValue(created: Seconds, values: Hyperparameters, metrics: readonly Metric[]): TensorValue {
   const infos = sorted(values).map(([name, value]) => bytes(4, text(1, name), integer(4, TYPES[typeof value as keyof typeof TYPES])));
   const columns = metrics.map(({ tag, title = '' }) => bytes(5, bytes(1, text(2, tag)), text(3, title)));
   return pluginValue('_hparams_/experiment', bytes(2, double(3, created), ...infos, ...columns));
 }
 
-/** The start of a session. @param trial the name of the row in the HParams tab. Runs with the same trial share a row. */
+/** Encodes the start of a session. @param trial the name of the row in the HParams tab. Runs with the same trial share a row. */
 export function sessionStartValue(started: Seconds, values: Hyperparameters, trial: string): TensorValue {
   const entries = sorted(values).map(([name, value]) => bytes(1, text(1, name), bytes(2, encodeValue(value))));
   return pluginValue('_hparams_/session_start_info', bytes(3, ...entries, text(4, trial), double(5, started)));

@@ -7,7 +7,7 @@ import { isTensor, numbersOf } from './summary-numbers.ts';
 
 /** The maximum size of the pixel data in one call. */
 const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
-/** Larger values mean that the program does not use the range from 0 to 1. Filters may produce values slightly above 1. */
+/** Values above this limit show that the program does not use the range from 0 to 1. Filters may produce values slightly above 1. */
 const MOST_FRACTION = 2;
 
 /** One or more pictures of the same size. */
@@ -23,8 +23,7 @@ export interface Pictures {
 /**
  * Reads the pictures of an image.
  * @param max the maximum number of pictures to read.
- * @returns the pictures; `isWhite` is true if floating-point numbers far exceed their range from 0 to 1, so that the image appears mostly
- *   white.
+ * @returns the pictures. `isWhite` is true if floating-point numbers far exceed the range from 0 to 1, which makes the image mostly white.
  * @throws TonyError SUMMARY_INVALID.
  */
 export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures & { readonly isWhite: boolean } {
@@ -50,7 +49,7 @@ export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number
   return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1), isWhite };
 }
 
-/** Reads the first `wanted` pictures of a batch, without reading the others from the backend. */
+/** Reads only the first `wanted` pictures of a batch from the backend. */
 function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
   if (wanted === count) {
     return numbersOf(tag, batch);
@@ -90,7 +89,7 @@ function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint
   return new Uint8Array(bytes.buffer);
 }
 
-/** Encodes pictures as the plugin expects them: a list of strings with the width, the height, and each picture as a PNG. */
+/** Encodes pictures in the format of the images plugin: a list of strings with the width, the height, and each picture as a PNG. */
 export async function imageValue(tag: string, pictures: Pictures): Promise<TensorValue> {
   const { count, height, width, channels, pixels } = pictures;
   const size = height * width * channels;

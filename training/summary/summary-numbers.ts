@@ -9,8 +9,8 @@ export function isTensor(value: unknown): value is tfjs.Tensor {
 }
 
 /**
- * Returns the numbers. Tensors are read synchronously: on every training backend, `data()` is no faster than `dataSync()`, and only
- * `dataSync()` can read a tensor that tf.tidy disposes afterwards.
+ * Returns the numbers. Reads tensors with `dataSync()`, because only a synchronous read works before tf.tidy disposes the tensor, and
+ * `data()` is not faster on any training backend.
  */
 export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   if (isTensor(numbers)) {

@@ -19,42 +19,42 @@ import { describe, type Numbers, numbersOf } from './summary-numbers.ts';
 import { textValue } from './summary-text.ts';
 
 /**
- * Writes values of a run for TensorBoard. Each call copies the values and returns; they are written in the background. The program may
- * dispose its tensors after the call; no method disposes them. In a task that writes no summaries, every call does nothing. A tag may be
- * any non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0.
+ * Writes values of a run for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its
+ * tensors after the call; the methods do not dispose them. In a task that writes no summaries, the calls have no effect. A tag may be any
+ * non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0.
  *
  * All methods except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
  */
 export interface Summaries {
-  /** A single number. NaN and infinite values are kept and displayed. @param tag for example `train/loss`. */
+  /** Writes a number, which may be NaN or infinite. @param tag for example `train/loss`. */
   scalar(tag: string, value: number, step: number): void;
   scalars(values: Readonly<Record<string, number>>, step: number): void;
   /**
-   * The distribution of numbers, for the Histograms and Distributions tabs. NaN and infinite numbers are omitted.
+   * Writes the distribution of numbers, for the Histograms and Distributions tabs. Omits NaN and infinite numbers.
    * @param options.buckets the number of buckets of equal width; 30 by default, at most 1000.
    */
   histogram(tag: string, numbers: Numbers, step: number, options?: { readonly buckets?: number }): void;
   /**
-   * One image or several, for the Images tab.
+   * Writes one or several images, for the Images tab.
    * @param image of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2 (grey and
    *   alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255; other values are clipped.
    * @param options.max the maximum number of images to keep; 3 by default.
    */
   image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
-  /** Text for the Text tab. @param text rendered as Markdown. */
+  /** Writes text for the Text tab. @param text Markdown. */
   text(tag: string, text: string, step: number): void;
   /**
-   * The values of a row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call this method
-   * before training starts; several calls are merged. If another role (an evaluator) passes the same values, its metrics appear in the same
-   * row.
+   * Sets the values of the run's row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call
+   * this method before training starts; several calls are merged. If another role (an evaluator) passes the same values, its metrics appear
+   * in the same row.
    * @param options.metrics the tags of the scalars to show as metric columns; all scalars by default.
    */
   hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
-  /** The layers of a model, for the Graphs tab. `fit` calls this method itself. */
+  /** Writes the layers of a model, for the Graphs tab. `fit` calls this method. */
   graph(model: tfjs.LayersModel): void;
   /**
-   * For loops without `fit` that resume from a checkpoint: makes TensorBoard ignore the values that an earlier, interrupted process wrote
-   * for this step and later ones.
+   * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Call it in a loop without
+   * `fit` that resumes from a checkpoint.
    */
   resumeFrom(step: number): void;
   /** Resolves once all values so far are visible to readers, or the write has failed. */
@@ -83,11 +83,11 @@ export class SummaryWriter implements Summaries {
   readonly #log: EventLog;
   readonly #options: SummaryOptions;
   readonly #now: () => number;
-  /** The largest step that this process has written. `resumeFrom` must not void this process's own steps. */
+  /** The largest step that this process has written. `resumeFrom` must not discard this process's own steps. */
   #largestStep = -1;
   #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
   #session: 'none' | 'begun' | 'ended' = 'none';
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   /** The kind of value for each tag, up to MOST_KNOWN_TAGS. */
   readonly #kinds = new Map<string, string>();
 
@@ -105,7 +105,7 @@ export class SummaryWriter implements Summaries {
   resumeFrom(step: number): void {
     checkStep(step);
     if (this.#largestStep < step) {
-      // The record is written twice, because TensorBoard takes the first such record of a run for the start of the run.
+      // Writes the record twice, because TensorBoard interprets the first such record of a run as the start of the run.
       const record = encodeRestart(this.#seconds(), step);
       this.#log.add(record);
       this.#log.add(record);
@@ -144,7 +144,7 @@ export class SummaryWriter implements Summaries {
     }
     const histogram = histogramOf(numbersOf(tag, numbers), buckets);
     if (histogram.notFinite > 0) {
-      this.#tell(tag, `the histogram ${tag} at step ${step} omits numbers that are NaN or infinite: ${histogram.notFinite}`);
+      this.#reportOnce(tag, `the histogram ${tag} at step ${step} omits numbers that are NaN or infinite: ${histogram.notFinite}`);
     }
     this.#add(step, histogramValue(tag, histogram));
   }
@@ -158,7 +158,7 @@ export class SummaryWriter implements Summaries {
     }
     const pictures = picturesOf(tag, image, max);
     if (pictures.isWhite) {
-      this.#tell(tag, `the image ${tag} appears mostly white: floating-point numbers must be 0 to 1, or integers 0 to 255`);
+      this.#reportOnce(tag, `the image ${tag} appears mostly white: floating-point numbers must be 0 to 1, or integers 0 to 255`);
     }
     const wallTime = this.#seconds();
     this.#begin(step);
@@ -191,7 +191,7 @@ export class SummaryWriter implements Summaries {
       checkTag(tag);
     }
     if (this.#session !== 'none') {
-      this.#tell(
+      this.#reportOnce(
         'hparams',
         'hyperparameters set after the start of training are not shown, because TensorBoard reads only the first set of a run',
       );
@@ -213,7 +213,7 @@ export class SummaryWriter implements Summaries {
     try {
       this.#add(0, graphValue('keras', model));
     } catch (error) {
-      this.#tell('graph', `the Graphs tab cannot show the model: ${messageOf(error)}`);
+      this.#reportOnce('graph', `the Graphs tab cannot show the model: ${messageOf(error)}`);
     }
   }
 
@@ -252,7 +252,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(this.#seconds(), step, value));
   }
 
-  /** Registers the kind of a tag. Rejects a tag with two kinds of values, because TensorBoard then shows neither. */
+  /** Registers the kind of a tag. Rejects a second kind of values for the same tag, because TensorBoard would show neither of them. */
   #claim(tag: string, kind: string): void {
     const known = this.#kinds.get(tag);
     if (known === kind) {
@@ -294,9 +294,9 @@ export class SummaryWriter implements Summaries {
   }
 
   /** Reports a problem once for each subject, because it is likely to recur in every step. */
-  #tell(about: string, message: string): void {
-    if (!this.#told.has(about) && this.#told.size < 100) {
-      this.#told.add(about);
+  #reportOnce(about: string, message: string): void {
+    if (!this.#reported.has(about) && this.#reported.size < 100) {
+      this.#reported.add(about);
       this.#options.onTrouble(message);
     }
   }

@@ -8,8 +8,7 @@ export type Configuration = Readonly<Record<string, HyperparameterValue>>;
 type Choices = readonly HyperparameterValue[];
 
 /**
- * Numbers from `min` to `max`, drawn uniformly on a linear scale, or on a logarithmic scale (for learning rates, for example); optionally
- * integers.
+ * Numbers (or integers) from `min` to `max`, drawn uniformly on a linear scale or, for example for learning rates, on a logarithmic scale.
  */
 export interface Range {
   readonly min: number;
@@ -33,8 +32,8 @@ export function grid<Space extends Readonly<Record<string, Choices>>>(space: Spa
 }
 
 /**
- * Draws random combinations: one value from each list, one number from each range. The result depends only on the arguments and is the same
- * on every machine. With more trials, the result starts with the same combinations and adds further ones.
+ * Draws random combinations: one value from each list, and one number from each range. The result depends only on the arguments and is the
+ * same on every machine. If `trials` increases, the first combinations stay the same.
  */
 export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
   space: Space,
@@ -78,7 +77,7 @@ function draw(choice: Choices | Range, random: number): HyperparameterValue {
     return choice[Math.floor(random * choice.length)] as HyperparameterValue;
   }
   const { min, max, scale = 'linear', integer = false } = choice;
-  // Each integer represents the numbers that round down to it.
+  // Draws from a range that ends one above `max`, because the number is rounded down.
   const end = integer ? max + 1 : max;
   const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
   return integer ? Math.min(max, Math.floor(value)) : value;

@@ -1,4 +1,3 @@
-import { csvLine } from '../inference/predict-format.ts';
 import type { Configuration } from './sweep-space.ts';
 
 /** The result of a trial. */
@@ -30,7 +29,7 @@ export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[
   });
 }
 
-/** Encodes a trial as JSON, with NaN and infinite numbers as strings; `decodeTrial` reads them back. */
+/** Encodes a trial as JSON. NaN and infinite numbers become strings, which `decodeTrial` converts back. */
 export function encodeTrial(trial: TrialResult): string {
   const metrics = Object.fromEntries(
     Object.entries(trial.metrics).map(([name, value]) => [name, Number.isFinite(value) ? value : String(value)]),
@@ -57,10 +56,6 @@ export function tableOf(trials: readonly TrialResult[]): string[][] {
     ...(hasErrors ? [trial.error ?? ''] : []),
   ]);
   return [header, ...rows];
-}
-
-export function csvOf(table: readonly (readonly string[])[]): string {
-  return table.map(csvLine).join('');
 }
 
 /** Formats a table for display, with aligned columns and shortened numbers. */

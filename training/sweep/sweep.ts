@@ -2,10 +2,11 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
+import { csvLine } from '../inference/predict-format.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
 import type { Configuration } from './sweep-space.ts';
-import { csvOf, decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
+import { decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
 
 /*
  * The output folder of `sweep`:
@@ -18,7 +19,7 @@ import { csvOf, decodeTrial, encodeTrial, type Goal, printed, ranked, type Trial
  */
 const DESCRIPTION = '_SWEEP';
 const TRIAL_FILE = /^trial-(\d+)\.json$/;
-const AT_ONCE = 16;
+const CONCURRENT_READS = 16;
 
 export interface SweepOptions {
   /** The metric by which trials are compared. */
@@ -27,18 +28,18 @@ export interface SweepOptions {
   /** Folder for the results: a URI, or a path (relative to the job's output folder); `sweep` by default. */
   readonly output?: string;
   /**
-   * What to do if a trial throws an error. `fail`, the default, ends this task, which the job restarts. `record` stores the error in the
+   * The action if a trial throws an error. `fail`, the default, ends this task, and the job restarts it. `record` stores the error in the
    * table.
    */
   readonly onError?: 'fail' | 'record';
-  /** Distinguishes this sweep from others with the same configurations in the same folder. */
+  /** Distinguishes this sweep from other sweeps with the same configurations in the same folder. */
   readonly version?: string;
 }
 
 /** The context of a trial. */
 export interface Trial {
   readonly index: number;
-  /** `trial-00003`: the name of its summary run and of its row in the table. */
+  /** The name of the trial's summary run and of its row in the table, for example `trial-00003`. */
   readonly name: string;
   /** URI of a folder for files of the trial. */
   readonly outputDir: string;
@@ -53,7 +54,7 @@ export interface SweepReport<C extends Configuration> {
   readonly output: string;
   /** The trials that this task computed in this run. */
   readonly computed: readonly TrialResult<C>[];
-  /** All trials, best first, on the task that finishes last; null on tasks that finish while others are still running. */
+  /** All trials, best first, on the task that finishes last; null on tasks that finish while other tasks are still running. */
   readonly results: readonly TrialResult<C>[] | null;
 }
 
@@ -213,7 +214,7 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
   };
 }
 
-/** The stored results. Each result is complete and is written only once, whichever task writes it. */
+/** The stored results. Each result is written completely or not at all, and only by the first task that finishes the trial. */
 class SweepOutput<C extends Configuration> {
   readonly #cluster: Cluster;
   readonly #uri: string;
@@ -256,8 +257,8 @@ class SweepOutput<C extends Configuration> {
       return null;
     }
     const results: TrialResult<C>[] = [];
-    for (let first = 0; first < this.#trials; first += AT_ONCE) {
-      const some = Array.from({ length: Math.min(AT_ONCE, this.#trials - first) }, (_, at) => nameOf(first + at));
+    for (let first = 0; first < this.#trials; first += CONCURRENT_READS) {
+      const some = Array.from({ length: Math.min(CONCURRENT_READS, this.#trials - first) }, (_, at) => nameOf(first + at));
       const texts = await Promise.all(some.map((name) => this.#cluster.storage.read(joinUri(this.#uri, `${name}.json`))));
       results.push(...texts.map((text) => decodeTrial<C>(text.toString())));
     }
@@ -267,7 +268,7 @@ class SweepOutput<C extends Configuration> {
   /** Writes the tables. Returns false if another task has already written them. */
   async finish(best: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<boolean> {
     const { storage } = this.#cluster;
-    await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(csvOf(tableOf(best))), { ifAbsent: true });
+    await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(tableOf(best).map(csvLine).join('')), { ifAbsent: true });
     const trials = best.map((trial) => JSON.parse(encodeTrial(trial)) as unknown);
     const bytes = Buffer.from(`${JSON.stringify({ version: 1, metric, goal, trials }, null, 1)}\n`);
     return await storage.write(joinUri(this.#uri, 'results.json'), bytes, { ifAbsent: true });

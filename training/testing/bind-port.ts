@@ -7,7 +7,9 @@ export interface BoundPort {
   close(): void;
 }
 
-/** An internal handle of Node.js. Only it gives access to a server's descriptor, and to a socket that is bound but does not listen. */
+/**
+ * An internal handle of Node.js. The public API gives no access to a server's descriptor, or to a socket that is bound but does not listen.
+ */
 interface Bound {
   readonly fd: number;
   getsockname(into: { port?: number }): void;
@@ -15,8 +17,8 @@ interface Bound {
 }
 
 /**
- * Binds a loopback port, as the executor does, so that a process can inherit its socket. A socket that does not listen reserves the port:
- * another process of the test can bind it and listen, and the operating system gives it to no other process.
+ * Binds a loopback port, as the executor does, so a process can inherit its socket. A socket that does not listen reserves the port: the
+ * operating system assigns the port to no other process, but another process of the test can bind it and listen.
  */
 export async function bindPort(listening: boolean): Promise<BoundPort> {
   if (listening) {

@@ -35,7 +35,7 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
-/** Saves a checkpoint as three processes do together, with one tensor each. */
+/** Saves a checkpoint like three processes that each save one tensor. */
 export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
   const { position, tensors } = snapshot(step);
   const pending = onTheWire(await store.beginSave(step, origin));
@@ -46,7 +46,7 @@ export async function saveSharded(store: CheckpointStore, step: number, origin: 
   return await store.commit(pending, position, shards.reverse());
 }
 
-/** Serialises and parses a value, so that it equals the value that another process receives. */
+/** Serialises and parses a value, which gives the value that another process receives. */
 export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
@@ -59,8 +59,8 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
     { by: 'several processes', save: saveSharded },
   ])(`fencing on ${kind}, written by $by`, { timeout: 180_000 }, ({ save }) => {
     test('an old writer publishes no checkpoint after a takeover at any moment, and the newest checkpoint stays intact', async () => {
-      // In each round, the new generation takes over one operation later: before the old writer's first operation, before its second, and
-      // so on.
+      // In each round, the new generation starts one operation later: before the old writer's first operation, before its second operation,
+      // and so on.
       for (let moment = 0; moment < 16; moment++) {
         let chosen: number | undefined;
         let tookOver = false;

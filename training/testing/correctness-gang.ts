@@ -14,7 +14,7 @@ import type { CorrectnessCase, CorrectnessResult, CorrectnessStart } from './cor
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * Runs the cases on `worldSize` ranks, each of which is a process.
+ * Runs the cases on `worldSize` ranks, each in its own process.
  * @param env the environment of the processes, and the Node.js executable that runs them.
  * @returns the results of all ranks for each case.
  */

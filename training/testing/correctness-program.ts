@@ -1,6 +1,6 @@
 /**
- * One rank of several. Trains the given nets together with the other ranks; rank 0 also trains them alone with the batches of all ranks.
- * Prints the differences for each net. Takes a JSON string as its argument, and inherits its listening socket as descriptor 3.
+ * Runs one rank. Trains the given nets together with the other ranks. Rank 0 also trains them alone with the batches of all ranks, and the
+ * differences for each net are printed. The argument is a JSON string; the listening socket is descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
@@ -57,7 +57,7 @@ const NETS: Readonly<Record<CorrectnessCase['net'], () => tfjs.layers.Layer[]>> 
     tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(2) }),
   ],
   'convolutions with batch normalisation': () => [
-    // No bias: normalisation would cancel it, and its gradient would be rounding error that adam amplifies.
+    // No bias: normalisation would cancel the bias, and its gradient would consist of rounding errors, which adam amplifies.
     tf.layers.conv2d({ filters: 4, kernelSize: 3, useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
     tf.layers.batchNormalization({ momentum: 0.8 }),
     tf.layers.activation({ activation: 'relu' }),

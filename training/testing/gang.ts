@@ -38,7 +38,7 @@ export interface GangWishes {
   /** The number of consecutive `fit` calls; default 1. */
   readonly phases?: 1 | 3;
   readonly graceMs?: number;
-  /** Whether the program does not inherit its socket, as under `npm run`. */
+  /** True if the program does not inherit its socket, as under `npm run`. */
   readonly loseDescriptor?: boolean;
   /** The point at which the first process of a worker hangs (see program.ts). */
   readonly hangAt?: `step-${number}` | `fit-${number}/step-${number}` | 'before-commit' | 'after-commit' | 'end';

@@ -6,7 +6,7 @@ export interface Asset {
   readonly type: string;
   readonly body: Buffer;
   readonly gzip: Buffer;
-  /** Part of the asset's name, so that one name always has the same content. */
+  /** Hash of the content. The asset's name contains it, so browsers can cache the asset forever. */
   readonly hash: string;
 }
 

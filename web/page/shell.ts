@@ -1,14 +1,14 @@
 import { assetName } from './assets.ts';
 
-/** The page contains nothing inline and loads nothing from other hosts. */
+/** The page has no inline scripts or styles, and loads nothing from other hosts. */
 export const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
 const TITLES = { job: 'Job', history: 'Job history' } as const;
 
 /**
- * The HTML of a page, whose script fetches and renders the content. `base` is the path from the page's URL to the folder of `assets/` and
- * `api/`: '' if the page is at `tony/`, 'tony/' if it is one folder above. It is always relative, because the public prefix is unknown.
+ * Returns the HTML of a page; the page's script loads and renders the content. `base` is the relative path from the page's URL to the
+ * folder that contains `assets/` and `api/`: '' if the page is served at `tony/`, and 'tony/' one folder above.
  */
 export function pageShell({ base, page = 'job' }: { base: string; page?: 'job' | 'history' }): string {
   return `<!doctype html>

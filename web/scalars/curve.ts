@@ -1,11 +1,7 @@
-/** More points are not visible on a screen. */
-export const MAXIMUM_POINTS = 500;
+import type { ScalarSeries } from '../job-view.ts';
 
-export interface Points {
-  readonly steps: readonly number[];
-  readonly times: readonly number[];
-  readonly values: readonly (number | null)[];
-}
+/** The maximum number of points in a curve. More points would not be visible on a screen. */
+export const MAXIMUM_POINTS = 500;
 
 interface Point {
   readonly step: number;
@@ -14,8 +10,8 @@ interface Point {
 }
 
 /**
- * The values of one tag, ascending by step. Thinned as it grows: keeps every `stride`-th value and doubles the stride when there are too
- * many points; always includes the newest value.
+ * The values of one tag, ascending by step. A growing curve is thinned: it keeps every `stride`-th value, and the stride doubles when
+ * the curve has too many points. The newest value is always included.
  */
 export class Curve {
   #kept: Point[] = [];
@@ -24,8 +20,8 @@ export class Curve {
   #count = 0;
 
   /**
-   * A step that is not greater than the newest one replaces the values of that and all later steps: a run was restarted or a value was
-   * repeated.
+   * Adds a value. If `step` is not greater than the newest step, the value replaces the values of this and all later steps: a run was
+   * restarted, or a value was written again.
    */
   add(step: number, time: number, value: number): void {
     const last = this.#newest;
@@ -45,7 +41,7 @@ export class Curve {
       this.#count++;
     }
     this.#newest = point;
-    // Leaves one place for the newest value.
+    // One point is reserved for the newest value.
     if (this.#kept.length < MAXIMUM_POINTS) {
       return;
     }
@@ -68,7 +64,7 @@ export class Curve {
   }
 
   /** Returns at most `maximum` points, including the first and the newest. */
-  points(maximum: number): Points {
+  points(maximum: number): Omit<ScalarSeries, 'tag'> {
     const every = Math.max(1, Math.ceil(this.#kept.length / Math.max(1, maximum - 1)));
     const chosen = every === 1 ? [...this.#kept] : this.#kept.filter((_, at) => at % every === 0);
     if (this.#newest !== null && chosen.at(-1) !== this.#newest) {

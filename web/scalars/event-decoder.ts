@@ -15,9 +15,9 @@ export interface ScalarEvent {
   /** s since the epoch. */
   readonly wallTime: number;
   readonly step: number;
-  /** Set in the first event of a file, e.g. `brain.Event:2`; otherwise null. */
+  /** Set in the first event of a file, for example `brain.Event:2`; otherwise null. */
   readonly fileVersion: string | null;
-  /** A new run begins: values that an earlier run wrote for this and later steps are invalid. */
+  /** Marks the start of a run. Values of this and later steps that an earlier run has written are invalid. */
   readonly isStart: boolean;
   readonly values: readonly EventValue[];
 }
@@ -27,8 +27,8 @@ export interface EventValue {
   /** Null if the value is not a number. */
   readonly number: number | null;
   /**
-   * A `simple` value is a scalar whatever its plugin. Whether a `tensor` is a scalar depends on the plugin's name, which may be present
-   * only with the tag's first value.
+   * A `simple` value is always a scalar. A `tensor` is a scalar if its plugin is `scalars`; only the first value of a tag names the
+   * plugin.
    */
   readonly form: 'simple' | 'tensor' | 'other';
   /** Null if absent. */
@@ -63,7 +63,7 @@ export function decodeEvent(data: Buffer): ScalarEvent {
         }
       }
     } else if (field.number === 7 && field.type === BYTES) {
-      isStart = hasVarint(field.bytes, 1, 1);
+      isStart = [...fieldsOf(field.bytes)].some(({ number, type, varint }) => number === 1 && type === VARINT && varint === 1);
     }
   }
   return { wallTime, step, fileVersion, isStart, values };
@@ -104,7 +104,7 @@ function pluginOf(metadata: Buffer): string | null {
   return null;
 }
 
-/** The number in a tensor without dimensions; null for any other tensor. */
+/** Returns the number in a tensor without dimensions; null for any other tensor. */
 function decodeTensor(data: Buffer): number | null {
   let type = 0;
   let content: Buffer | null = null;
@@ -113,10 +113,8 @@ function decodeTensor(data: Buffer): number | null {
     if (field.number === 1 && field.type === VARINT) {
       type = field.varint;
     } else if (field.number === 2 && field.type === BYTES) {
-      for (const part of fieldsOf(field.bytes)) {
-        if (part.number === 2) {
-          return null;
-        }
+      if ([...fieldsOf(field.bytes)].some((part) => part.number === 2)) {
+        return null;
       }
     } else if (field.number === 4) {
       content = field.bytes;
@@ -127,7 +125,7 @@ function decodeTensor(data: Buffer): number | null {
   if (content !== null && content.length > 0) {
     return fromContent(type, content);
   }
-  // A writer may omit numbers that are all zero.
+  // Writers may omit zeros.
   return listed === null ? (KNOWN.has(type) ? 0 : null) : fromList(type, listed);
 }
 
@@ -156,7 +154,7 @@ function fromContent(type: number, content: Buffer): number | null {
   }
 }
 
-/** Decodes a list of one number, packed (as bytes) or not. */
+/** Decodes a list that contains one number, packed (as bytes) or unpacked. */
 function fromList(type: number, field: Field): number | null {
   const { bytes } = field;
   if (type === DT.float) {
@@ -186,7 +184,7 @@ function fromList(type: number, field: Field): number | null {
 }
 
 function singleVarint(bytes: Buffer): number | null {
-  // The bytes are decoded as a field with an arbitrary number.
+  // Prepends a field tag, because the decoder reads only fields.
   const fields = [...fieldsOf(Buffer.concat([Buffer.of(0x08), bytes]))];
   return fields.length === 1 ? (fields[0]?.varint ?? null) : null;
 }
@@ -202,7 +200,7 @@ function shortest(float: number): number {
   return float;
 }
 
-/** IEEE 754 binary16. */
+/** Decodes an IEEE 754 binary16. */
 function halfOf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
@@ -213,18 +211,9 @@ function halfOf(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-/** The upper half of an IEEE 754 binary32. */
+/** Decodes the upper half of an IEEE 754 binary32. */
 function bfloatOf(bits: number): number {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt16LE(bits, 2);
   return bytes.readFloatLE();
-}
-
-function hasVarint(data: Buffer, number: number, value: number): boolean {
-  for (const field of fieldsOf(data)) {
-    if (field.number === number && field.type === VARINT && field.varint === value) {
-      return true;
-    }
-  }
-  return false;
 }

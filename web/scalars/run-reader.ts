@@ -5,13 +5,13 @@ import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
 import { Curve } from './curve.ts';
 import { decodeEvent, type EventValue } from './event-decoder.ts';
 
-/** Longer records contain images or graphs and no curves: the reader skips them without buffering. */
+/** The reader skips longer records without buffering them: they contain images or graphs (bytes). */
 const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 
-/** Longer tags are ignored: a record could consist of a tag alone, and each tag is kept in memory. */
+/** The reader ignores longer tags, because it keeps every tag in memory. */
 const LONGEST_TAG = 1024;
 
-/** The number of records after which the reader checks whether to yield. Reading a record takes a few microseconds. */
+/** The number of records between two calls of `yieldIfDue`. Reading one record takes a few microseconds. */
 const RECORDS_PER_CHECK = 32;
 
 export interface RunReaderOptions {
@@ -20,13 +20,13 @@ export interface RunReaderOptions {
   readonly log: Logger;
   /** Yields to the event loop when its time slice is used up. */
   readonly yieldIfDue: () => Promise<void>;
-  /** Returns whether another curve is allowed. */
+  /** Returns whether another curve may be added. */
   readonly mayGrow: () => boolean;
 }
 
 /**
- * The curves of one folder of event files. As TensorBoard does, it reads the files in the order of their names and does not return to a
- * file once it has begun a later one.
+ * Reads the curves from one folder of event files. As in TensorBoard, the reader reads the files in the order of their names, and never
+ * returns to an earlier file.
  */
 export class RunReader {
   readonly name: string;
@@ -40,7 +40,7 @@ export class RunReader {
     this.#options = options;
   }
 
-  /** The number of damaged records and file remainders that were skipped. */
+  /** The number of skipped records and truncated files. */
   get damage(): number {
     return this.#damage;
   }
@@ -62,7 +62,7 @@ export class RunReader {
   async read(files: readonly Entry[], onBytes: (count: number) => void): Promise<void> {
     const current = files.find(({ name }) => name === this.#file?.name);
     if (files.length === 0 || (current !== undefined && current.size < (this.#file?.records.taken ?? 0))) {
-      // The file was removed or rewritten: discard what was read.
+      // The current file was removed or rewritten, so its curves are invalid.
       this.curves.clear();
       this.#file = null;
       this.#damage = 0;
@@ -73,7 +73,7 @@ export class RunReader {
       }
       if (this.#file?.name !== file.name) {
         if (this.#file?.records.isWithinRecord) {
-          this.#complain(this.#file.name, 'ends within a record');
+          this.#reportDamage(this.#file.name, 'ends within a record');
         }
         this.#file = openFile(file.name);
       }
@@ -104,10 +104,10 @@ export class RunReader {
     }
     const damaged = open.damaged - before;
     if (damaged > 0) {
-      this.#complain(file.name, `contains ${damaged} damaged records`, damaged);
+      this.#reportDamage(file.name, `contains ${damaged} damaged records`, damaged);
     }
     if (records.isLost) {
-      this.#complain(file.name, 'is damaged; the rest of it is skipped');
+      this.#reportDamage(file.name, 'is damaged; the rest of it is skipped');
     }
   }
 
@@ -124,7 +124,7 @@ export class RunReader {
         this.#add(value, step, time);
       }
     } catch (error) {
-      this.#complain(file, `contains a record that is not an event: ${messageOf(error)}`);
+      this.#reportDamage(file, `contains a record that is not an event: ${messageOf(error)}`);
     }
   }
 
@@ -148,13 +148,13 @@ export class RunReader {
     curve.add(step, time, number);
   }
 
-  #complain(file: string, text: string, count = 1): void {
+  #reportDamage(file: string, text: string, count = 1): void {
     this.#damage += count;
     this.#options.log.warn({ run: this.name, file }, `the event file ${text}`);
   }
 }
 
-/** A file that is still being written may end anywhere: an incomplete last record is buffered until the rest arrives. */
+/** The state of the current file. A file that is still being written may end within a record; the parser buffers the incomplete record. */
 interface EventFile {
   readonly name: string;
   readonly records: TfRecordParser;

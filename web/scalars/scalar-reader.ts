@@ -7,12 +7,13 @@ import type { ScalarCharts } from '../job-view.ts';
 import { MAXIMUM_POINTS } from './curve.ts';
 import { RunReader } from './run-reader.ts';
 
-/** Reading stops when no request has come for this long (ms). */
+/** Reading stops this long after the last request (ms). */
 const VIEWED_WITHIN_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
-const LOOK_SHARE = 0.05;
-/** The longest time slice (ms). The process that contains this reader must also handle heartbeats. */
+/** The maximum share of the time that reading takes. */
+const READING_SHARE = 0.05;
+/** The longest time slice (ms). The reader runs in processes that must also send heartbeats. */
 const SLICE_MS = 4;
 const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;
@@ -23,15 +24,12 @@ const MAXIMUM_ANSWER_POINTS = 40_000;
 
 export interface ScalarReaderOptions {
   readonly storage: Storage;
-  /** URI of the summaries' folder: each folder with event files is a run. */
+  /** URI of the summary folder. Each folder with event files is a run. */
   readonly dir: string;
   readonly log: Logger;
-  /** How long the first response waits for the first read (ms); default 1000. */
+  /** How long the first response waits for the first pass over the files (ms); default 1000. */
   readonly patienceMs?: number;
-  /**
-   * The pause between two reads of the folders (ms); default 4000. Longer after slow reads, so that reading takes a small share of the
-   * time.
-   */
+  /** The pause between two passes (ms); default 4000. Slow passes lengthen the pause, so that reading takes at most 5 % of the time. */
   readonly pauseMs?: number;
   /** The current time (ms since an arbitrary origin). */
   readonly clock?: () => number;
@@ -43,73 +41,70 @@ interface Run {
 }
 
 /**
- * Reads the curves of a job's summaries while they are being written, without TensorBoard and the memory that it needs. Reads only while
- * requests come in, one file at a time, only new bytes, and in short time slices.
+ * Reads the curves of a job's summaries while the job writes them, with less memory than TensorBoard needs. The reader is active only
+ * while requests arrive. It reads one file at a time, only new bytes, and in short time slices.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;
   readonly #clock: () => number;
   readonly #runs = new Map<string, RunReader>();
   readonly #closing = new AbortController();
-  #askedAt = 0;
+  #requestedAt = 0;
   #reading: Promise<void> | null = null;
-  #firstLook: Promise<void>;
-  #looked: () => void = () => {};
+  #firstPass: Promise<void>;
+  #endFirstPass: () => void = () => {};
   #sliceBegan = 0;
   #curves = 0;
   #isCut = false;
-  #trouble = '';
+  #problem = '';
   #progress = '';
-  /** The last response; null if the data has changed since. */
+  /** The last response; null after the data has changed. */
   #charts: ScalarCharts | null = null;
 
   constructor(options: ScalarReaderOptions) {
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
-    this.#firstLook = new Promise((resolve) => {
-      this.#looked = resolve;
+    this.#firstPass = new Promise((resolve) => {
+      this.#endFirstPass = resolve;
     });
   }
 
-  /** Returns the same object while nothing has changed. */
+  /** Returns the curves. The result is the same object until the data changes. */
   async charts(): Promise<ScalarCharts> {
-    this.#askedAt = this.#clock();
-    this.#reading ??= this.#readWhileAsked().finally(() => {
+    this.#requestedAt = this.#clock();
+    this.#reading ??= this.#readWhileRequested().finally(() => {
       this.#reading = null;
     });
-    await withTimeout(this.#firstLook, this.#options.patienceMs ?? 1000, () => {});
+    await withTimeout(this.#firstPass, this.#options.patienceMs ?? 1000, () => {});
     this.#charts ??= this.#draw();
     return this.#charts;
   }
 
   close(): void {
     this.#closing.abort();
-    this.#looked();
+    this.#endFirstPass();
   }
 
-  async #readWhileAsked(): Promise<void> {
+  async #readWhileRequested(): Promise<void> {
     const { signal } = this.#closing;
     const { pauseMs = PAUSE_MS } = this.#options;
-    while (!signal.aborted && this.#clock() - this.#askedAt < VIEWED_WITHIN_MS) {
+    while (!signal.aborted && this.#clock() - this.#requestedAt < VIEWED_WITHIN_MS) {
       const began = this.#clock();
-      await this.#look();
-      this.#looked();
-      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(pauseMs, (this.#clock() - began) / LOOK_SHARE));
+      await this.#readAll();
+      this.#endFirstPass();
+      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(pauseMs, (this.#clock() - began) / READING_SHARE));
       await delay(pause, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  async #look(): Promise<void> {
+  async #readAll(): Promise<void> {
     try {
       const runs = await this.#find();
-      const gone = [...this.#runs.keys()].filter((name) => !runs.some((run) => run.name === name));
-      for (const name of gone) {
+      for (const name of [...this.#runs.keys()].filter((known) => !runs.some((run) => run.name === known))) {
         this.#runs.delete(name);
+        this.#charts = null;
       }
-      if (gone.length > 0) {
-        this.#changed();
-      }
-      this.#count();
+      this.#curves = [...this.#runs.values()].reduce((sum, run) => sum + run.curves.size, 0);
       const readers = runs.map((run) => [this.#readerOf(run.name), run.files] as const);
       const total = readers.reduce((sum, [reader, files]) => sum + reader.unread(files), 0);
       let done = 0;
@@ -119,35 +114,30 @@ export class ScalarReader {
         }
         await reader.read(files, (bytes) => {
           done += bytes;
-          this.#say({ progress: progressOf(done, total) });
+          this.#setMessage({ progress: progressOf(done, total) });
           if (this.#closing.signal.aborted) {
             throw new Error('closed');
           }
         });
-        this.#changed();
+        this.#charts = null;
       }
-      this.#say({ trouble: '' });
+      this.#setMessage({ problem: '' });
     } catch (error) {
       if (this.#closing.signal.aborted) {
         return;
       }
       this.#options.log.warn({ dir: this.#options.dir, error: messageOf(error) }, 'the summaries could not be read; trying again');
-      this.#say({ trouble: `The summaries cannot be read at the moment: ${messageOf(error)}` });
+      this.#setMessage({ problem: `The summaries cannot be read at the moment: ${messageOf(error)}` });
     }
-    this.#say({ progress: '' });
+    this.#setMessage({ progress: '' });
   }
 
-  #say(said: { readonly trouble?: string; readonly progress?: string }): void {
-    const { trouble = this.#trouble, progress = this.#progress } = said;
-    if (trouble === this.#trouble && progress === this.#progress) {
+  #setMessage({ problem = this.#problem, progress = this.#progress }: { problem?: string; progress?: string }): void {
+    if (problem === this.#problem && progress === this.#progress) {
       return;
     }
-    this.#trouble = trouble;
+    this.#problem = problem;
     this.#progress = progress;
-    this.#changed();
-  }
-
-  #changed(): void {
     this.#charts = null;
   }
 
@@ -189,10 +179,6 @@ export class ScalarReader {
     return reader;
   }
 
-  #count(): void {
-    this.#curves = [...this.#runs.values()].reduce((sum, run) => sum + run.curves.size, 0);
-  }
-
   #mayGrow(): boolean {
     if (this.#curves >= MAXIMUM_CURVES) {
       this.#isCut = true;
@@ -226,7 +212,7 @@ export class ScalarReader {
   #message(): string {
     const damage = [...this.#runs.values()].reduce((sum, run) => sum + run.damage, 0);
     return [
-      this.#trouble,
+      this.#problem,
       this.#progress,
       this.#isCut ? `Only ${MAXIMUM_CURVES} curves are shown here; TensorBoard shows all of them.` : '',
       damage > 0 ? `${damage} damaged record${damage === 1 ? ' was' : 's were'} skipped.` : '',
@@ -236,7 +222,10 @@ export class ScalarReader {
   }
 }
 
-/** Progress in steps of ten per cent, so that it does not change with every chunk; empty for a short read. */
+/**
+ * Returns the progress in steps of ten per cent, so that the message changes only a few times. Returns an empty string if little remains
+ * to be read.
+ */
 function progressOf(done: number, total: number): string {
   if (total < 4 * 1024 * 1024 || done >= total) {
     return '';

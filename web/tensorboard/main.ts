@@ -16,7 +16,7 @@ import { TensorBoard } from './tensorboard.ts';
 // The program of the `tensorboard` role: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
-/** Leaves room for other notices in the job's short list. */
+/** The job shows a limited number of notices, so other notices need space. */
 const MAX_NOTICES = 5;
 
 const log = createLogger({ task: 'tensorboard' });
@@ -52,7 +52,7 @@ async function run(): Promise<void> {
       void leave();
     },
   });
-  // Reading the summaries may fail or be limited while TensorBoard itself works.
+  // Summaries may be unreadable or too large while TensorBoard itself works.
   setInterval(() => {
     const { state, message } = tensorBoard.status();
     if (state === 'ready') {
@@ -71,7 +71,7 @@ async function run(): Promise<void> {
   async function leave(): Promise<void> {
     await tensorBoard.close();
     storage.close();
-    // A signal from YARN or the job is not a failure: a restart would not help.
+    // A signal from YARN or from the ApplicationMaster is not a failure, so the exit code is 0.
     process.exit(0);
   }
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
@@ -79,11 +79,11 @@ async function run(): Promise<void> {
   }
 }
 
-/** Connects the two sockets in both directions until either closes. */
+/** Connects the two sockets in both directions until either socket closes. */
 function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
   try {
     const upstream = tensorBoard.connect();
-    // An error on one side closes both; data sent before a normal end is delivered.
+    // An error on one side closes both sockets. At a normal end, all sent data is delivered.
     pipeline(socket, upstream, () => {});
     pipeline(upstream, socket, () => {});
   } catch {

@@ -1,5 +1,5 @@
 /** A file in the storage. */
-export interface Found {
+export interface StoredFile {
   /** Path relative to the mirrored folder, separated by `/`. */
   readonly name: string;
   readonly uri: string;
@@ -8,19 +8,17 @@ export interface Found {
   readonly modifiedAt: number;
 }
 
-export type Wanted = Found;
-
 export interface MirrorLimits {
   /** The maximum number of files and folders in a listing. */
   readonly files: number;
   readonly depth: number;
   /** The maximum total size on disk. */
   readonly bytes: number;
-  /** The maximum size of a file that holds no events, such as pictures of the embedding projector. */
+  /** The maximum size of a file without events, such as an image of the embedding projector. */
   readonly otherBytes: number;
   /**
-   * The number of bytes on disk that are read again to verify that the file is still the same. If another file has replaced it, these bytes
-   * differ, because each event carries its time and checksums.
+   * The number of bytes before the end of the copy that are read again, to detect a replaced file. These bytes differ between two
+   * files, because each event contains its time and checksums.
    */
   readonly overlapBytes: number;
 }
@@ -34,31 +32,31 @@ export const MIRROR_LIMITS: MirrorLimits = {
 };
 
 export interface MirrorPlan {
-  /** Names of files on disk that no longer exist in the storage. */
-  readonly gone: readonly string[];
-  /** The files to read, by folder, in the order of their names. */
-  readonly folders: readonly (readonly Wanted[])[];
-  /** Why some files are not copied; empty if all are. */
+  /** Names of local files that no longer exist in the storage. */
+  readonly removed: readonly string[];
+  /** The files to read, grouped by folder and sorted by name. */
+  readonly folders: readonly (readonly StoredFile[])[];
+  /** Why some files are not copied; empty if all files are copied. */
   readonly refusal: string;
 }
 
-/** Computes the differences between the storage and the disk. Event files take precedence if the space is limited. */
+/** Computes which files to remove and which to read. If the space is limited, event files take precedence. */
 export function planOf(
-  found: readonly Found[],
+  found: readonly StoredFile[],
   copies: ReadonlyMap<string, { readonly bytes: number; readonly modifiedAt: number }>,
   limits: MirrorLimits,
 ): MirrorPlan {
   const wanted = found.filter((file) => isEventFile(file.name) || (file.size <= limits.otherBytes && isFinished(file.name)));
   const names = new Set(wanted.map(({ name }) => name));
-  const gone = [...copies.keys()].filter((name) => !names.has(name));
-  const folders = new Map<string, Wanted[]>();
+  const removed = [...copies.keys()].filter((name) => !names.has(name));
+  const folders = new Map<string, StoredFile[]>();
   let bytes = 0;
-  let left = 0;
-  // Runs that are already copied come first, then the newest ones.
+  let omitted = 0;
+  // Files that are already copied come first, then the newest files.
   const order = wanted.toSorted((a, b) => rank(a, copies) - rank(b, copies) || b.modifiedAt - a.modifiedAt);
   for (const file of order) {
     if (bytes + file.size > limits.bytes) {
-      left += file.size;
+      omitted += file.size;
       continue;
     }
     bytes += file.size;
@@ -75,33 +73,33 @@ export function planOf(
     }
   }
   const sorted = [...folders.values()].map((files) => files.sort((a, b) => (a.name < b.name ? -1 : 1)));
-  return { gone, folders: sorted, refusal: left === 0 ? '' : refusal(bytes, left, limits) };
+  return { removed, folders: sorted, refusal: omitted === 0 ? '' : refusal(bytes, omitted, limits) };
 }
 
-function rank(file: Found, copies: ReadonlyMap<string, unknown>): number {
+function rank(file: StoredFile, copies: ReadonlyMap<string, unknown>): number {
   return (isEventFile(file.name) ? 0 : 2) + (copies.has(file.name) ? 0 : 1);
 }
 
-function refusal(bytes: number, left: number, limits: MirrorLimits): string {
-  return `The summaries are larger than the ${gigabytes(limits.bytes)} that TensorBoard copies to its disk: ${gigabytes(bytes)} are shown, ${gigabytes(left)} are not.`;
+function refusal(bytes: number, omitted: number, limits: MirrorLimits): string {
+  return `The summaries are larger than the ${gigabytes(limits.bytes)} that TensorBoard copies to its disk: ${gigabytes(bytes)} are shown, ${gigabytes(omitted)} are not.`;
 }
 
 function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-/** TensorBoard's own definition of an event file. */
+/** Returns whether TensorBoard reads the file as an event file. */
 export function isEventFile(name: string): boolean {
   return name.slice(name.lastIndexOf('/') + 1).includes('tfevents');
 }
 
-/** Excludes files that Hadoop or tony-ts is still writing. */
+/** Returns false for a file that Hadoop or tony-ts is still writing. */
 function isFinished(name: string): boolean {
   const last = name.slice(name.lastIndexOf('/') + 1);
   return !last.startsWith('.') && !last.endsWith('._COPYING_');
 }
 
-/** Whether the name is a single path segment that stays within its folder. */
+/** Returns whether the name is a single path segment within its folder. */
 export function isSafeName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
 }

@@ -123,11 +123,11 @@ describe('a mirror', () => {
     await mirror.refresh();
     storage.away = true;
     expect(await mirror.refresh()).toBe(false);
-    expect(mirror.trouble).toBe('The summaries cannot be read at the moment: The NameNode is away.');
+    expect(mirror.problem).toBe('The summaries cannot be read at the moment: The NameNode is away.');
     expect(await copied(EVENTS)).toBe('x');
     storage.away = false;
     expect(await mirror.refresh()).toBe(true);
-    expect(mirror.trouble).toBe('');
+    expect(mirror.problem).toBe('');
   });
 
   test('accepts a source folder that does not exist yet', async () => {
@@ -144,7 +144,7 @@ describe('a mirror', () => {
     await mirror.refresh();
     expect((await readdir(path.join(root, 'copy'))).length).toBe(2);
     expect(await copied('tfevents.old')).toBe('o'.repeat(10));
-    expect(mirror.trouble).toMatch(/^The summaries are larger than/);
+    expect(mirror.problem).toMatch(/^The summaries are larger than/);
   });
 
   test('skips large files without events, hidden files and unfinished files', async () => {
@@ -163,7 +163,7 @@ describe('a mirror', () => {
     }
     const mirror = mirrorOf({ files: 3 });
     await mirror.refresh();
-    expect(mirror.trouble).toBe('Only the first 3 files of the summaries are shown.');
+    expect(mirror.problem).toBe('Only the first 3 files of the summaries are shown.');
   });
 
   test('copies existing files first, then follows changes on its own until it is closed', async () => {

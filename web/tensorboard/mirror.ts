@@ -6,52 +6,52 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { type Found, isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type Wanted } from './mirror-plan.ts';
+import { isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type StoredFile } from './mirror-plan.ts';
 
-/** The deadline for a listing and for each chunk of a file. */
+/** The deadline for listing a folder and for each chunk of a file (ms). */
 const ANSWER_MS = 60_000;
 const MAX_CONCURRENT = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** How long after the start the mirror polls more often, so that a new job's first curves appear soon. */
+/** The mirror polls more often during this time after its start, so that the first curves of a new job appear soon (ms). */
 const EAGER_MS = 60_000;
 
 export interface MirrorOptions {
   readonly storage: Storage;
   /** URI of the folder to copy. It need not exist yet. */
   readonly source: string;
-  /** Absolute path; only the mirror writes there. */
+  /** Absolute path. No other code writes to this folder. */
   readonly folder: string;
   readonly log: Logger;
-  /** Called when a file that TensorBoard may have read has been replaced. */
+  /** Called after a file that TensorBoard may have read was replaced. */
   readonly onReplaced: () => void;
   readonly limits?: Partial<MirrorLimits>;
 }
 
-/** How much of a file is on disk, and its modification time in the storage when it was read. */
+/** The size of the local copy of a file, and the file's modification time in the storage when it was read. */
 interface Copy {
   bytes: number;
   modifiedAt: number;
 }
 
 /**
- * Keeps a copy of a folder on this machine's disk and reads only what is new in each file. Files of a folder appear in the order of their
- * names, as readers of event files expect.
+ * Keeps a local copy of a folder, and reads only the new bytes of each file. The files of a folder appear in the order of their names,
+ * as readers of event files expect.
  */
 export class Mirror {
   readonly #options: MirrorOptions;
   readonly #limits: MirrorLimits;
-  /** The folder for incomplete files, which get their final names when they are complete. */
+  /** The folder for incomplete files. Complete files are moved to their final names. */
   readonly #incoming: string;
   readonly #copies = new Map<string, Copy>();
   readonly #closing = new AbortController();
-  #looked = (): void => {};
-  /** Resolves when the initial content has been copied, as far as possible. */
+  #copied = (): void => {};
+  /** Resolves after the first attempt to copy the whole folder. */
   readonly initialCopy = new Promise<void>((resolve) => {
-    this.#looked = resolve;
+    this.#copied = resolve;
   });
-  #trouble = '';
+  #problem = '';
   #sequence = 0;
   #running: Promise<void> | null = null;
 
@@ -61,9 +61,9 @@ export class Mirror {
     this.#incoming = `${options.folder}.incoming`;
   }
 
-  /** Why the copy is outdated or incomplete; empty if it is neither. */
-  get trouble(): string {
-    return this.#trouble;
+  /** Why the copy is outdated or incomplete; empty if the copy is up to date. */
+  get problem(): string {
+    return this.#problem;
   }
 
   start(): void {
@@ -82,7 +82,7 @@ export class Mirror {
     while (!signal.aborted) {
       const from = performance.now();
       failures = (await this.refresh()) ? 0 : failures + 1;
-      this.#looked();
+      this.#copied();
       const spent = performance.now() - from;
       const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
       // Polls less often after failures and slow listings.
@@ -91,36 +91,36 @@ export class Mirror {
     }
   }
 
-  /** Lists the folder and copies what is new. Returns false if any part failed. */
+  /** Lists the folder and copies new data. Returns false if any part failed. */
   async refresh(): Promise<boolean> {
     try {
       const { found, cut } = await this.#list();
       const plan = planOf(found, this.#copies, this.#limits);
-      for (const name of plan.gone) {
+      for (const name of plan.removed) {
         await this.#remove(name);
       }
       const failed = await this.#copyAll(plan.folders);
-      this.#say(failed ?? (cut ? `Only the first ${this.#limits.files} files of the summaries are shown.` : plan.refusal));
+      this.#report(failed ?? (cut ? `Only the first ${this.#limits.files} files of the summaries are shown.` : plan.refusal));
       return failed === null;
     } catch (error) {
       if (this.#closing.signal.aborted) {
         return false;
       }
-      this.#say(`The summaries cannot be read at the moment: ${messageOf(error)}`);
+      this.#report(`The summaries cannot be read at the moment: ${messageOf(error)}`);
       return false;
     }
   }
 
-  #say(trouble: string): void {
-    if (trouble !== this.#trouble && trouble !== '') {
-      this.#options.log.warn(trouble);
+  #report(problem: string): void {
+    if (problem !== this.#problem && problem !== '') {
+      this.#options.log.warn(problem);
     }
-    this.#trouble = trouble;
+    this.#problem = problem;
   }
 
-  async #list(): Promise<{ found: Found[]; cut: boolean }> {
+  async #list(): Promise<{ found: StoredFile[]; cut: boolean }> {
     const { storage, source } = this.#options;
-    const found: Found[] = [];
+    const found: StoredFile[] = [];
     const folders = [{ uri: source, name: '', depth: 0 }];
     let seen = 0;
     const list = async (folder: { uri: string; name: string; depth: number }): Promise<void> => {
@@ -146,8 +146,11 @@ export class Mirror {
     return { found, cut: seen > this.#limits.files };
   }
 
-  /** Copies folders in parallel and the files of each folder in order. Returns the first failure as a sentence; null if there was none. */
-  async #copyAll(folders: readonly (readonly Wanted[])[]): Promise<string | null> {
+  /**
+   * Copies folders in parallel, and the files of each folder in order. Returns the message of the first failure; null if all copies
+   * succeeded.
+   */
+  async #copyAll(folders: readonly (readonly StoredFile[])[]): Promise<string | null> {
     const queue = [...folders];
     let failed: string | null = null;
     const worker = async (): Promise<void> => {
@@ -157,7 +160,7 @@ export class Mirror {
             await this.#copy(file);
           } catch (error) {
             failed ??= `The summaries could not be copied: ${messageOf(error)}`;
-            // Otherwise TensorBoard would read a later file first.
+            // The folder's remaining files must not appear before this one.
             break;
           }
         }
@@ -167,7 +170,7 @@ export class Mirror {
     return failed;
   }
 
-  async #copy(file: Wanted): Promise<void> {
+  async #copy(file: StoredFile): Promise<void> {
     const copy = this.#copies.get(file.name);
     if (copy !== undefined && file.size >= copy.bytes && (await this.#append(file, copy))) {
       return;
@@ -179,8 +182,8 @@ export class Mirror {
     }
   }
 
-  /** Returns false if the bytes on disk are not the beginning of the file: the file has been replaced. */
-  async #append(file: Wanted, copy: Copy): Promise<boolean> {
+  /** Appends the new bytes of a file. Returns false if the copy is not a prefix of the file, because another file has replaced it. */
+  async #append(file: StoredFile, copy: Copy): Promise<boolean> {
     const target = this.#pathOf(file.name);
     const overlap = Math.min(copy.bytes, this.#limits.overlapBytes);
     const handle = await open(target, 'r+');
@@ -207,7 +210,7 @@ export class Mirror {
     }
   }
 
-  async #replace(file: Wanted): Promise<void> {
+  async #replace(file: StoredFile): Promise<void> {
     await mkdir(this.#incoming, { recursive: true, mode: 0o700 });
     const temporary = path.join(this.#incoming, String(this.#sequence++));
     const target = this.#pathOf(file.name);
@@ -230,8 +233,8 @@ export class Mirror {
     }
   }
 
-  /** Reads from `offset` to the listed size; later additions are left to the next refresh. */
-  async *#bytes(file: Wanted, offset: number): AsyncGenerator<Buffer> {
+  /** Reads from `offset` to the listed size. The next refresh reads bytes that are appended later. */
+  async *#bytes(file: StoredFile, offset: number): AsyncGenerator<Buffer> {
     if (offset >= file.size) {
       return;
     }
@@ -257,14 +260,14 @@ export class Mirror {
     }
   }
 
-  /** Rejects if `work` does not settle in time or the mirror is closed. */
+  /** Rejects if `work` exceeds the deadline or the mirror is closed. */
   #inTime<T>(work: Promise<T>, what: string): Promise<T> {
     return withTimeout(untilAborted(work, this.#closing.signal), ANSWER_MS, () => {
       throw new Error(`${what}: no answer within ${ANSWER_MS / 1000} s`);
     });
   }
 
-  /** A folder may have become a file, or a file a folder. */
+  /** Removes what exists at the path: a file may have replaced a folder, or a folder a file. */
   async #makeRoom(name: string): Promise<void> {
     const folder = path.dirname(this.#pathOf(name));
     await rm(this.#pathOf(name), { recursive: true, force: true });
@@ -274,7 +277,7 @@ export class Mirror {
   async #remove(name: string): Promise<void> {
     this.#copies.delete(name);
     await rm(this.#pathOf(name), { recursive: true, force: true });
-    // TensorBoard shows a folder as a run as long as the folder exists.
+    // Removes empty parent folders, because TensorBoard shows every existing folder as a run.
     for (let folder = path.dirname(name); folder !== '.'; folder = path.dirname(folder)) {
       const removed = await rmdir(this.#pathOf(folder)).then(
         () => true,

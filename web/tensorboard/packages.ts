@@ -2,16 +2,16 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf } from '../../platform/errors.ts';
 
-/** The description file, stored beside the Python packages. */
+/** The name of the description file, in the folder of the Python packages. */
 export const PACKAGES_FILE = 'packages.json';
 
-/** packages.json in a folder with TensorBoard and all of its dependencies. */
+/** The content of packages.json, in a folder with TensorBoard and all of its dependencies. */
 export interface PackagesDescription {
   /** TensorBoard's version. */
   readonly tensorboard: string;
-  /** The machine type as in Python's platform.machine(): `x86_64`, `aarch64`. */
+  /** The machine type as in Python's `platform.machine()`, for example `x86_64`. */
   readonly machine: string;
-  /** The folders to import from, relative to packages.json, by Python version (`3.11`). */
+  /** The folders to import from by Python version (`3.11`), relative to packages.json. */
   readonly pythons: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -23,7 +23,7 @@ export interface Packages {
   readonly pythons: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Returns the packages, or a sentence that states why the folder has none. */
+/** Returns the packages, or a message that states why the folder has none. */
 export async function readPackages(folder: string): Promise<Packages | string> {
   try {
     const { tensorboard, machine, pythons } = JSON.parse(await readFile(path.join(folder, PACKAGES_FILE), 'utf8')) as PackagesDescription;

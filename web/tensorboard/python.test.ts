@@ -51,9 +51,3 @@ test('explains why no Python fits', async () => {
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 aarch64 cpython' }))).toMatch(/is for aarch64, these packages/);
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 x86_64 pypy' }))).toMatch(/is pypy/);
 });
-
-test('tries only the Python that the caller names', async () => {
-  const environment = await pathWith({ 'python3.11': 'echo 3.11 x86_64 cpython', mine: 'echo 3.9 x86_64 cpython' });
-  const found = await findPythons(packages, environment, 'mine');
-  expect(typeof found === 'string' ? found : found.map(({ version }) => version)).toEqual(['3.9']);
-});

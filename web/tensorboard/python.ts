@@ -4,31 +4,27 @@ import type { Packages } from './packages.ts';
 
 /** A Python interpreter that matches TensorBoard's packages. */
 export interface Python {
-  /** Absolute. */
+  /** Absolute path of the executable. */
   readonly command: string;
-  /** `3.11`. */
+  /** For example `3.11`. */
   readonly version: string;
   readonly packages: readonly string[];
 }
 
 const PROBE = 'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine(), sys.implementation.name)';
 const PROBE_MS = 20_000;
-/** Hides other installed packages and the user's own settings. */
+/** Options that hide other installed packages and the user's settings from Python. */
 export const ISOLATION = ['-I', '-S'] as const;
 
 /**
- * Finds the Pythons on the PATH that can run these packages, the newest first; returns an explanation if there is none. Executes
- * each candidate, because a name on the PATH does not always lead to a working program.
+ * Finds the Python interpreters on the PATH that can run these packages, newest first. Runs each candidate, because a name on the PATH
+ * may lead to a program that does not work. Returns a message with the reasons if no interpreter fits.
  */
-export async function findPythons(
-  packages: Packages,
-  environment: NodeJS.ProcessEnv = process.env,
-  only?: string,
-): Promise<Python[] | string> {
+export async function findPythons(packages: Packages, environment: NodeJS.ProcessEnv = process.env): Promise<Python[] | string> {
   const versions = [...packages.pythons.keys()].sort((a, b) => minorOf(b) - minorOf(a));
-  const names = only === undefined ? [...versions.map((version) => `python${version}`), 'python3'] : [only];
+  const names = [...versions.map((version) => `python${version}`), 'python3'];
   const folders = (environment.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(path.delimiter).filter((folder) => path.isAbsolute(folder));
-  const commands = names.flatMap((name) => (path.isAbsolute(name) ? [name] : folders.map((folder) => path.join(folder, name))));
+  const commands = names.flatMap((name) => folders.map((folder) => path.join(folder, name)));
   const answers = await Promise.all(commands.map(async (command) => ({ command, answer: await probe(command, environment) })));
   const found = new Map<string, Python>();
   const unfit: string[] = [];
@@ -59,7 +55,7 @@ function minorOf(version: string): number {
   return Number(version.split('.')[1]);
 }
 
-/** Returns `3.11 x86_64 cpython`; null if the command does not work. */
+/** Returns the version, the machine type and the implementation, for example `3.11 x86_64 cpython`; null if the command fails. */
 function probe(command: string, environment: NodeJS.ProcessEnv): Promise<string | null> {
   const options = { timeout: PROBE_MS, killSignal: 'SIGKILL', env: environment, maxBuffer: 64 * 1024 } as const;
   return new Promise((resolve) => {

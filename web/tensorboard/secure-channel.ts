@@ -4,32 +4,32 @@ import { connect, createServer, type TLSSocket } from 'node:tls';
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 
 /*
- * TensorBoard has no authentication, so only the job's own ApplicationMaster may reach it: the container of TensorBoard serves it over TLS
- * with a pre-shared key that both sides derive from the ring key (RFC 4279, ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is the newest
- * version for which Node supports pre-shared keys.
+ * TensorBoard has no authentication, so only the job's own ApplicationMaster may connect to it. TensorBoard's container accepts TLS
+ * connections with a pre-shared key, which both sides derive from the ring key (RFC 4279; ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is
+ * the newest version in which Node.js supports pre-shared keys.
  */
 
 const IDENTITY = 'tony-ts-tensorboard';
 const TLS = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
 const HANDSHAKE_MS = 10_000;
-/** Beyond this limit the oldest unauthenticated connection is closed in favour of a new one. */
+/** At this limit, a new connection replaces the oldest unauthenticated connection. */
 const MAX_CONNECTIONS = 256;
 
-/** Derives a separate key, so that a leak here does not compromise the ring. */
+/** Derives a separate key: if this key leaks, the ring stays secure. */
 export function channelKey(ringKey: Uint8Array): Buffer {
   return createHmac('sha256', ringKey).update('tensorboard').digest();
 }
 
-export interface ServeOptions {
+interface ServeOptions {
   /** The job's ring key. */
   readonly ringKey: Uint8Array;
-  /** Receives an authenticated connection and owns its errors and its end. */
+  /** Receives each authenticated connection, and must handle its errors and close it. */
   readonly onConnection: (socket: TLSSocket) => void;
-  /** Reports a peer that failed to authenticate, or a connection that broke before. */
+  /** Called when a peer fails to authenticate or disconnects before the handshake is complete. */
   readonly onRefused: (message: string) => void;
 }
 
-/** Creates a server that does not listen yet: the caller chooses the descriptor or port. */
+/** Creates a server that does not listen yet: the caller passes a file descriptor or a port to `listen`. */
 export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Server {
   const key = channelKey(ringKey);
   const server = createServer(
@@ -47,22 +47,18 @@ export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Se
   return server;
 }
 
-export interface DialOptions {
-  readonly host: string;
-  readonly port: number;
-  /** The job's ring key. */
-  readonly ringKey: Uint8Array;
-}
-
-/** Connects to TensorBoard's HTTP server. The socket is writable at once; a failure shows as an `error` within seconds. */
-export function dialTls({ host, port, ringKey }: DialOptions): TLSSocket {
+/**
+ * Connects to TensorBoard's HTTP server. The caller may write to the socket immediately; if the connection fails, the socket emits
+ * `error` within the handshake deadline.
+ */
+export function dialTls({ host, port, ringKey }: { host: string; port: number; ringKey: Uint8Array }): TLSSocket {
   const psk = channelKey(ringKey);
   const socket = connect({
     ...TLS,
     host,
     port,
     pskCallback: () => ({ identity: IDENTITY, psk }),
-    // The pre-shared key authenticates the peer: there is no certificate to verify.
+    // The pre-shared key authenticates the server, which has no certificate.
     checkServerIdentity: () => undefined,
   });
   const late = setTimeout(

@@ -7,7 +7,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { ISOLATION, type Python } from './python.ts';
 
-/** The build copies the script beside every bundle that contains this file. */
+/** The build copies the script to the folder of every bundle that contains this file. */
 const SCRIPT = fileURLToPath(new URL('./tensorboard-server.py', import.meta.url));
 const MAX_LINE = 2_000;
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'LD_LIBRARY_PATH'];
@@ -24,15 +24,15 @@ export interface ServerProcessOptions {
 }
 
 export interface ServerEnd {
-  /** `TensorBoard was stopped: it did not answer for 120 s.` */
-  readonly sentence: string;
-  /** Why TensorBoard cannot be imported; null if no import has failed. */
+  /** For example `TensorBoard was stopped: it did not answer for 120 s.` */
+  readonly message: string;
+  /** Why TensorBoard cannot be imported; null if the import succeeded. */
   readonly missing: string | null;
 }
 
-/** A Python process that serves TensorBoard. It ends when this process ends for any reason, because that closes its standard input. */
+/** A Python process that serves TensorBoard. The process ends when its standard input closes, and therefore always ends with its parent. */
 export class ServerProcess {
-  /** True once TensorBoard listens, false if it ended before. */
+  /** Resolves to true when TensorBoard listens, and to false if the process ends first. */
   readonly ready: Promise<boolean>;
   readonly ended: Promise<ServerEnd>;
   readonly #child: ChildProcess;
@@ -40,15 +40,15 @@ export class ServerProcess {
   #missing: string | null = null;
   #lastLine = '';
 
-  private constructor(options: ServerProcessOptions) {
+  constructor(options: ServerProcessOptions) {
     const { python, folder, socket, logs, log } = options;
     const flags = [
       `--logdir=${logs}`,
-      // The fast loader is a separate program with a port that every user of the machine could reach.
+      // The fast loader is a separate process that listens on a port open to every user of the machine.
       '--load_fast=false',
-      // A restarted run continues in another file, whose name may sort before the first one because the clocks of nodes differ.
+      // A restarted run continues in a new file. The new name may sort before the old name, because the clocks of nodes differ.
       '--reload_multifile=true',
-      // Keeps reading files that grow, however old their events are.
+      // Keeps reading growing files regardless of the age of their events.
       '--reload_multifile_inactive_secs=-1',
       '--reload_interval=3',
     ];
@@ -61,11 +61,11 @@ export class ServerProcess {
     this.#child.stdin?.on('error', () => {});
     this.ready = new Promise((resolve) => {
       this.#lines(this.#child.stdout, (line) => {
-        const said = parse(line);
-        if (typeof said.missing === 'string') {
-          this.#missing = said.missing;
+        const message = parse(line);
+        if (typeof message.missing === 'string') {
+          this.#missing = message.missing;
         }
-        if (said.ready === true) {
+        if (message.ready === true) {
           resolve(true);
         }
       });
@@ -76,13 +76,9 @@ export class ServerProcess {
       log.info({ from: 'python' }, line);
     });
     this.ended = new Promise((resolve) => {
-      this.#child.once('error', (error) => resolve({ sentence: `TensorBoard could not be started: ${messageOf(error)}.`, missing: null }));
-      this.#child.once('close', (code, signal) => resolve({ sentence: this.#sentence(code, signal), missing: this.#missing }));
+      this.#child.once('error', (error) => resolve({ message: `TensorBoard could not be started: ${messageOf(error)}.`, missing: null }));
+      this.#child.once('close', (code, signal) => resolve({ message: this.#endMessage(code, signal), missing: this.#missing }));
     });
-  }
-
-  static start(options: ServerProcessOptions): ServerProcess {
-    return new ServerProcess(options);
   }
 
   kill(reason = ''): void {
@@ -90,7 +86,7 @@ export class ServerProcess {
     this.#child.kill('SIGKILL');
   }
 
-  #sentence(code: number | null, signal: NodeJS.Signals | null): string {
+  #endMessage(code: number | null, signal: NodeJS.Signals | null): string {
     if (this.#reason !== '') {
       return `TensorBoard was stopped: ${this.#reason}.`;
     }
@@ -114,7 +110,7 @@ export class ServerProcess {
 
 function environment(): Record<string, string> {
   const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]] as const]));
-  // TensorBoard does not multiply matrices, so threads for matrix operations would only waste memory.
+  // TensorBoard does not multiply matrices, so more threads would only use memory.
   return { ...Object.fromEntries(kept), OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1', PYTHONUNBUFFERED: '1' };
 }
 

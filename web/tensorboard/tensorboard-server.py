@@ -60,7 +60,7 @@ def main():
                 super().handle_error(request, client_address)
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    # Overrides the node's own table of media types, some of which browsers might reject.
+    # Overrides the node's own table of media types, which may contain types that browsers reject.
     for kind, ending in (("text/javascript", ".js"), ("text/html", ".html"), ("font/woff2", ".woff2")):
         mimetypes.add_type(kind, ending)
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=Server)

@@ -11,44 +11,47 @@ import { parseUri } from '../../storage/uri.ts';
 import { Mirror } from './mirror.ts';
 import { readPackages } from './packages.ts';
 import { findPythons, type Python } from './python.ts';
-import { ServerProcess } from './server-process.ts';
+import { type ServerEnd, ServerProcess } from './server-process.ts';
 
-/** How long TensorBoard may take before it listens. The limit is long, because the first start may read its modules from a slow disk. */
+/** How long TensorBoard may take to start (ms). The first start may load its modules from a slow disk. */
 const START_MS = 180_000;
 /**
- * How long to wait for the first copy before TensorBoard starts: its page requests the runs only once, and would stay empty without them.
+ * How long TensorBoard's start waits for the first copy (ms). TensorBoard's page requests the list of runs only once, so the runs must
+ * exist by then.
  */
 const FIRST_COPY_MS = 20_000;
-/** The pause between liveness probes and their deadline: TensorBoard is busy while it reads a large run. */
+/**
+ * The pause between two liveness probes and the deadline of a probe (ms). TensorBoard may take long to answer while it reads a large
+ * run.
+ */
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 60_000 };
-/** A process that ran for this long counts as a successful start and resets the back-off. */
+/** A process that ran for this long (ms) resets the backoff. */
 const STEADY_MS = 120_000;
-/** The minimum time between restarts for replaced summaries, so that frequent replacements do not keep TensorBoard from serving. */
+/** The minimum time between two restarts for replaced files (ms), so that TensorBoard remains available between restarts. */
 const RESTART_PAUSE_MS = 60_000;
 const SOCKET = 'tensorboard.sock';
 
 export interface TensorBoardOptions {
   /** Folder with TensorBoard's Python packages (packages.ts). */
   readonly packages: string;
-  /** URI; the folder need not exist yet. */
+  /** URI of the summary folder, which may not exist yet. */
   readonly summaryDir: string;
   readonly storage: Storage;
-  /** Absolute path of a folder for this object only; created with mode 0700 and removed at the end. */
+  /** Absolute path of a private folder. It is created with mode 0700 and removed at the end. */
   readonly folder: string;
   /** The maximum size of the local copy of the summaries; default 16 GiB. */
   readonly copyBytes?: number;
   readonly log: Logger;
-  /** The Python to use; default: the newest matching one on the PATH. */
-  readonly python?: string;
+
   /** Called after each change of the status. */
   readonly onStatus?: (status: TensorBoardStatus) => void;
 }
 
 /**
- * Keeps a real TensorBoard running over a copy of the summaries. It listens on a unix socket in its own folder, which only this user can
- * reach; the caller authorises all other access.
+ * Keeps a TensorBoard process running on a copy of the summaries. TensorBoard listens on a Unix socket in a private folder that only
+ * this user can access; the caller must authorise all other access.
  */
 export class TensorBoard {
   readonly #options: TensorBoardOptions;
@@ -56,7 +59,7 @@ export class TensorBoard {
   readonly #mirror: Mirror | null;
   readonly #closing = new AbortController();
   #state: TensorBoardStatus = { state: 'starting', message: 'TensorBoard is starting.' };
-  #told = '';
+
   #server: ServerProcess | null = null;
   #running: Promise<void> | null = null;
   #restartAt = 0;
@@ -65,7 +68,7 @@ export class TensorBoard {
   private constructor(options: TensorBoardOptions, directory: FileHandle) {
     this.#options = options;
     this.#directory = directory;
-    // Summaries on this machine's disk need no copy.
+    // Summaries on a local disk need no copy.
     this.#mirror =
       parseUri(options.summaryDir).scheme === 'file'
         ? null
@@ -79,7 +82,10 @@ export class TensorBoard {
           });
   }
 
-  /** Resolves before TensorBoard is ready, see `status`. @throws if the folder cannot be created */
+  /**
+   * Resolves before TensorBoard is ready (see `status`).
+   * @throws if the folder cannot be created
+   */
   static async start(options: TensorBoardOptions): Promise<TensorBoard> {
     await rm(options.folder, { recursive: true, force: true });
     await mkdir(path.join(options.folder, 'summaries'), { recursive: true, mode: 0o700 });
@@ -89,20 +95,20 @@ export class TensorBoard {
   }
 
   status(): TensorBoardStatus {
-    const trouble = this.#mirror?.trouble ?? '';
-    return this.#state.state === 'ready' && trouble !== '' ? { state: 'ready', message: trouble } : this.#state;
+    const problem = this.#mirror?.problem ?? '';
+    return this.#state.state === 'ready' && problem !== '' ? { state: 'ready', message: problem } : this.#state;
   }
 
   /**
-   * Connects to TensorBoard's HTTP server. A failure shows as the socket's `error`.
-   * @throws TonyError TENSORBOARD_UNAVAILABLE while TensorBoard does not listen
+   * Connects to TensorBoard's HTTP server. If the connection fails, the socket emits `error`.
+   * @throws TonyError TENSORBOARD_UNAVAILABLE unless TensorBoard is ready
    */
   connect(): Socket {
     const { state, message } = this.#state;
     if (state !== 'ready') {
       throw new TonyError('TENSORBOARD_UNAVAILABLE', message);
     }
-    // A socket's path is limited to 107 bytes, and the folder's may be longer.
+    // The path of a Unix socket is limited to 107 bytes, and the folder's path may be longer.
     return connect({ path: `/proc/self/fd/${this.#directory.fd}/${SOCKET}` });
   }
 
@@ -121,21 +127,19 @@ export class TensorBoard {
   }
 
   #become(state: TensorBoardStatus['state'], message = ''): void {
+    const before = this.#state;
     this.#state = { state, message };
-    const said = `${state} ${message}`;
-    if (said === this.#told) {
+    if (before.state === state && before.message === message) {
       return;
     }
-    this.#told = said;
     this.#options.log.info({ state }, message === '' ? `TensorBoard is ${state}` : message);
     this.#options.onStatus?.(this.#state);
   }
 
   async #run(): Promise<void> {
     try {
-      const { packages, python: only } = this.#options;
-      const found = await readPackages(packages);
-      const pythons = typeof found === 'string' ? found : await findPythons(found, process.env, only);
+      const packages = await readPackages(this.#options.packages);
+      const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
       if (typeof pythons === 'string') {
         this.#become('unavailable', pythons);
       } else {
@@ -175,17 +179,17 @@ export class TensorBoard {
       }
       failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
       const pauseMs = backoffMs(failures, BACKOFF);
-      this.#become('starting', `${end.sentence} It will be restarted in ${Math.round(pauseMs / 1000)} s.`);
+      this.#become('starting', `${end.message} It will be restarted in ${Math.round(pauseMs / 1000)} s.`);
       await pause(pauseMs, signal);
     }
   }
 
-  /** Runs one process from its start to its end. */
-  async #serve(python: Python): Promise<{ sentence: string; missing: string | null }> {
+  /** Runs one TensorBoard process until it ends. */
+  async #serve(python: Python): Promise<ServerEnd> {
     const { folder, log } = this.#options;
     const logs = this.#mirror === null ? fileURLToPath(this.#options.summaryDir) : path.join(folder, 'summaries');
     await rm(path.join(folder, SOCKET), { force: true });
-    const server = ServerProcess.start({ python, folder, socket: `/proc/self/cwd/${SOCKET}`, logs, log });
+    const server = new ServerProcess({ python, folder, socket: `/proc/self/cwd/${SOCKET}`, logs, log });
     this.#server = server;
     if (this.#closing.signal.aborted) {
       server.kill();
@@ -202,7 +206,7 @@ export class TensorBoard {
     return end;
   }
 
-  /** Kills a TensorBoard that no longer responds, so that it is restarted. */
+  /** Kills the process when it no longer responds, so that `#keepRunning` restarts it. */
   async #watch(server: ServerProcess): Promise<void> {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {
@@ -235,7 +239,7 @@ export class TensorBoard {
     });
   }
 
-  /** Restarts TensorBoard after a file was replaced: it would otherwise continue at the old position in the new file. */
+  /** Restarts TensorBoard after a file was replaced, because TensorBoard would continue to read at its old position in the new file. */
   #restartSoon(): void {
     if (this.#restart !== null || this.#closing.signal.aborted) {
       return;

@@ -10,7 +10,7 @@ export interface SimulatedNode {
   up: boolean;
   /** No traffic reaches or leaves the node. */
   cut: boolean;
-  /** Its NodeManager is down; its processes continue and their streams stay open. */
+  /** The NodeManager is down. The node's processes continue and their streams stay open. */
   unmanaged: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface SimulatedContainer {
   /** The end that the cluster has decided on. It is reported even if something else ends the container first. */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
   /** The ApplicationMaster has ordered the container to stop, or released it. */
-  told: boolean;
+  reported: boolean;
 }
 
 /** Reports of the cluster to the registered attempt. */
@@ -65,7 +65,7 @@ export class Cluster {
       .map((each) => each.container);
   }
 
-  /** The attempt has ended: drops its requests and the containers that it had not launched. */
+  /** Drops the requests of an attempt that has ended, and the containers that it has not launched. */
   unregister(): void {
     this.#listener = null;
     this.#asks.clear();
@@ -96,7 +96,7 @@ export class Cluster {
     if (each === undefined) {
       return;
     }
-    each.told = true;
+    each.reported = true;
     this.#world.timeline.after(this.#world.random.between(10, 300), () => this.end(each, 'released', -100));
   }
 
@@ -145,7 +145,7 @@ export class Cluster {
     if (each === undefined) {
       return;
     }
-    each.told = true;
+    each.reported = true;
     const { timeline, random } = this.#world;
     timeline.after(random.between(10, 200), () => {
       if (!isManaged(each.node)) {
@@ -177,7 +177,7 @@ export class Cluster {
     this.#downUntil = this.#world.timeline.now + ms;
   }
 
-  /** Turns the machine off; the ResourceManager notices much later. */
+  /** Turns the machine off. The ResourceManager detects this much later. */
   crash(node: SimulatedNode, noticeAfter: number): void {
     node.up = false;
     for (const each of this.containers.values()) {
@@ -202,7 +202,7 @@ export class Cluster {
     for (const each of affected) {
       each.executor?.stream?.break(30_000);
     }
-    // A frozen process cannot enforce its lease, so no guarantee covers both faults at the same time.
+    // A frozen process cannot enforce its lease. The model kills it, because the job gives no guarantee for both faults together.
     for (const each of affected) {
       if (each.executor?.frozen === true) {
         each.executor.die();
@@ -223,7 +223,7 @@ export class Cluster {
     this.#giveUp(affected, ms, noticeAfter, () => (node.unmanaged = false));
   }
 
-  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really kills them when it returns. */
+  /** The ResourceManager reports containers on a silent node as ended. The NodeManager kills them when it returns. */
   #giveUp(affected: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
     const { timeline } = this.#world;
     if (noticeAfter < ms) {
@@ -311,7 +311,7 @@ export class Cluster {
     }
     const id = `c${++this.#counter}`;
     const container: Container = { id, role: name, node: node.name, nodeHttp: '', memoryMb: 1024 };
-    this.containers.set(id, { container, node, phase: 'allocated', executor: null, fate: null, told: false });
+    this.containers.set(id, { container, node, phase: 'allocated', executor: null, fate: null, reported: false });
     trace(this.#world, () => `allocate ${id} for ${name} on ${node.name}`);
     this.#listener.allocated([container]);
   }

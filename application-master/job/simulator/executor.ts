@@ -4,7 +4,7 @@ import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** The ApplicationMaster's end of the network, in the attempt that is running. */
+/** The running attempt of the ApplicationMaster, as executors reach it. */
 export interface Endpoint {
   readonly attempt: number;
   accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void;
@@ -16,7 +16,7 @@ export interface ExecutorOptions {
   readonly containerId: string;
   readonly role: string;
   readonly index: number;
-  /** How the executor takes part in generations: training, or holding the weights. Null outside the gang. */
+  /** The task's part in the gang: workers train, servers hold the weights. Null outside the gang. */
   readonly part: 'worker' | 'server' | null;
   readonly intervalMs: number;
   readonly leaseMs: number;
@@ -51,7 +51,7 @@ export class Stream {
     this.#world.timeline.after(this.#downAt - this.#world.timeline.now, () => this.open && deliver());
   }
 
-  /** `noticedWithin`: maximum time (ms) until the executor notices; long if the other machine no longer responds. */
+  /** @param noticedWithin maximum time until the executor detects the loss (ms). It is long if the other machine no longer responds. */
   break(noticedWithin = 1_500): void {
     if (!this.open) {
       return;
@@ -144,7 +144,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // The order is repeated while the executor still carries out the first one.
+    // The order was repeated, and the executor is still carrying out the first order.
     if (generation === this.#portFor && this.#changing) {
       return;
     }

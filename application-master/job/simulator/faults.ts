@@ -27,12 +27,12 @@ export function allFaults(targets: FaultTargets): Fault[] {
   return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
 }
 
-/** The number of programs that may crash because of one fault and whose exits may be reported before the root cause. */
+/** Returns how many programs may crash as a consequence of one fault and be charged before the root cause is known. */
 function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;
   }
-  // In a ring, the first crash accounts for all others; workers with parameter servers restart individually.
+  // In a ring, only the first crash is charged. Workers with parameter servers restart individually.
   if (!roles.some((each) => each.servesParameters)) {
     return 1;
   }
@@ -121,7 +121,8 @@ function containerFaults(targets: FaultTargets): Fault[] {
         if (each.executor === null) {
           return;
         }
-        // A frozen process cannot enforce its lease, so no guarantee holds where its NodeManager cannot kill it either.
+        // A frozen process cannot enforce its lease. The model kills it if its NodeManager cannot, because the job gives no guarantee for
+        // both faults together.
         if (each.node.cut || each.node.unmanaged) {
           each.executor.die();
         } else {

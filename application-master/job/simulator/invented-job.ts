@@ -1,10 +1,10 @@
 import type { FrozenJob, Role } from '../../../conf/job.ts';
 import type { SimulatedNode } from './cluster.ts';
+import { frozen, role } from './example-job.ts';
 import type { Random } from './random.ts';
-import { role } from './world.ts';
 
-/** A random job: every kind of role, fixed and elastic. */
-export function inventJob(random: Random, submittedAt: number): FrozenJob {
+/** Creates a random job with random kinds of roles. */
+export function inventJob(random: Random): FrozenJob {
   const maxRestarts = random.between(0, 4);
   const policy = random.chance(0.1) ? ('never' as const) : ('on-failure' as const);
   const restart = { policy, maxRestarts };
@@ -32,47 +32,21 @@ export function inventJob(random: Random, submittedAt: number): FrozenJob {
   if (sidecar) {
     roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
   }
-  return {
-    version: 1,
-    applicationId: `application_1_${random.between(1, 9999)}`,
-    user: 'somebody',
-    submittedAt,
-    staging: 'file:///staging',
-    history: 'file:///history',
-    historyShared: false,
-    historyUrl: null,
-    checkpointDir: 'file:///checkpoints',
-    summaryDir: 'file:///summaries',
-    outputDir: 'file:///output',
-    data: {},
-    resources: [],
-    roleResources: {},
-    cluster: { kind: 'local', directory: '/local' },
-    job: {
-      name: 'job',
-      queue: 'default',
-      source: null,
-      framework: 'tfjs',
-      runtime: 'default',
-      data: {},
-      env: {},
-      roles,
-      success: random.chance(0.8) ? 'all' : 'chief',
-      gang: { timeoutMs: 60_000 },
-      heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
-      checkpoint: { dir: null, everySteps: 100, keep: 3 },
-      // The job's own TensorBoard, or a sidecar that the user defines.
-      tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
-      strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
-      timeoutMs: null,
-      acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
-      tags: [],
-    },
-  };
+  const applicationId = `application_1_${random.between(1, 9999)}`;
+  const job = frozen({
+    roles,
+    success: random.chance(0.8) ? 'all' : 'chief',
+    heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
+    // The job's own TensorBoard, or a sidecar that the user defines.
+    tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
+    strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
+  });
+  return { ...job, applicationId };
 }
 
-/** If `roomy`, the nodes have enough room even while one is down and containers are being stopped; otherwise never enough. */
+/**
+ * Creates the nodes. If `roomy`, the job fits even while one node is down and containers are being stopped. Otherwise the job never fits.
+ */
 export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
   const count = random.between(1, 4);
   const slots = roomy ? (count === 1 ? tasks + 4 : Math.ceil((tasks + 4) / (count - 1))) : Math.max(1, Math.floor((tasks - 1) / count));

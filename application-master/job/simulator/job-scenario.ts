@@ -1,62 +1,16 @@
 import { describeEntry, describeFailure } from '../../../conf/event-text.ts';
-import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
+import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status.ts';
 import type { ContainerEnd } from '../../../conf/task-failure.ts';
-import type { Action, Container, Event, Snapshot, UntimedEvent } from '../events.ts';
-import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
-import { parseSnapshot } from '../snapshot.ts';
-import { role } from './world.ts';
+import type { Action, Container, Event, UntimedEvent } from '../events.ts';
+import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
+import { parseSnapshot, type Snapshot } from '../snapshot-format.ts';
+import { START } from './example-job.ts';
 
-const START = 1_700_000_000_000;
 const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
 
-export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): FrozenJob {
-  return {
-    version: 1,
-    applicationId: 'application_1_0001',
-    user: 'somebody',
-    submittedAt: START,
-    staging: 'file:///staging',
-    history: 'file:///history',
-    historyShared: false,
-    historyUrl: null,
-    checkpointDir: 'file:///checkpoints',
-    summaryDir: 'file:///summaries',
-    outputDir: 'file:///output',
-    data: {},
-    resources: [],
-    roleResources: {},
-    cluster: { kind: 'yarn', hadoop: {} },
-    job: {
-      name: 'mnist',
-      queue: 'default',
-      source: null,
-      framework: 'tfjs',
-      runtime: 'default',
-      data: {},
-      env: {},
-      success: 'all',
-      gang: { timeoutMs: 60_000 },
-      heartbeat: { intervalMs: 1_000, missed: 10 },
-      checkpoint: { dir: null, everySteps: 100, keep: 3 },
-      tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
-      strategy: { type: 'all-reduce', wire: 'float32' },
-      timeoutMs: null,
-      acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
-      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
-      tags: [],
-      ...changes,
-    },
-  };
-}
-
-/** The same shape with plain numbers, so that tests can write generations as literals. */
+/** The same type with plain numbers, because tests write generations as literals. */
 type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
-
-/** Two ranked workers, the first of them the chief. */
-export function workers(changes: Partial<Role> = {}): Role {
-  return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
-}
 
 /**
  * A scripted job: the test states each event, and the actions of the machine can be queried. Snapshots become durable immediately, and
@@ -78,8 +32,7 @@ export class JobScenario {
   #ids = 0;
 
   constructor(job: FrozenJob, attempt = 1, snapshot: Snapshot | null = null) {
-    const start = { attempt, now: this.now };
-    this.state = snapshot === null ? createJob(job, start) : restoreJob(job, parseSnapshot(JSON.stringify(snapshot)), start);
+    this.state = createJob(job, snapshot && parseSnapshot(JSON.stringify(snapshot)), { attempt, now: this.now });
   }
 
   /** Creates a job in which every task is running. */
@@ -110,7 +63,7 @@ export class JobScenario {
 
   save(snapshot: Snapshot): void {
     this.snapshot = snapshot;
-    this.say({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });
+    this.say({ type: 'persisted', revision: snapshot.revision });
   }
 
   register(survivors: readonly Container[] = []): void {
@@ -263,7 +216,7 @@ export class JobScenario {
   }
 
   /** Containers that received an order of this kind. */
-  told(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
+  ordered(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
     return this.of(type).map((action) => action.containerId);
   }
 

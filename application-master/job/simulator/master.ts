@@ -1,10 +1,10 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
-import type { Action, Event, Snapshot, UntimedEvent } from '../events.ts';
-import { createJob, type JobState, restoreJob, step } from '../job-machine.ts';
+import type { Action, Event, UntimedEvent } from '../events.ts';
+import { createJob, type JobState, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
 import { awaitedTasks, inGang, isGivenUp } from '../membership.ts';
-import { parseSnapshot } from '../snapshot.ts';
+import { parseSnapshot, type Snapshot } from '../snapshot-format.ts';
 import { isTensorBoardRole } from '../tensorboard-task.ts';
 import { heartbeatIntervalMs, leaseMs } from '../timeouts.ts';
 import type { Cluster } from './cluster.ts';
@@ -12,7 +12,7 @@ import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-/** State that outlives an attempt. */
+/** The storage that all attempts share. */
 export interface Storage {
   durable: Snapshot | null;
   /** No snapshot is written before this time. */
@@ -32,7 +32,7 @@ export interface MasterOptions {
   readonly finished: (result: JobResult) => void;
 }
 
-/** The shell around the job machine, with the same duties as the real one. */
+/** Runs the job machine in the simulation, as JobShell does in the ApplicationMaster. */
 export class Master implements Endpoint {
   readonly attempt: number;
   state: JobState;
@@ -51,8 +51,7 @@ export class Master implements Endpoint {
     this.attempt = options.attempt;
     const { durable } = options.storage;
     const start = { attempt: options.attempt, now: world.timeline.now };
-    this.state =
-      durable === null ? createJob(options.frozen, start) : restoreJob(options.frozen, parseSnapshot(JSON.stringify(durable)), start);
+    this.state = createJob(options.frozen, durable && parseSnapshot(JSON.stringify(durable)), start);
     this.#tick();
     world.timeline.after(world.random.between(50, 1_500), () => this.#register());
   }
@@ -141,11 +140,11 @@ export class Master implements Endpoint {
         this.#world.charges++;
       }
     }
-    // A write in flight may or may not complete, but never after the next attempt has read the snapshot.
+    // A write in flight may complete or fail, but only before the next attempt reads the snapshot.
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }
-    // Refunds since the last write are lost: the failures count as charged again.
+    // Refunds that were not saved are lost, so their failures are charged again.
     if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) {
       this.#world.charges++;
     }
@@ -217,12 +216,12 @@ export class Master implements Endpoint {
         this.#send(action.containerId, (executor) => executor.start(action.generation, action.members));
         break;
       case 'order-checkpoint':
-        // Simulated programs store checkpoints of their own accord.
+        // Simulated programs store checkpoints without orders.
         break;
       case 'stop-program': {
         const each = cluster.containers.get(action.containerId);
         if (each !== undefined) {
-          each.told = true;
+          each.reported = true;
         }
         this.#send(action.containerId, (executor) => executor.stop());
         break;
@@ -242,7 +241,7 @@ export class Master implements Endpoint {
     }
   }
 
-  /** TensorBoard gets containers only when all other tasks have what they need. */
+  /** Checks that TensorBoard is requested only when all other tasks have containers. */
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
     const { job } = this.#options.frozen;
     if (count === 0 || !isTensorBoardRole(job, role)) {
@@ -279,7 +278,7 @@ export class Master implements Endpoint {
     stream?.down(() => deliver(stream.executor));
   }
 
-  /** A program must not start before a later attempt could know of it. */
+  /** Checks that the stored snapshot contains a program before the program starts. */
   #checkDurable(action: Extract<Action, { type: 'start' }>): void {
     const { durable } = this.#options.storage;
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
@@ -346,7 +345,7 @@ export class Master implements Endpoint {
       }
       this.#writing = null;
       storage.durable = snapshot;
-      this.dispatch({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });
+      this.dispatch({ type: 'persisted', revision: snapshot.revision });
       this.#write();
     });
   }

@@ -1,4 +1,4 @@
-/** A seeded random generator (mulberry32): the same seed gives the same simulated day. */
+/** A seeded random generator (mulberry32): the same seed gives the same simulated run. */
 export class Random {
   #state: number;
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { simulate } from './simulate.ts';
 
-// Seeds determine the simulated days, so a passing run keeps passing until the code changes. To run a single day with its trace: SEED=123
+// Each seed determines one simulated day, so the result changes only when the code changes. To run a single day with its trace: SEED=123
 // npx vitest run --project unit application-master/job/simulator. To run more or other days: DAYS=10001-50000 npx vitest run ...
 
 const TRACE_LINES = 200;
-const [first = 1, last = first] = (process.env.SEED ?? process.env.DAYS ?? '1-10000').split('-').map(Number);
+const [first = 1, last = first] = (process.env.SEED ?? process.env.SEEDS ?? '1-10000').split('-').map(Number);
 const BATCH = 1_000;
 const batches = Array.from({ length: Math.ceil((last - first + 1) / BATCH) }, (_, at) => first + at * BATCH);
 

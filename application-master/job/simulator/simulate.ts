@@ -1,17 +1,18 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
 import { isElastic } from '../membership.ts';
+import { checkOutcome } from './check-outcome.ts';
 import { Cluster } from './cluster.ts';
+import { START } from './example-job.ts';
 import { allFaults } from './faults.ts';
 import { inventJob, inventNodes } from './invented-job.ts';
-import { judge } from './judge.ts';
 import { Master, type Storage } from './master.ts';
 import { Random } from './random.ts';
 import { Timeline } from './timeline.ts';
 import { type Manners, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-// A simulated day with faults, determined by a seed: a job, a cluster, and faults during its first minutes. After that no further faults
+// A simulated day, determined by a seed: a job, a cluster, and faults during the first minutes. After these minutes no further faults
 // occur, and the job must reach the correct end.
 
 export interface Outcome {
@@ -26,15 +27,14 @@ export interface Outcome {
   readonly sizes: readonly number[];
 }
 
-const START = 1_700_000_000_000;
 const AFTERMATH_MS = 3_000;
 const LIMIT_MS = 60 * 60_000;
 
 export function simulate(seed: number, options: { trace?: boolean } = {}): Outcome {
-  return new Day(seed, options.trace === true).live();
+  return new SimulatedRun(seed, options.trace === true).live();
 }
 
-class Day {
+class SimulatedRun {
   readonly #seed: number;
   readonly #random: Random;
   readonly #timeline = new Timeline(START);
@@ -67,10 +67,10 @@ class Day {
       violations: [],
       trace: traced ? [] : null,
     };
-    this.#frozen = inventJob(random, START);
+    this.#frozen = inventJob(random);
     const { roles } = this.#frozen.job;
     const least = roles.reduce((sum, each) => sum + each.instances, 0);
-    // Initially the cluster may have little more room than the minimum of the elastic job.
+    // At first, the cluster may have little more room than the elastic job's minimum.
     const tasks = roles.some(isElastic) ? least - random.between(0, 3) : least;
     this.#roomy = random.chance(0.93);
     this.#cluster = new Cluster(this.#world, inventNodes(random, this.#roomy, tasks));
@@ -104,7 +104,7 @@ class Day {
         break;
       }
     }
-    this.#judge();
+    this.#checkOutcome();
     const { state } = this.#master;
     return {
       seed: this.#seed,
@@ -187,7 +187,7 @@ class Day {
     }
   }
 
-  /** Other applications end, or take free room. */
+  /** Changes the free room, as other applications do when they end and start. */
   #planRoom(span: number): void {
     const { random } = this.#world;
     for (const node of this.#cluster.nodes) {
@@ -205,7 +205,7 @@ class Day {
     if (!this.#training.isProgressing) {
       this.#earlyCrashes++;
     }
-    // Failures that the crashed attempt had not saved are forgotten, and the next attempt may count them differently.
+    // The next attempt may count failures differently that the crashed attempt had not saved.
     this.#world.charges += this.#manners === 'crashes' ? 1 : 0;
     this.#master.crash();
     this.#timeline.after(this.#random.between(500, 20_000), () => {
@@ -213,7 +213,7 @@ class Day {
     });
   }
 
-  #judge(): void {
+  #checkOutcome(): void {
     if (this.#world.violations.length > 0) {
       return;
     }
@@ -221,7 +221,7 @@ class Day {
       violate(this.#world, `the job has not ended after ${LIMIT_MS / 60_000} minutes`);
       return;
     }
-    judge({
+    checkOutcome({
       world: this.#world,
       state: this.#master.state,
       result: this.#finished,

@@ -32,7 +32,7 @@ export type Manners = 'waits' | 'says so' | 'crashes';
 export class Training {
   /** Tasks that exited with code 0, with the newest generation in which they did so. */
   readonly succeeded = new Map<string, number>();
-  /** Number of programs that will fail exactly when their work is done. */
+  /** Number of programs that will fail at the end of their work. */
   failAtEnd = 0;
   readonly #world: World;
   readonly #servers: number;
@@ -64,7 +64,8 @@ export class Training {
       if (other.role !== program.role || other.index !== program.index) {
         continue;
       }
-      // Generations fence off older programs of the gang; programs outside the gang have no such fence.
+      // An older program of the gang may still run, because newer generations reject it. Outside the gang, nothing rejects an older
+      // program.
       if (program.part === null || other.generation === program.generation) {
         violate(
           this.#world,
@@ -98,7 +99,7 @@ export class Training {
     }
   }
 
-  /** Ends a program, for any cause, and lets its peers notice. */
+  /** Ends a program for any cause. Its peers detect the end. */
   end(program: Program, code: number, signal: string, report = true): void {
     if (!program.alive) {
       return;
@@ -143,17 +144,17 @@ export class Training {
     return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
-  /** The program's peers lose their connections to it although it is running. */
+  /** Cuts the connections between a running program and its peers. */
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
-    // Only the worker itself notices that it has lost its server.
+    // A worker that has lost its server detects this itself; the other workers continue.
     if (this.#servers > 0 && program.part === 'worker') {
       this.#losePeer(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
     }
   }
 
-  /** Keeps the newest generation: a program of an older generation that was cut off may exit late. */
+  /** Keeps the newest generation, because a program of an older generation that was cut off may exit late. */
   #note({ role, index, generation }: Program): void {
     const key = `${role}:${index}`;
     this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));
@@ -206,7 +207,7 @@ export class Training {
     return workers.length > 0 && present.filter(({ part }) => part === 'server').length === this.#servers;
   }
 
-  /** Handles the effect of an ended program on the others. */
+  /** Pauses the training if it cannot continue without the program. */
   #pauseWithout(lost: Program): void {
     if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) {
       return;
@@ -229,7 +230,7 @@ export class Training {
       }
       this.#saved = this.#work;
       this.#since = null;
-      // Programs that finished early may have exited when another one fails.
+      // With a large spread, some programs have exited when another program fails.
       const spread = random.chance(0.2) ? 8_000 : 400;
       for (const program of this.#workers(generation)) {
         timeline.after(random.between(0, spread), () => {

@@ -1,4 +1,3 @@
-import type { Role } from '../../../conf/job.ts';
 import type { Random } from './random.ts';
 import type { Timeline } from './timeline.ts';
 
@@ -24,21 +23,4 @@ export function trace(world: World, line: () => string): void {
 export function violate(world: World, what: string): void {
   world.violations.push(`${(world.timeline.now / 1000).toFixed(3)} s: ${what}`);
   trace(world, () => `VIOLATION ${what}`);
-}
-
-export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
-  return {
-    instances: 1,
-    maxInstances: changes.instances ?? 1,
-    resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {} },
-    command: 'node train.ts',
-    env: {},
-    nodeLabel: null,
-    restart: { policy: 'on-failure', maxRestarts: 3 },
-    tracking: 'tracked',
-    chief: false,
-    ranked: false,
-    servesParameters: false,
-    ...changes,
-  };
 }

@@ -1,17 +1,10 @@
 import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
 
-interface AttachArguments extends ClusterArguments {
-  readonly application: string;
-  readonly output: OutputFormat;
-}
-
-export const attachCommand: CommandModule<object, AttachArguments> = {
+export const attachCommand: CommandModule<object, JobArguments> = {
   command: 'attach <application>',
   describe: 'Follow a submitted job; the exit code is its result',
-  builder: (yargs): Argv<AttachArguments> =>
-    yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output: format, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { followToEnd } = await import('../../output/follow-to-end.ts');

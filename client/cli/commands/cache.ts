@@ -47,7 +47,7 @@ interface PruneArguments extends ClusterArguments {
 
 const pruneCommand: CommandModule<object, PruneArguments> = {
   command: 'prune',
-  describe: 'Remove cache entries that no job uses or has recently used; later submissions upload them again if needed',
+  describe: 'Remove cache entries that no job uses or has recently used; submissions upload missing entries again',
   builder: (yargs): Argv<PruneArguments> =>
     yargs.options({
       'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Minimum time since the last write or use', requiresArg: true },

@@ -1,18 +1,11 @@
 import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface DescribeArguments extends ClusterArguments {
-  readonly application: string;
-  readonly output: OutputFormat;
-}
-
-export const describeCommand: CommandModule<object, DescribeArguments> = {
+export const describeCommand: CommandModule<object, JobArguments> = {
   command: 'describe <application>',
   describe: 'Show all details of a job: first failure, YARN state, roles, tasks, checkpoints, folders, configuration',
-  builder: (yargs): Argv<DescribeArguments> =>
-    yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { describeJob } = await import('../../connections/describe-job.ts');

@@ -1,12 +1,9 @@
 import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
 
-interface EventsArguments extends ClusterArguments {
-  readonly application: string;
+interface EventsArguments extends JobArguments {
   readonly follow: boolean;
   readonly type?: readonly string[] | undefined;
-  readonly output: OutputFormat;
 }
 
 export const eventsCommand: CommandModule<object, EventsArguments> = {
@@ -32,14 +29,14 @@ export const eventsCommand: CommandModule<object, EventsArguments> = {
     const connection = await connectJob(application, cluster);
     try {
       const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
-      const complaints = terminalOf(process.stderr);
-      const onNotice = (message: string) => void process.stderr.write(`${complaints.paint('yellow', printable(message))}\n`);
-      let told = 0;
+      const terminal = terminalOf(process.stderr);
+      const onNotice = (message: string) => void process.stderr.write(`${terminal.paint('yellow', printable(message))}\n`);
+      let shown = 0;
       for await (const entry of jobEvents(connection, { follow, types, onNotice })) {
         write(entry);
-        told++;
+        shown++;
       }
-      if (told === 0) {
+      if (shown === 0) {
         onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no events of type ${types.join(' or ')}.`);
       }
     } finally {

@@ -24,7 +24,7 @@ export const feedCommand: CommandModule<object, FeedArguments> = {
         },
         producer: {
           type: 'string',
-          describe: 'Name of this producer; give the name of a producer whose process has died to continue or end its part of the feed',
+          describe: 'Name of this producer; to continue the feed of a producer that crashed, pass the same name',
           requiresArg: true,
         },
         ...CLUSTER_OPTIONS,

@@ -1,7 +1,15 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
 import { wholeNumber } from '../help/command-description.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
+import {
+  APPLICATION_ID,
+  CLUSTER_OPTIONS,
+  type ClusterArguments,
+  DRY_RUN_OPTION,
+  durationOf,
+  type JobArguments,
+  OUTPUT_OPTION,
+} from './shared-options.ts';
 import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
@@ -45,7 +53,7 @@ const listCommand: CommandModule<object, ListArguments> = {
     try {
       const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
       const { historySummary } = await import('../../history/history-summary.ts');
-      // Omits the path on a history server, which has no meaning here.
+      // `href` is a path on a history server.
       const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
       const notice = message === '' ? [] : [{ type: 'notice', message }];
       await show(output, [...values, ...notice], async (terminal) => {
@@ -61,10 +69,8 @@ const listCommand: CommandModule<object, ListArguments> = {
   },
 };
 
-interface ShowArguments extends ClusterArguments {
-  readonly application: string;
+interface ShowArguments extends JobArguments {
   readonly user?: string | undefined;
-  readonly output: OutputFormat;
 }
 
 const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if you know it', requiresArg: true } } as const;
@@ -115,7 +121,7 @@ const serveCommand: CommandModule<object, ServeArguments> = {
       auth: {
         choices: ['token', 'simple'] as const,
         default: 'token' as const,
-        describe: 'token: access for anyone with the printed URL. simple: access for everyone; users enter their name without proof',
+        describe: 'token: visitors need the printed URL. simple: visitors enter their user name, which is not verified',
         requiresArg: true,
       },
       ...LOCAL_OPTION,
@@ -126,7 +132,7 @@ const serveCommand: CommandModule<object, ServeArguments> = {
     const { serverLog } = await import('./serving.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');
     const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
-    // Installs the signal handlers before printing: a program that waits for this line may send a signal immediately.
+    // Install the signal handlers before printing, because a program that waits for this line may send a signal immediately.
     const ended = untilSignal();
     process.stdout.write(`history: ${server.url}\n`);
     await ended;
@@ -153,7 +159,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
         requiresArg: true,
       },
       ...DRY_RUN_OPTION,
-      all: { type: 'boolean', default: false, describe: 'Include the histories of other users, where you are allowed to remove them' },
+      all: { type: 'boolean', default: false, describe: 'Include the histories of other users, if you are allowed to remove them' },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,

@@ -20,16 +20,16 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     yargs
       .positional('configuration', { type: 'string', demandOption: true, describe: 'Configuration file of the TonY job, e.g. tony.xml' })
       .options({
-        executes: { type: 'string', describe: 'Value that TonY received as -executes', nargs: 1 },
-        'task-params': { type: 'string', describe: 'Value that TonY received as -task_params', nargs: 1 },
-        'python-binary-path': { type: 'string', describe: 'Value that TonY received as -python_binary_path', nargs: 1 },
-        'src-dir': { type: 'string', describe: 'Value that TonY received as -src_dir', requiresArg: true },
+        executes: { type: 'string', describe: "Value of TonY's option -executes", nargs: 1 },
+        'task-params': { type: 'string', describe: "Value of TonY's option -task_params", nargs: 1 },
+        'python-binary-path': { type: 'string', describe: "Value of TonY's option -python_binary_path", nargs: 1 },
+        'src-dir': { type: 'string', describe: "Value of TonY's option -src_dir", requiresArg: true },
         set: {
           type: 'string',
           array: true,
           nargs: 1,
           default: [],
-          describe: 'Value that TonY received as -conf, e.g. tony.worker.instances=4',
+          describe: "Value of TonY's option -conf, e.g. tony.worker.instances=4",
         },
         to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist yet', requiresArg: true },
         ...OUTPUT_OPTION,

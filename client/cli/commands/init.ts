@@ -53,7 +53,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
   },
 };
 
-/** Returns the given values and, for the others, the user's answers, or the defaults if `ask` is false. */
+/** Returns the given values. For missing values, asks the user, or uses the proposed values if `asked` is false. */
 async function answersOf<Key extends string>(
   questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
   asked: boolean,
@@ -66,8 +66,8 @@ async function answersOf<Key extends string>(
       Key,
       readonly [string | number | undefined, string, string],
     ][]) {
-      const said = given ?? (reader === null ? '' : (await reader.question(`${question} [${proposed}]: `).catch(interrupted)).trim());
-      answers[key] = String(said) || proposed;
+      const answer = given ?? (reader === null ? '' : (await reader.question(`${question} [${proposed}]: `).catch(interrupted)).trim());
+      answers[key] = String(answer) || proposed;
     }
     return answers as Record<Key, string>;
   } finally {

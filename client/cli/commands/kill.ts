@@ -1,14 +1,11 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { KillImpact } from '../../connections/kill-job.ts';
-import type { OutputFormat } from '../../output/value-output.ts';
 import type { Answer } from '../../terminal/confirm.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface KillArguments extends ClusterArguments {
-  readonly application: string;
+interface KillArguments extends JobArguments {
   readonly yes: boolean;
-  readonly output: OutputFormat;
 }
 
 export const killCommand: CommandModule<object, KillArguments> = {
@@ -27,7 +24,6 @@ export const killCommand: CommandModule<object, KillArguments> = {
     const { killedLines } = await import('../../output/kill-lines.ts');
     const connection = await connectJob(application, cluster);
     try {
-      // Asks for confirmation only in a terminal.
       if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
         const observation = await connection.observe();
         const impact = killImpact(application, observation, Date.now());

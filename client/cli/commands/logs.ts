@@ -1,16 +1,13 @@
 import { once } from 'node:events';
 import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
 import { wholeNumber } from '../help/command-description.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
 
-interface LogsArguments extends ClusterArguments {
-  readonly application: string;
+interface LogsArguments extends JobArguments {
   readonly task?: string | undefined;
   readonly tail?: number | undefined;
   readonly follow: boolean;
   readonly executor: boolean;
-  readonly output: OutputFormat;
 }
 
 export const logsCommand: CommandModule<object, LogsArguments> = {
@@ -28,8 +25,8 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
         ...CLUSTER_OPTIONS,
       })
       .epilogue(
-        'With -f, the lines of all tasks appear as the programs write them. Without -f, the output of one container follows another.\n' +
-          'What programs wrote to stderr goes to stderr. The exit code after Ctrl-C is 130.',
+        'With -f, the lines of all tasks appear as the programs write them. Without -f, the command prints one container after another.\n' +
+          "The command writes the programs' stderr to stderr. The exit code after Ctrl-C is 130.",
       ),
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
@@ -58,16 +55,13 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
         onTasks: (tasks) => lines.expect(tasks),
       });
       for await (const line of logs) {
-        if (write !== null) {
-          write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
+        if (write === null) {
+          const isError = line.file === 'stderr';
+          await text.write(isError ? process.stderr : process.stdout, lines.line(line, isError ? err : out));
+          continue;
         }
-        // The program's stderr goes to this process's stderr.
-        else if (line.file === 'stderr') {
-          await text.write(process.stderr, lines.line(line, err));
-        } else {
-          await text.write(process.stdout, lines.line(line, out));
-        }
-        if (write !== null && process.stdout.writableNeedDrain) {
+        write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
+        if (process.stdout.writableNeedDrain) {
           await once(process.stdout, 'drain');
         }
       }

@@ -9,11 +9,11 @@ import { terminalOf } from '../../terminal/terminal.ts';
 export interface Conversation {
   readonly output: JobOutput;
   readonly ask: (question: string) => void;
-  /** The terminal that reads answers; null if the command cannot ask. */
+  /** The terminal from which to read answers; null if stdin is not interactive. */
   readonly input: ReadStream | null;
 }
 
-/** Opens the output of this process. Messages name the location of staged files as `where`. */
+/** Opens the output of this process. @param where the location of staged files in messages, e.g. `on HDFS` */
 export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
   if (format !== 'table') {

@@ -108,7 +108,7 @@ interface EmitArguments extends ClusterArguments {
 
 const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
   command: 'capacity-scheduler',
-  describe: "Write a capacity-scheduler.xml that adds the limits that YARN can enforce to the cluster's queues",
+  describe: "Write a capacity-scheduler.xml with the cluster's queues and the quotas that YARN can enforce",
   builder: (yargs): Argv<EmitArguments> =>
     yargs.options({
       to: { type: 'string', describe: 'Write to this file instead of stdout', requiresArg: true },
@@ -132,7 +132,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       masters: {
         ...wholeNumber(0),
         default: 8,
-        describe: 'Number of ApplicationMasters per queue for which to reserve resources in addition to its total',
+        describe: "Number of ApplicationMasters per queue, whose resources are added to the queue's total",
       },
       ...CLUSTER_OPTIONS,
     }),
@@ -161,7 +161,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
 
 const emitCommand: CommandModule = {
   command: 'emit',
-  describe: 'Write a YARN configuration that enforces the quotas, as far as YARN can, for all applications',
+  describe: 'Write a YARN configuration that enforces the quotas for all applications, where YARN can',
   builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
   handler: () => {},
 };

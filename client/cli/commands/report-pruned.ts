@@ -4,14 +4,14 @@ import { printable } from '../../terminal/terminal.ts';
 
 export interface Removal {
   readonly bytes: number;
-  /** Why the item could not be removed; empty if it was removed (or would be, in a dry run). */
+  /** Why the removal failed; empty after a successful removal or in a dry run. */
   readonly failure: string;
 }
 
 export interface PruneReport<Item> {
   readonly output: OutputFormat;
   readonly dryRun: boolean;
-  /** The fields for `--output`; `removed` and `failure` are added. */
+  /** Returns the fields for `--output`, without `removed` and `failure`. */
   readonly value: (item: Item) => object;
   /** The text after `removed` in the table output. */
   readonly text: (item: Item) => string;

@@ -64,7 +64,7 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
 
 export const runtimeCommand: CommandModule = {
   command: 'runtime',
-  describe: 'Node.js and TensorFlow.js for nodes that have neither',
+  describe: 'The archive with Node.js and TensorFlow.js for the nodes: build, path, info',
   builder: (yargs) => yargs.command(buildCommand).command(pathCommand).command(infoCommand),
   handler: () => {},
 };
@@ -79,7 +79,7 @@ async function present(options: Which): Promise<Runtime> {
   });
 }
 
-/** Copies to a partial file and renames it, so that `output` is always complete. */
+/** Copies the archive to a partial file and renames it, so that `output` is always complete. */
 async function copyArchive(runtime: Runtime, output: string): Promise<string> {
   const partial = `${output}.${process.pid}.partial`;
   try {

@@ -1,5 +1,5 @@
 import type { Options } from 'yargs';
-import { OUTPUT_FORMATS } from '../../output/value-output.ts';
+import { OUTPUT_FORMATS, type OutputFormat } from '../../output/value-output.ts';
 
 /** Options of commands that access a cluster. */
 export const CLUSTER_OPTIONS = {
@@ -43,6 +43,12 @@ export async function durationOf(option: string, text: string): Promise<number> 
 export interface ClusterArguments {
   readonly resourceManager?: string | undefined;
   readonly staging?: string | undefined;
+}
+
+/** The arguments of commands for one job. */
+export interface JobArguments extends ClusterArguments {
+  readonly application: string;
+  readonly output: OutputFormat;
 }
 
 export const APPLICATION_ID = {

@@ -1,18 +1,11 @@
 import type { Argv, CommandModule } from 'yargs';
-import type { OutputFormat } from '../../output/value-output.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type JobArguments, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
-interface StatusArguments extends ClusterArguments {
-  readonly application: string;
-  readonly output: OutputFormat;
-}
-
-export const statusCommand: CommandModule<object, StatusArguments> = {
+export const statusCommand: CommandModule<object, JobArguments> = {
   command: 'status <application>',
   describe: 'Show the state of a job, or how it ended',
-  builder: (yargs): Argv<StatusArguments> =>
-    yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  builder: (yargs): Argv<JobArguments> => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const connection = await connectJob(application, cluster);

@@ -7,7 +7,7 @@ import type { JobOutput } from '../../output/job-output.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
-/** How long a submit that does not follow the job waits for the URL of its pages. */
+/** How long `submit --detach` waits for the URL of the job's pages (ms). */
 const PAGES_MS = 5_000;
 
 interface SubmitArguments extends ClusterArguments {
@@ -67,7 +67,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
   },
 };
 
-/** Submits the job and returns it with its connection; returns null for a dry run. */
+/** Submits the job and returns a connection to it. For a dry run, returns null. */
 async function begin(
   { conf, set, dryRun = false, output: _format, ...options }: SubmitArguments,
   output: JobOutput,
@@ -98,8 +98,7 @@ async function begin(
 }
 
 /**
- * Runs the action until Ctrl-C, which aborts `signal`; the action then makes sure that no job keeps running. A second Ctrl-C restores the
- * terminal and exits immediately.
+ * Runs an action, whose signal Ctrl-C aborts. The action then ensures that the job does not run. A second Ctrl-C exits immediately.
  */
 async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interrupted = new AbortController();
@@ -121,7 +120,7 @@ async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSign
   }
 }
 
-/** A local job's ApplicationMaster publishes its URL shortly after its start. */
+/** Waits for the URL of a local job's pages, which its ApplicationMaster publishes shortly after its start. */
 async function pagesOf(connection: JobConnection): Promise<string | null> {
   for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
     const pages = await connection.pages();

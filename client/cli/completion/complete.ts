@@ -6,9 +6,9 @@ import { VALUES, type Values } from './values.ts';
 const LONGEST_DESCRIPTION = 60;
 
 /**
- * Returns the lines that a shell's completion function reads. The first line is the kind of completion: `words`, `files` or `folders`.
- * After `words`, each line is a candidate, with its description after a tab. The shell selects the candidates that match. Never throws,
- * because an error message would garble the command line.
+ * Returns the output for a shell's completion function. The first line is the kind of completion: `words`, `files` or `folders`. After
+ * `words`, each line is a candidate, with its description after a tab. The shell selects the candidates that match. Never throws, because
+ * an error message would appear within the user's command line.
  *
  * @param words the typed words without `tony-ts`; the last one ends at the cursor
  */
@@ -34,7 +34,7 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
   }
 }
 
-/** bash inserts candidates unquoted, so only words without special characters are offered. */
+/** Whether a candidate has no special characters. bash inserts candidates without quoting them. */
 function isPlain({ value }: Candidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }

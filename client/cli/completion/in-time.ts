@@ -1,8 +1,8 @@
 import { withTimeout } from '../../../platform/deadline.ts';
 
-/** Deadline for the cluster's answer, in ms after the start of the process: the user is waiting at the shell's prompt. */
+/** Deadline for the cluster's answer, in ms after the start of the process. Short, because the user waits for the completion. */
 const ANSWER_MS = 450;
-/** The cluster always gets at least this long to answer, even if a busy machine needed most of `ANSWER_MS` to start the process. */
+/** Minimum time for the cluster's answer (ms), because a busy machine may need most of `ANSWER_MS` to start the process. */
 const LEAST_ANSWER_MS = 300;
 
 /** Returns the result of `ask`, or `instead` if `ask` fails or exceeds the deadline. */

@@ -7,13 +7,13 @@ export interface Candidate {
   readonly describe: string;
 }
 
-/** What can be completed at the cursor. */
+/** The possible completions at the cursor. */
 export type Wanted =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   /** The value of the option or positional `name`. */
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
 
-/** What the words before the cursor say about the command. */
+/** The words before the cursor. */
 export interface Typed {
   /** e.g. `history show` */
   readonly command: string;
@@ -23,7 +23,8 @@ export interface Typed {
 }
 
 /**
- * Determines what can be typed next: commands and options as candidates, values as the name of the option or positional.
+ * Determines the possible completions at the cursor: candidates for commands and options, or the name of the option or positional whose
+ * value is being typed.
  *
  * @param words the words up to the cursor, without `tony-ts`; the last one is being typed and may be empty
  */

@@ -2,7 +2,7 @@ import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
 
-/** What can complete a value: a list of candidates, or files or folders, which the shell completes itself. */
+/** The completions of a value: candidates, or `files` or `folders`, which the shell completes. */
 export type Values = readonly Candidate[] | 'files' | 'folders';
 
 /** The maximum number of jobs offered, the most recent first. */
@@ -23,10 +23,9 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
   folder: () => 'folders',
 };
 
-/** The user's own jobs, the newest first. */
+/** Returns the user's jobs, newest first. */
 async function jobs({ command, values }: Typed): Promise<Candidate[]> {
   const ended = !RUNNING_ONLY.has(command.split(' ')[0] ?? '');
-  // Local jobs are offered even if the cluster is unreachable.
   const [cluster, local] = await Promise.all([clusterJobs(ended, values), localJobs(ended).catch(() => [])]);
   return [...cluster, ...local];
 }
@@ -34,7 +33,7 @@ async function jobs({ command, values }: Typed): Promise<Candidate[]> {
 async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
-  // Offers only the running jobs if listing the finished jobs takes too long.
+  // If listing all jobs takes too long, offer only the running jobs.
   const [running, all] = await Promise.all([inTime(() => list({ ended: false }), []), ended ? inTime(() => list({ ended }), null) : null]);
   return (all ?? running).map(jobCandidate);
 }
@@ -94,7 +93,7 @@ async function errorCodes(): Promise<Candidate[]> {
   return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
-/** The keys at the level being typed: for `roles.w`, the keys below `roles`. */
+/** Returns the keys at the level being typed: for `roles.w`, the keys below `roles`. */
 async function keys(_: Typed, current: string): Promise<Candidate[]> {
   const { explainKey } = await import('../../../conf/explain-key.ts');
   const { jobJsonSchema } = await import('../../../conf/job-schema.ts');

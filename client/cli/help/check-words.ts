@@ -4,8 +4,8 @@ import type { DescribedCommand, DescribedPositional, NumberRange } from './comma
 import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue } from './read-words.ts';
 
 /**
- * Validates the typed words against the described commands and returns them as yargs needs them. Words that request help or the version are
- * not validated.
+ * Validates the typed words against the described commands and returns the words for yargs. Does not validate requests for help or the
+ * version.
  *
  * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, and missing or unexpected arguments
  */
@@ -41,7 +41,7 @@ function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
   if (value === undefined) {
     return;
   }
-  // yargs treats every other value of a flag as false: `--dry-run=yes` would submit the job.
+  // yargs treats every value except `true` as false: `--dry-run=yes` would submit the job.
   if (option.isFlag) {
     if (value === 'true' || value === 'false') {
       return;
@@ -72,7 +72,7 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
     });
   }
   if (runs.commands.length > 0 && words.length === 0) {
-    throw noCommand(path);
+    throw new TonyError('USAGE', `A command is missing: ${name} COMMAND.`, { hint: commandsHint(path) });
   }
   for (const [at, { name: place, choices }] of runs.positionals.entries()) {
     const word = words[at];
@@ -90,15 +90,15 @@ function checkPositionals({ path, runs, known, positionals: words }: ReadWords):
   });
 }
 
-/** Rejects arguments that cannot be combined, and single-value options that are given twice. */
+/** Rejects conflicting arguments, and repeated options that accept only one value. */
 function checkCombinations({ path, runs, options, positionals }: ReadWords): void {
   const hint = helpHint(path);
   for (const [at, { name, option, typed }] of options.entries()) {
     for (const other of option?.conflicts ?? []) {
       const place = runs.positionals.findIndex((each) => each.name === other);
-      const beside = place >= 0 ? positionals[place] : options.find((each) => each.name === other)?.typed;
-      if (beside !== undefined) {
-        throw new TonyError('USAGE', `${typed} and ${beside} cannot be combined.`, { hint });
+      const conflicting = place >= 0 ? positionals[place] : options.find((each) => each.name === other)?.typed;
+      if (conflicting !== undefined) {
+        throw new TonyError('USAGE', `${typed} and ${conflicting} cannot be combined.`, { hint });
       }
     }
     const isSingle = option !== null && !option.isFlag && !option.isList;
@@ -114,10 +114,6 @@ function unknownCommand(path: readonly DescribedCommand[], word: string): TonyEr
   return new TonyError('USAGE', `There is ${what}${meant === undefined ? '.' : `; did you mean "${meant}"?`}`, {
     hint: commandsHint(path),
   });
-}
-
-function noCommand(path: readonly DescribedCommand[]): TonyError {
-  return new TonyError('USAGE', `A command is missing: ${nameOf(path)} COMMAND.`, { hint: commandsHint(path) });
 }
 
 function commandNames(path: readonly DescribedCommand[]): string[] {

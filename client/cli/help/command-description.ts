@@ -1,7 +1,8 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 
 /*
- * Describes the commands and their arguments for shell completion, messages and the documentation. The descriptions are recorded from the definitions that yargs uses.
+ * Describes the commands and their arguments for shell completion, messages and the documentation. The descriptions are recorded from the
+ * definitions for yargs.
  */
 
 /** The range of a whole number, including both ends. */
@@ -10,7 +11,7 @@ export interface NumberRange {
   readonly most: number;
 }
 
-/** An option of yargs whose value is a whole number. `checkWords` checks the range, which yargs ignores. */
+/** Returns a yargs option for a whole number. `checkWords` validates the range, which yargs ignores. */
 export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
   return { type: 'number', requiresArg: true, range: { least, most } } as const;
 }
@@ -24,7 +25,7 @@ export interface DescribedOption {
   readonly isFlag: boolean;
   /** Whether the option may be given several times. */
   readonly isList: boolean;
-  /** Whether the next word is the option's value even if it begins with a dash. An option of the command is never a value. */
+  /** Whether the next word is the value even if it begins with a dash, unless it is an option of the command. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
   /** The range of a whole number; null for other options. */
@@ -32,7 +33,7 @@ export interface DescribedOption {
   /** Options and positionals that cannot be combined with this one. */
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
-  /** Whether the option is a flag that is true by default and can be disabled with `--no-NAME`. */
+  /** Whether the option is a flag that is on by default; `--no-NAME` turns it off. */
   readonly on: boolean;
   /** The default value; empty if there is none, and for flags. */
   readonly fallback: string;
@@ -54,7 +55,7 @@ export interface DescribedCommand {
   readonly positionals: readonly DescribedPositional[];
   readonly options: readonly DescribedOption[];
   readonly commands: readonly DescribedCommand[];
-  /** The subcommand that runs if none of `commands` is named. */
+  /** The default subcommand, which runs without a name. */
   readonly otherwise: DescribedCommand | null;
 }
 
@@ -93,7 +94,7 @@ function recorded(usage: string, describe: string, define: (yargs: Argv) => unkn
       }
     },
   };
-  // Ignores all other calls to yargs, which do not affect the description.
+  // Ignore all other calls to yargs, which do not affect the description.
   const recorder: unknown = new Proxy(
     {},
     {

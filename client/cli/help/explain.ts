@@ -23,7 +23,7 @@ export interface ExplainedCode {
 }
 
 /**
- * Explains a key of job.yaml, or with `site` of tony-site.yaml.
+ * Explains a key of job.yaml, or of tony-site.yaml if `site` is true.
  *
  * @param key e.g. `roles.worker.restart`; empty for the file itself
  * @throws TonyError USAGE for an unknown key, with the closest match
@@ -51,7 +51,7 @@ export function explainCodes(): ExplainedCode[] {
   }));
 }
 
-/** @throws TonyError USAGE for an unknown code, with the closest match */
+/** Explains an error code; case-insensitive. @throws TonyError USAGE for an unknown code, with the closest match */
 export function explainCode(code: string): ExplainedCode {
   const all = explainCodes();
   const name = code.toUpperCase();

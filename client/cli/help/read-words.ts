@@ -1,9 +1,9 @@
 import type { DescribedCommand, DescribedOption } from './command-description.ts';
 
 export interface TypedOption {
-  /** The name of a known option; otherwise as typed. */
+  /** The name of a known option, or the typed name of an unknown option. */
   readonly name: string;
-  /** As typed, without the value: `--no-open`, `-f`. */
+  /** The typed option without its value: `--no-open`, `-f`. */
   readonly typed: string;
   /** Null if the option is unknown. */
   readonly option: DescribedOption | null;
@@ -22,20 +22,20 @@ export interface ReadWords {
   readonly options: readonly TypedOption[];
   /** Words that are not commands, options, or values of options. Words after `--` come last. */
   readonly positionals: readonly string[];
-  /** The word typed in place of a command, if there is no such command. */
+  /** The typed command, if it does not exist. */
   readonly unknownCommand: string | undefined;
   /** The words for yargs. A value that begins with a dash is joined to its option by an equals sign. */
   readonly joined: readonly string[];
 }
 
-/** Classifies the words as commands, options, values and positionals. The command may follow options. */
+/** Classifies the words as commands, options, values and positionals. Options may precede the command. */
 export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
   const end = words.indexOf('--');
   const before = end < 0 ? words : words.slice(0, end);
   const behind = end < 0 ? [] : words.slice(end + 1);
   const path = [root];
   let unknownCommand: string | undefined;
-  // A word after an unknown option is skipped, because it may be the option's value.
+  // Words after an unknown option are not certain to be commands: they may be its value.
   for (const word of readOptions(optionsBelow(root), before).certain) {
     const above = path.at(-1) ?? root;
     const next = above.commands.find(({ name }) => name === word);
@@ -112,7 +112,7 @@ function isValue(word: string, option: DescribedOption, known: readonly Describe
   if (!isOptionLike(word)) {
     return true;
   }
-  // A word with a space in its name part is a value, because option names contain no spaces.
+  // Option names contain no spaces, so a word with a space before `=` is a value.
   if (/^[^=]*\s/.test(word)) {
     return true;
   }

@@ -6,8 +6,8 @@ import type { PartVersion } from './versions.ts';
 export function versionLines(found: readonly PartVersion[], terminal: Terminal): string[] {
   const wide = Math.max(...found.map(({ part }) => widthOf(part)));
   return found.flatMap(({ part, version, detail }) => {
-    const said = harmless(version ?? 'none');
-    const shown = version === null ? terminal.paint('yellow', said) : said;
+    const text = harmless(version ?? 'none');
+    const shown = version === null ? terminal.paint('yellow', text) : text;
     const rest = detail === '' ? '' : `  ${terminal.paint('dim', `(${harmless(detail).replace(/\s+/g, ' ')})`)}`;
     const line = `${padTo(part, wide)}  ${shown}${rest}`;
     return terminal.live ? fold(line, terminal.columns - 1, ' '.repeat(wide + 2)) : [line];

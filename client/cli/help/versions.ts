@@ -14,7 +14,7 @@ export interface PartVersion {
   readonly part: string;
   /** Null if the component is missing or cannot be queried. */
   readonly version: string | null;
-  /** Its location or content, or why it is missing. */
+  /** The component's location or content, or why it is missing. */
   readonly detail: string;
 }
 
@@ -22,7 +22,7 @@ const LIBRARIES = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-wasm', '@tensor
 const NODES = [20, 22, 24] as const;
 const PYTHON_MS = 5_000;
 
-/** Returns all versions that help with troubleshooting. Missing components are reported without an error. */
+/** Returns all versions that help with troubleshooting. Does not throw if a component is missing. */
 export async function versions(options: ClusterOptions = {}): Promise<PartVersion[]> {
   checkOptions('versions', options, CLUSTER_OPTIONS);
   const [system, libraries, runtimes, python, tensorBoard, cluster] = await Promise.all([

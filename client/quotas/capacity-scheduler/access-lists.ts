@@ -7,9 +7,9 @@ const SUBMIT = 'acl_submit_applications';
 const ADMINISTER = 'acl_administer_queue';
 
 /**
- * Writes the `queues` limits of users and groups as the access list of each queue. YARN's lists can only grant access, and a queue's
- * grants also apply to the queues below it. So grants of parent queues are removed; no list can exclude a user from a queue that is open
- * to everybody.
+ * Writes the `queues` limits of users and groups to the access list of each queue. YARN's lists can only grant access, and the grants of a
+ * queue also apply to its child queues. This function therefore removes the grants of parent queues. It cannot exclude a user from a queue
+ * that everybody may use.
  */
 export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf, aclsEnabled }: SchedulerView): void {
   const users = Object.keys(quotas.users).filter((user) => user !== EVERYBODY);
@@ -29,14 +29,14 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
       draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'administrators of a queue may also submit to it');
       draft.notice(
-        `So far everybody may administer ${queue.path}, and thus submit to it. With this file, only YARN's administrators (yarn.admin.acl) may.`,
+        `Currently, everybody may administer ${queue.path}, and thus submit to it. With this file, only YARN's administrators (yarn.admin.acl) may.`,
       );
     }
-    // Dynamic queues have no access lists of their own; they inherit this one.
+    // Dynamic queues inherit this access list.
     if (queue.makesQueues) {
       draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'YARN creates the queues below it on first use');
     } else if (!isLeaf && (draft.get(`${queue.path}.${SUBMIT}`) ?? usual).trim() !== '') {
-      draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'a grant here would apply to every queue below');
+      draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'a grant would also apply to the child queues');
     }
   }
   const known = new Set(leaves.map(({ name }) => name));
@@ -69,14 +69,14 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   }
 }
 
-/** `alice,bob research`: names with a comma, a space or an asterisk are left out, because these have a meaning in the list. */
+/** Formats an access list: `alice,bob research`. Omits names with a comma, a space or an asterisk, which are separators or wildcards. */
 function accessList(draft: SchedulerDraft, users: readonly string[], groups: readonly string[]): string {
   const writable = (names: readonly string[]): string =>
     names
       .filter((name) => {
         const isPlain = !/[\s,*]/.test(name);
         if (!isPlain) {
-          draft.notice(`"${name}" is left out of the access lists, because it contains a space, a comma or an asterisk.`);
+          draft.notice(`The access lists omit "${name}", because it contains a space, a comma or an asterisk.`);
         }
         return isPlain;
       })

@@ -4,18 +4,18 @@ import { TonyError } from '../../../platform/errors.ts';
 import { allocation, vector } from './resource-vector.ts';
 import { PREFIX, staticQueues } from './scheduler-draft.ts';
 
-/** The scheduler's defaults: a property equal to its default was probably not configured. */
+/** The scheduler's defaults. A property with its default value is omitted, because it was probably not configured. */
 const DEFAULTS = { maximumApplications: 10_000, masterPercent: 0.1, rootOrdering: 'utilization', leafOrdering: 'fifo' } as const;
 const NOBODY = ' ';
 
 /**
- * Reconstructs the configuration from the ResourceManager's report on its queues, as a substitute for its configuration file.
+ * Reconstructs the scheduler's configuration file from the ResourceManager's report on its queues.
  *
- * @throws TonyError USAGE when the report lacks the size of a queue
+ * @throws TonyError USAGE if the report lacks the size of a queue
  */
 export function currentProperties(root: CapacityQueue): Map<string, string> {
   const properties = new Map<string, string>();
-  // Without this calculator the scheduler considers only memory, and does not start with more than two resource types.
+  // The default calculator considers only memory. With more than two resource types, the ResourceManager does not start without this one.
   properties.set(`${PREFIX}resource-calculator`, 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator');
   const parents = new Map(staticQueues(root).flatMap((queue) => queue.children.map((child) => [child, queue] as const)));
   for (const queue of staticQueues(root)) {
@@ -42,7 +42,7 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
   ];
   if (isLeaf) {
     const share = Math.floor((DEFAULTS.maximumApplications * largestShare(queue, root)) / 100);
-    // Without registered nodes the scheduler computes 0, which is then not a configured value.
+    // The scheduler computes 0 while no nodes are registered, so 0 is not a configured value.
     const most = queue.maximumApplications ?? share;
     found.push(
       ['minimum-user-limit-percent', numberOr(queue.minimumUserLimitPercent, 100)],
@@ -95,8 +95,8 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
 }
 
 /**
- * The queue's largest percentage of the cluster over all node labels; the scheduler derives the queue's maximum number of applications from
- * it.
+ * Returns the queue's largest percentage of the cluster over all node labels. The scheduler derives the queue's maximum number of
+ * applications from this percentage.
  */
 function largestShare(queue: CapacityQueue, root: CapacityQueue): number {
   const path = staticQueues(root).filter(({ path: above }) => queue.path.startsWith(`${above}.`) || above === queue.path);
@@ -109,13 +109,13 @@ function numberOr(value: number | null, usual: number | null): string | null {
   return value === null || value === usual ? null : String(rounded(value));
 }
 
-/** The report contains `alice ` for a list that names only users. */
+/** Trims the list: for a list that contains only users, the report has `alice ` with a trailing space. */
 function listOr(list: string, usual: string): string | null {
   const written = list.trimEnd() || NOBODY;
   return written === usual ? null : written;
 }
 
-/** The ResourceManager computes with floats and reports 33.3 as 33.300003. */
+/** Rounds a percentage. The ResourceManager uses 32-bit floats, and reports 33.3 as 33.300003. */
 function rounded(value: number): number {
   return Number(value.toFixed(3));
 }

@@ -12,9 +12,9 @@ import { type QueueMode, type SchedulerProperty, usualQueueMode } from './schedu
 import { schedulerXml } from './scheduler-xml.ts';
 
 export interface EmitOptions extends ClusterOptions {
-  /** The ResourceManager's current capacity-scheduler.xml; default: reconstructed from its report on the queues. */
+  /** Path of the ResourceManager's current capacity-scheduler.xml; default: reconstruct it from the ResourceManager's report on its queues. */
   readonly base?: string | undefined;
-  /** Notation of queue sizes; default: mixed where Hadoop supports it (3.4), else absolute. */
+  /** Notation of queue sizes; default: `mixed` with Hadoop 3.4, `absolute` with older versions. */
   readonly queueMode?: QueueMode | undefined;
   /** Number of ApplicationMasters that fit into a queue in addition to its total; default 8. */
   readonly masters?: number;
@@ -39,14 +39,14 @@ export interface EmittedScheduler {
 }
 
 const MASTERS = 8;
-/** States of nodes that belong to the cluster but contribute no resources, or fewer than usual. */
+/** States of the cluster's nodes that currently contribute no resources, or fewer than usual. */
 const MISSING = ['LOST', 'UNHEALTHY', 'DECOMMISSIONING', 'REBOOTED', 'SHUTDOWN'];
 
 /**
  * Generates the Capacity Scheduler configuration that enforces the site file's quotas where YARN can, for applications of any kind.
  *
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*; USAGE when the
- * cluster uses another scheduler, lacks nodes, is too old for the mode, or the base describes other queues
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*; USAGE if the
+ * cluster uses another scheduler, lacks nodes, is too old for the mode, or has other queues than the base file
  */
 export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<EmittedScheduler> {
   checkOptions('emitCapacityScheduler', options, EMIT_OPTIONS);
@@ -67,7 +67,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
       throw new TonyError('USAGE', 'The cluster does not use the Capacity Scheduler.');
     }
     const { quotas } = site;
-    // Only the `queues` lists apply to single users.
+    // Groups are needed only for the `queues` limits of groups.
     const users = Object.keys(quotas.users).filter((name) => name !== '*');
     const ofGroups = Object.values(quotas.groups).some(({ queues }) => queues !== undefined);
     const groups = new Map(
@@ -96,7 +96,7 @@ export async function emitCapacityScheduler(options: EmitOptions = {}): Promise<
   }
 }
 
-/** null if no ResourceManager reports the setting. */
+/** Returns whether YARN enforces access lists; null if no ResourceManager reports the setting. */
 async function aclsOf({ configuration, login }: HadoopCluster): Promise<boolean | null> {
   for (const address of configuration.resourceManagers) {
     const properties = await propertiesOfDaemon(new URL(address), { login, trust: trustOf(configuration) }).catch(() => []);
@@ -112,7 +112,7 @@ async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new TonyError('USAGE', `Cannot read the base file ${file}: ${fileErrorOf(error)}.`, { cause: error });
   });
-  // An empty list means nobody, or no label. Hadoop's own files write it as a space, which XML parsers may drop; restore the space.
+  // An empty list (nobody, or no label) is a single space in Hadoop's files. Restore the space, which the XML parser removes.
   const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
   return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, written(name, value)]));
 }

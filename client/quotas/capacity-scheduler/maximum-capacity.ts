@@ -19,11 +19,11 @@ interface Limit {
 }
 
 /**
- * Writes each queue's `total` as its maximum capacity. The scheduler ignores an absolute maximum beside queues with percentage sizes, so in
- * absolute mode all sizes become absolute amounts equal to the current guarantees. In mixed mode, a maximum states each resource in its own
- * unit, and the sizes remain as they are.
+ * Writes each queue's `total` as its maximum capacity. The scheduler ignores an absolute maximum if other queues have percentage sizes. In
+ * absolute mode, this function therefore converts all sizes to absolute amounts, equal to the current guarantees. In mixed mode, a maximum
+ * can limit each resource by an amount or a percentage, and the sizes do not change.
  *
- * @returns whether sizes have become absolute amounts.
+ * @returns whether the sizes are now absolute amounts.
  */
 export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
   const { root } = view;
@@ -80,7 +80,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
 const MOST_NAMED = 5;
 
 /**
- * All amounts derive from the queues' current resources: amounts computed while nodes are missing would be too small when the nodes return.
+ * Rejects missing nodes: all amounts are computed from the queues' current resources, and would be too small when the nodes return.
  */
 function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingNodes }: SchedulerView): void {
   if (missingNodes.length === 0) {
@@ -98,9 +98,9 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
 }
 
 /**
- * Sets the maximum number of applications of each queue. By default the scheduler derives it from the queue's share of the cluster. For
- * absolute sizes this share is 0 after a restart until the first nodes register; until then, the scheduler would reject all submissions and
- * recovered jobs.
+ * Sets the maximum number of applications of each queue. By default, the scheduler computes this number from the queue's share of the
+ * cluster. With absolute sizes, the share is 0 until the first nodes register after a restart, and the scheduler would reject all
+ * submissions and recovered jobs.
  */
 function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
   for (const { path, maximumApplications } of leafQueues(root)) {
@@ -114,7 +114,8 @@ function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView):
 }
 
 /**
- * Before 3.4, Hadoop has no percentage vectors, and ignores resource types other than memory and vcores: queues would have none of them.
+ * Rejects Hadoop versions before 3.4 where necessary: they do not support mixed mode, and with absolute sizes, queues would have no
+ * resources other than memory and vcores.
  */
 function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
   if (hasMixedMode(hadoopVersion)) {
@@ -155,7 +156,7 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
   }
 }
 
-/** For each partition that the queue can access: the key of its sizes, its own amounts, and the maximum of the parent queue. */
+/** Returns for each partition that the queue can access: the prefix of its properties, its amounts, and the maximum of the parent queue. */
 function partitionsOf(
   queue: CapacityQueue,
   view: SchedulerView,
@@ -173,8 +174,8 @@ function partitionsOf(
 }
 
 /**
- * The limit, plus resources for `masters` ApplicationMasters, which the scheduler counts but totals do not; at most the parent queue's
- * maximum.
+ * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts them, but totals do not. The result does not
+ * exceed the parent queue's maximum.
  */
 function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
   const now = amountsOf(own.maximum);
@@ -201,7 +202,7 @@ function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<C
       if (types.includes(type)) {
         amounts[type] = amount;
       } else {
-        draft.notice(`${path}.${type} is left out, because the cluster has no such resource type.`);
+        draft.notice(`The file omits ${path}.${type}, because the cluster has no such resource type.`);
       }
     }
     if (Object.keys(amounts).length > 0) {

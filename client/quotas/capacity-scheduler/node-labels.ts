@@ -4,7 +4,7 @@ import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } fro
 
 const ALL = '*';
 
-/** The node labels that the site file and the parent queue allow a queue to access; null: all. */
+/** Returns the node labels that a queue may access according to the site file and its parent queue; null for all labels. */
 export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
   const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
   if (allowed === undefined) {
@@ -15,8 +15,8 @@ export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<Sched
 }
 
 /**
- * Writes each queue's `nodeLabels` as its accessible labels. When a queue loses a label, sibling queues that keep it receive the share, so
- * that percentages still add up to 100.
+ * Writes each queue's `nodeLabels` as its accessible labels. If a queue loses access to a label, distributes its share to the sibling queues
+ * with access, so that the percentages still add up to 100.
  *
  * @param inAmounts whether sizes are absolute amounts, which need not add up to the parent's size.
  */
@@ -49,11 +49,11 @@ export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerVi
         `${path} does not include ${queue.defaultLabel}, the default label of ${queue.path}. Containers that request no label now run on nodes without a label.`,
       );
     }
-    const gone = queue.partitions.map(({ label }) => label).filter((label) => label !== '' && !reached.includes(label));
-    for (const label of gone) {
+    const removed = queue.partitions.map(({ label }) => label).filter((label) => label !== '' && !reached.includes(label));
+    for (const label of removed) {
       draft.removeBelow(`${queue.path}.accessible-node-labels.${label}.`);
     }
-    lost.set(queue, gone);
+    lost.set(queue, removed);
   }
   if (!inAmounts) {
     for (const parent of staticQueues(root)) {
@@ -82,7 +82,7 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
   }
 }
 
-/** Sets a queue's guarantee on nodes with a label. Raises its maximum if needed: the scheduler rejects a maximum below the guarantee. */
+/** Sets a queue's guarantee on nodes with a label. Raises a lower maximum, which the scheduler would reject. */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;
   const why = 'includes the share of sibling queues that lost the label';

@@ -4,17 +4,17 @@ export type Resources = Readonly<Record<string, number>>;
 const CAPACITY_NAMES: Readonly<Record<string, string>> = { gpus: 'yarn.io/gpu' };
 const ALLOCATION_NAMES: Readonly<Record<string, string>> = { ...CAPACITY_NAMES, memory: 'memory-mb' };
 
-/** The notation of capacities: `[memory=1024,vcores=1,yarn.io/gpu=0]`. An omitted type counts as 0. */
+/** Formats a capacity: `[memory=1024,vcores=1,yarn.io/gpu=0]`. An omitted type counts as 0. */
 export function vector(amounts: Readonly<Record<string, number | string>>): string {
   return `[${pairs(amounts, CAPACITY_NAMES)}]`;
 }
 
-/** The notation of the largest container: `memory-mb=1024,vcores=1,yarn.io/gpu=0`. An omitted type counts as 0. */
+/** Formats the size of the largest container: `memory-mb=1024,vcores=1,yarn.io/gpu=0`. An omitted type counts as 0. */
 export function allocation(amounts: Resources): string {
   return pairs(amounts, ALLOCATION_NAMES);
 }
 
-/** Memory comes first and is never omitted: the scheduler ignores a vector without it. */
+/** Formats the amounts, memory first. Always includes memory, because the scheduler ignores a vector without memory. */
 function pairs(amounts: Readonly<Record<string, number | string>>, names: Readonly<Record<string, string>>): string {
   const { memory = 0, vcores = 0, ...others } = amounts;
   return Object.entries({ memory, vcores, ...others })

@@ -261,7 +261,7 @@ groups: {research: {queues: [a, b]}, students: {queues: [default]}}`;
   expect(notices).toContain('YARN cannot exclude alice from root.research.b, because one of their groups may use it.');
 });
 
-test('a user is not excluded from a queue that all others may use, and a notice says so', () => {
+test('a notice reports that YARN cannot exclude a user from a queue that all others may use', () => {
   const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
   expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
   expect(emitted(text).notices).toContain(
@@ -277,7 +277,7 @@ test('notices report that everybody may administer root, and that the ResourceMa
   expect(emitted(text, { aclsEnabled: false }, open).notices).toEqual(
     expect.arrayContaining([
       'The ResourceManager does not enforce access lists yet: set yarn.acl.enable to true in yarn-site.xml.',
-      expect.stringMatching(/^So far everybody may administer root, and thus submit to it/),
+      expect.stringMatching(/^Currently, everybody may administer root, and thus submit to it/),
     ]),
   );
 });
@@ -293,9 +293,9 @@ queues: {a: {total: {instances: 3, yarn.io/fpga: 1}, instances: 2, roles: {ps: {
     currentProperties(ROOT),
   );
   expect(notices).toEqual([
-    'quotas.queues.a.total.yarn.io/fpga is left out, because the cluster has no such resource type.',
+    'The file omits quotas.queues.a.total.yarn.io/fpga, because the cluster has no such resource type.',
     'quotas.queues.gone: the cluster has no queue gone that accepts applications. Create it, then generate the file again.',
-    'YARN has no notion of roles; of their task limits, it enforces only the largest in each queue (maximum-allocation): quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
+    'YARN has no roles; it enforces only the largest task limit of all roles in each queue (maximum-allocation): quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
     'YARN does not limit the resources of a single job: quotas.users.alice.job, quotas.queues.a.instances.',
     'YARN does not limit the number of containers in a queue: quotas.queues.a.total.',
     'YARN does not add up the resources of a user or group across queues: quotas.users.alice.total, quotas.groups.research.total.',
@@ -343,7 +343,7 @@ test('rejects totals for a Hadoop version that would ignore GPUs or does not sup
 test('leaves a name with a space out of access lists, and adds a notice', () => {
   const { properties, notices } = emitted('users: {"a b": {queues: [a]}, bob: {queues: [a]}, "*": {queues: []}}');
   expect(properties.find(({ name }) => name === `${PREFIX}root.research.a.acl_submit_applications`)?.value).toBe('bob ');
-  expect(notices).toContain('"a b" is left out of the access lists, because it contains a space, a comma or an asterisk.');
+  expect(notices).toContain('The access lists omit "a b", because it contains a space, a comma or an asterisk.');
 });
 
 test.each([

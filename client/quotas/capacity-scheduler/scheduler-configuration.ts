@@ -10,17 +10,17 @@ import { limitTasks } from './task-size.ts';
 
 export interface SchedulerConfiguration {
   readonly properties: readonly SchedulerProperty[];
-  /** Limits that the configuration does not contain, and warnings about using it. */
+  /** Limits that the configuration does not contain, and warnings about using the configuration. */
   readonly notices: readonly string[];
 }
 
 /**
- * Applies the site file's limits to the configuration of the cluster's Capacity Scheduler, as far as it can express them. Everything else
- * remains unchanged.
+ * Adds the site file's limits to the configuration of the cluster's Capacity Scheduler, where the scheduler supports them. Keeps all other
+ * settings.
  *
  * @param base the current configuration by property name; null: reconstruct it from the ResourceManager's report on its queues.
- * @throws TonyError USAGE when base describes other queues, when base is null and the ResourceManager does not report a queue's size, or
- * when sizes cannot be written as amounts
+ * @throws TonyError USAGE if base describes other queues, if base is null and the ResourceManager does not report a queue's size, or if
+ * sizes cannot be written as amounts
  */
 export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<string, string> | null): SchedulerConfiguration {
   const draft = new SchedulerDraft(base ?? currentProperties(view.root));

@@ -3,7 +3,7 @@ import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
 
 export const PREFIX = 'yarn.scheduler.capacity.';
 
-/** Notation of queue sizes. `mixed` requires Hadoop 3.4, and can limit one resource without stating the others. */
+/** Notation of queue sizes. `mixed` requires Hadoop 3.4, and can limit some resources without limiting others. */
 export const QUEUE_MODES = ['absolute', 'mixed'] as const;
 export type QueueMode = (typeof QUEUE_MODES)[number];
 
@@ -14,11 +14,11 @@ export interface SchedulerView {
   /** The ResourceManager's version, e.g. `3.4.1`. */
   readonly hadoopVersion: string;
   readonly queueMode: QueueMode;
-  /** Nodes that belong to the cluster but currently contribute no resources, or fewer than usual: `host:port (LOST)`. */
+  /** Nodes of the cluster that currently contribute no resources, or fewer than usual: `host:port (LOST)`. */
   readonly missingNodes: readonly string[];
   /** Whether to write queue sizes despite missing nodes. */
   readonly allowMissingNodes: boolean;
-  /** Number of ApplicationMasters that fit into a queue in addition to its total of tasks. */
+  /** Number of ApplicationMasters whose resources are added to a queue's total. */
   readonly masters: number;
   /** The groups of each user in the site file. */
   readonly groupsOf: (user: string) => readonly string[];
@@ -26,7 +26,7 @@ export interface SchedulerView {
   readonly aclsEnabled: boolean | null;
 }
 
-/** The default mode: `mixed` where supported, because its file stays valid when the cluster grows or shrinks. */
+/** Returns the default mode: `mixed` if Hadoop supports it, because the file stays valid when the cluster grows or shrinks. */
 export function usualQueueMode(hadoopVersion: string): QueueMode {
   return hasMixedMode(hadoopVersion) ? 'mixed' : 'absolute';
 }
@@ -40,7 +40,7 @@ export function hasMixedMode(hadoopVersion: string): boolean {
 export interface SchedulerProperty {
   readonly name: string;
   readonly value: string;
-  /** The site file's limits that led to the value, or another reason for it; null for an unchanged property. */
+  /** The reason for the value, such as the site file's limits; null for an unchanged property. */
   readonly why: string | null;
 }
 
@@ -94,12 +94,12 @@ export class SchedulerDraft {
   }
 }
 
-/** The queue and all configured queues below it; parents come first. */
+/** Returns the queue and all configured queues below it, parents first. */
 export function staticQueues(queue: CapacityQueue): CapacityQueue[] {
   return queue.dynamic ? [] : [queue, ...queue.children.flatMap(staticQueues)];
 }
 
-/** The queues that accept submissions. */
+/** Returns the queues that accept submissions. */
 export function leafQueues(root: CapacityQueue): CapacityQueue[] {
   return staticQueues(root).filter(({ children, makesQueues }) => children.length === 0 && !makesQueues);
 }

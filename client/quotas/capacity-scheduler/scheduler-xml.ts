@@ -32,15 +32,14 @@ function escaped(text: string): string {
   return plain(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;');
 }
 
-/** XML comments have no escapes, and two dashes would end the comment. */
+/** Separates dashes, because XML comments must not contain `--` or end with a dash. */
 function commented(text: string): string {
   return plain(text)
     .replace(/-(?=-)/g, '- ')
     .replace(/-$/, '- ');
 }
 
-// Matches control characters intentionally.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these may not stand in XML
+// biome-ignore lint/suspicious/noControlCharactersInRegex: XML does not allow these characters
 const NOT_XML = /[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 function plain(text: string): string {

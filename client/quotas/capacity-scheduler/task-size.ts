@@ -6,8 +6,7 @@ import { allocation, type Resources } from './resource-vector.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';
 
 /**
- * Writes the `task` limits of queues and roles as each queue's maximum allocation: the size of the largest task that any role may have
- * there.
+ * Writes the `task` limits of queues and roles as each queue's maximum allocation, which is the size of the largest task of any role.
  */
 export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   const cluster = amountsOf(root.maximumAllocation);
@@ -22,7 +21,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
     const largest: Resources = Object.fromEntries(
       Object.entries(now).map(([type, most]) => {
         const task = allowed[type];
-        // The queue must also accept the containers of ApplicationMasters.
+        // ApplicationMasters must also fit.
         return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
       }),
     );
@@ -40,7 +39,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
   }
 }
 
-/** The largest task of any role in a queue; resource types without a limit are omitted. */
+/** Returns the size of the largest task of any role in a queue. Omits resource types without a limit. */
 export function largestTask(quotas: Quotas, queue: string): Amounts {
   const ofQueue = entryOf(quotas.queues, queue)?.entry;
   const names = new Set([...Object.keys(quotas.roles), ...Object.keys(ofQueue?.roles ?? {}), '*']);
@@ -48,7 +47,7 @@ export function largestTask(quotas: Quotas, queue: string): Amounts {
     const limits = [entryOf(quotas.roles, role)?.entry, ofQueue, entryOf(ofQueue?.roles ?? {}, role)?.entry].filter(
       (each) => each !== undefined,
     );
-    // Ignores roles that are limited to zero tasks.
+    // Ignore roles that are limited to zero tasks.
     return limits.some(({ instances }) => instances === 0) ? [] : [smallest(limits)];
   });
   const [first = {}, ...others] = all;

@@ -9,15 +9,15 @@ const LEAST = Math.fround(EPSILON);
 const MOST = Math.fround(1 - EPSILON);
 
 /**
- * A replacement for TensorFlow.js's `categoricalCrossentropy`. TensorFlow.js runs forty small operations for the loss and its gradient;
- * this function makes one JavaScript pass over the probabilities p, unless there are too many. With q = p / sum(p), for each example:
+ * Replaces TensorFlow.js's `categoricalCrossentropy`. TensorFlow.js runs forty small operations for the loss and its gradient. This
+ * function makes one JavaScript pass over the probabilities p, unless the tensor is too large. With q = p / sum(p), for each example:
  *
  *   loss      - sum(t log(clipped q))
  *   gradient  (g - sum(g q)) / sum(p), with g = 0 where q is clipped, and g = - t / q elsewhere
  *
  * The targets t are data and have no gradient.
  *
- * @param own TensorFlow.js's loss, which handles all other inputs.
+ * @param own TensorFlow.js's loss, which computes all cases that this function does not support.
  */
 export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -27,7 +27,7 @@ export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): Los
 }
 
 /**
- * The same loss for targets that are class numbers, one per example. An example with an invalid class number has no target. As in
+ * Computes the same loss for targets that are class numbers, one per example. An example with an invalid class number has no target. As in
  * TensorFlow.js, p is clipped before it is divided by the sum, and clipped probabilities have no gradient.
  */
 export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
@@ -84,7 +84,7 @@ function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.
         sum += p[at] as number;
       }
       sums[example] = sum;
-      // 0, or NaN if a probability is NaN or infinite.
+      // Starts with 0, or with NaN if a probability is NaN or infinite.
       let loss = sum * 0;
       for (let at = from; at < from + classes; at++) {
         if (t[at] !== 0) {

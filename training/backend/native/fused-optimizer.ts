@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf } from '../../../platform/errors.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
 import { type OptimizerSlot, OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
-import type { NativeBackend } from './native-backend.ts';
+import { type NativeBackend, sameShape } from './native-backend.ts';
 import { nativeKernelsOf } from './native-kernels.ts';
 import { type OptimizerRule, ruleOf, type Scalar, type SlotKind } from './optimizer-rules.ts';
 import { ResourceVariable } from './resource-variable.ts';
@@ -12,7 +12,7 @@ interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
   /** First the resource variable of `variable`, then those of the slots. */
-  readonly twins: readonly ResourceVariable[];
+  readonly mirrors: readonly ResourceVariable[];
 }
 
 interface Step {
@@ -21,9 +21,10 @@ interface Step {
 }
 
 /**
- * Applies gradients with TensorFlow's fused kernels: one kernel per variable, where TensorFlow.js runs a dozen small operations. The
- * optimizer's own slots and counters change as if its `applyGradients` had run, so fused steps and the optimizer's own steps can alternate.
- * The class detects when other code changes variables or slots, for example by `assign` or when it restores a checkpoint.
+ * Applies gradients with TensorFlow's fused kernels. A fused kernel updates a variable in one call; TensorFlow.js runs a dozen small
+ * operations. The optimizer's own slots and counters change as if its `applyGradients` had run, so fused steps and the optimizer's own
+ * steps can alternate. The class detects changes that other code makes to variables or slots, for example with `assign` or by restoring a
+ * checkpoint.
  */
 export class FusedOptimizer {
   readonly #optimizer: tfjs.Optimizer;
@@ -47,12 +48,15 @@ export class FusedOptimizer {
     }
   }
 
-  /** Why the optimizer's own implementation takes the steps; null while fused kernels take them. */
+  /** Why the steps use the optimizer's own implementation; null while they use fused kernels. */
   get reason(): string | null {
     return this.#reason;
   }
 
-  /** Gives the same result as the optimizer's `applyGradients` within float tolerance, except that every variable keeps its own slots. */
+  /**
+   * Applies gradients like the optimizer's `applyGradients`, with the same result within float tolerance. In addition, every variable keeps
+   * its own slots.
+   */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {
       this.#slots.applyGradients(gradients);
@@ -74,7 +78,7 @@ export class FusedOptimizer {
     this.#scalars.clear();
   }
 
-  /** Returns false, and changes nothing, if TensorFlow.js must take this step. */
+  /** Takes the step with fused kernels. Returns false, without any change, if the optimizer's own implementation must take the step. */
   #applyFused(native: NativeBackend, rule: OptimizerRule, gradients: readonly NamedGradient[]): boolean {
     const steps = this.#prepare(native, rule, gradients);
     if (steps === null) {
@@ -93,7 +97,7 @@ export class FusedOptimizer {
       if (changed) {
         throw error;
       }
-      // For example, this build of TensorFlow lacks the kernel.
+      // For example, this build of TensorFlow does not contain the kernel.
       this.#refuse(messageOf(error));
       return false;
     } finally {
@@ -118,7 +122,7 @@ export class FusedOptimizer {
         return null;
       }
       const group = this.#groupOf(native, rule, variable);
-      // `#groupOf` has created the variable's slots: TensorFlow.js creates them even for a variable without a gradient.
+      // Continues only here, because `#groupOf` must create the slots: TensorFlow.js creates them even for a variable without a gradient.
       if (gradient === null || gradient === undefined) {
         continue;
       }
@@ -142,13 +146,13 @@ export class FusedOptimizer {
       if (variable.dtype !== 'float32') {
         return this.#refuse(`variable ${variable.name} has the type ${variable.dtype}, not float32`);
       }
-      const twins = [variable, ...slots.map((slot) => slot.variable)].map((each) => new ResourceVariable(native, each));
-      group = { variable, slots, twins };
+      const mirrors = [variable, ...slots.map((slot) => slot.variable)].map((each) => new ResourceVariable(native, each));
+      group = { variable, slots, mirrors };
       this.#groups.set(variable, group);
     }
     for (const [at, { atLeast }] of rule.slots.entries()) {
-      const twin = group?.twins[at + 1];
-      if (atLeast !== undefined && twin?.changed && !isAtLeast(native.tf, twin.variable, atLeast)) {
+      const mirror = group?.mirrors[at + 1];
+      if (atLeast !== undefined && mirror?.changed && !isAtLeast(native.tf, mirror.variable, atLeast)) {
         return this.#refuse(`${slots[at]?.originalName} has values below ${atLeast}`);
       }
     }
@@ -194,32 +198,28 @@ export class FusedOptimizer {
   }
 }
 
-function applyKernel(native: NativeBackend, rule: OptimizerRule, { twins }: Group, inputs: readonly tfjs.Tensor[]): void {
+function applyKernel(native: NativeBackend, rule: OptimizerRule, { mirrors }: Group, inputs: readonly tfjs.Tensor[]): void {
   const taken: ResourceVariable[] = [];
   try {
-    for (const twin of twins) {
-      twin.take();
-      taken.push(twin);
+    for (const mirror of mirrors) {
+      mirror.take();
+      taken.push(mirror);
     }
-    native.change(rule.kernel, [...twins.map(({ handle }) => handle), ...inputs], rule.attributes);
+    native.change(rule.kernel, [...mirrors.map(({ handle }) => handle), ...inputs], rule.attributes);
   } finally {
-    for (const twin of taken) {
-      twin.give();
+    for (const mirror of taken) {
+      mirror.give();
     }
   }
 }
 
 function disposeGroup(group: Group | undefined): void {
-  for (const twin of group?.twins ?? []) {
-    twin.dispose();
+  for (const mirror of group?.mirrors ?? []) {
+    mirror.dispose();
   }
 }
 
 function isAtLeast(tf: typeof tfjs, variable: tfjs.Variable, least: number): boolean {
-  // A NaN makes the comparison false.
+  // If a value is NaN, the comparison is false.
   return variable.size === 0 || tf.tidy(() => (tf.min(variable).dataSync()[0] as number) >= least);
-}
-
-function sameShape(one: readonly number[], other: readonly number[]): boolean {
-  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** The alignment, in float32 numbers, that memory must have for TensorFlow to use it without copying: 64 bytes. */
+/** TensorFlow uses memory without copying only if the memory is aligned to this many float32 numbers (64 bytes). */
 export const ALIGNMENT = 16;
 
 /** The location of a tensor in an array: `numbers[at]` is its first number. */
@@ -13,8 +13,8 @@ export interface Place {
 interface Pane {
   readonly tensor: tfjs.Tensor;
   /**
-   * The same memory as a matrix of rows, because TensorFlow's InplaceUpdate writes row by row; the indices of the rows; the shape of the
-   * matrix, or null if the tensor already has that shape.
+   * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` are the numbers of all rows. `shape` is the
+   * shape of the matrix, or null if the tensor already has that shape.
    */
   readonly rows: tfjs.Tensor;
   readonly indices: tfjs.Tensor;
@@ -22,8 +22,8 @@ interface Pane {
 }
 
 /**
- * Tensors in memory that belongs to JavaScript. TensorFlow reads and writes them in place, which saves a copy and avoids new arrays: with
- * megabytes of new arrays per step, V8 would pause for garbage collection every few steps.
+ * Tensors in memory that JavaScript has allocated. TensorFlow reads and writes them in place, without copies and new arrays. With megabytes
+ * of new arrays per step, V8 would pause for garbage collection every few steps.
  */
 export class MemoryWindow {
   readonly #native: NativeBackend;
@@ -35,8 +35,8 @@ export class MemoryWindow {
   }
 
   /**
-   * Opens a window with one tensor per place, and overwrites the numbers at these places. Returns null if TensorFlow cannot use the memory
-   * in place.
+   * Opens a window with one tensor per place. Overwrites the numbers at these places. Returns null if TensorFlow cannot use the memory in
+   * place.
    */
   static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
     if (native.usesGpu) {
@@ -75,8 +75,8 @@ export class MemoryWindow {
   }
 
   /**
-   * Whether TensorFlow uses the memory in place; it silently copies unsuitable memory. Writes through each tensor and checks that the
-   * numbers arrive in the memory.
+   * Returns whether TensorFlow uses the memory in place. TensorFlow silently copies unsuitable memory, so this method writes through each
+   * tensor and checks that the memory contains the written numbers.
    */
   #isOpen(numbers: Float32Array, places: readonly Place[]): boolean {
     const { tf } = this.#native;

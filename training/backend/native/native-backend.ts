@@ -1,8 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
 /*
- * What tfjs-node and tfjs-node-gpu offer beyond the interface of all backends: they run any operation of TensorFlow's C library by name,
- * with the attributes and inputs that TensorFlow's operation registry defines.
+ * tfjs-node and tfjs-node-gpu can run any operation of TensorFlow's C library by name, with the attributes and inputs that TensorFlow's
+ * operation registry defines. The interface of all backends does not contain these methods.
  */
 
 /** Type constants of TensorFlow's C interface. */
@@ -37,7 +37,7 @@ interface Executor {
   readonly isUsingGpuDevice: boolean;
 }
 
-/** Up to this many numbers, one JavaScript pass takes less time than the call overhead of several operations. */
+/** Up to this many numbers, one pass in JavaScript is faster than several calls of TensorFlow operations. */
 const MAX_JAVASCRIPT_NUMBERS = 32_768;
 
 /** Runs TensorFlow's own operations on float32 tensors. TensorFlow.js's gradient tape does not record them. */
@@ -46,7 +46,7 @@ export class NativeBackend {
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
-  /** The names under which the preferred variant of `runWithFallback` has failed. */
+  /** The `name` arguments of `runWithFallback` for which the preferred variant has failed. */
   readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {
@@ -82,8 +82,8 @@ export class NativeBackend {
   }
 
   /**
-   * Runs `preferred`. Runs `fallback` if `preferred` fails, and in all later calls with the same `name`.
-   * @param preferred a variant with kernels that some builds of TensorFlow lack.
+   * Runs `preferred`. If it fails, runs `fallback`, now and in all later calls with the same `name`.
+   * @param preferred a variant with kernels that some builds of TensorFlow do not contain.
    */
   runWithFallback(name: string, preferred: () => tfjs.Tensor, fallback: () => tfjs.Tensor): tfjs.Tensor {
     if (!this.#unavailable.has(name)) {
@@ -100,12 +100,12 @@ export class NativeBackend {
     return this.#executor.isUsingGpuDevice;
   }
 
-  /** Whether JavaScript can read the tensor without waiting for a GPU, and process it in less time than several operations take. */
+  /** Returns whether JavaScript processes the tensor faster than several operations: the tensor is small and not on a GPU. */
   isFasterInJavaScript(tensor: tfjs.Tensor): boolean {
     return !this.usesGpu && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
   }
 
-  /** Returns another tensor with the same data. The caller must dispose both. */
+  /** Returns a second tensor with the same data. The caller must dispose both tensors. */
   share(tensor: tfjs.Tensor): tfjs.Tensor {
     const { dataId, shape, dtype } = tensor;
     this.#executor.incRef(dataId);
@@ -117,7 +117,7 @@ export class NativeBackend {
     return this.#executor.refCount(tensor.dataId);
   }
 
-  /** An attribute of kind `type` with the value float32. */
+  /** Creates an attribute of kind `type` with the value float32. */
   type(name: string): Attribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
   }
@@ -145,4 +145,8 @@ export class NativeBackend {
   number(name: string, value: number): Attribute {
     return { name, type: this.#types.TF_ATTR_FLOAT, value };
   }
+}
+
+export function sameShape(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

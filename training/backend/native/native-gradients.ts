@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { NativeBackend } from './native-backend.ts';
+import { type NativeBackend, sameShape } from './native-backend.ts';
 
 /*
- * Uses single TensorFlow kernels for gradients that TensorFlow.js composes from many small operations. A kernel is used only if it
- * computes the same result within float tolerance, including ties and zeros:
+ * Computes gradients with single TensorFlow kernels, where TensorFlow.js runs many small operations. A kernel is used only if it computes
+ * the same result within float tolerance, also for equal values and for zeros:
  *
  *   Relu6, Selu and LeakyRelu keep TensorFlow.js's gradients, because TensorFlow's slopes differ at 6 and at 0.
  *   Softmax has no such kernel in TensorFlow; small tensors use JavaScript.
@@ -15,7 +15,10 @@ import type { NativeBackend } from './native-backend.ts';
 
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
 
-/** Returns null if the kernel does not support these tensors. @param own computes TensorFlow.js's gradients. */
+/**
+ * Computes gradients with native kernels; returns null if the kernels do not support these tensors. @param own computes TensorFlow.js's
+ * gradients.
+ */
 type NativeGradient = (
   native: NativeBackend,
   dy: tfjs.Tensor,
@@ -41,7 +44,10 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
 /** The names of the TensorFlow.js kernels whose gradients have a native replacement. */
 export const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
 
-/** A gradient that uses native kernels for first-order gradients on this backend, otherwise TensorFlow.js's own. null if none exists. */
+/**
+ * Returns a gradient function that uses native kernels for first-order gradients on this backend, and otherwise TensorFlow.js's own
+ * function; null if no native gradient exists.
+ */
 export function nativeGradientOf(native: NativeBackend, own: tfjs.GradConfig): tfjs.GradConfig | null {
   const gradient = NATIVE_GRADIENTS[own.kernelName];
   return gradient === undefined ? null : { ...own, gradFunc: gradientOf(native, own, gradient) };
@@ -110,7 +116,7 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
 }
 
-/** y (dy - sum(dy y)), summed over the last dimension: TensorFlow.js's softmax supports no other. */
+/** Computes y (dy - sum(dy y)), with the sum over the last dimension, the only one that TensorFlow.js's softmax supports. */
 function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
   if (!isFloat(y) || !native.isFasterInJavaScript(y)) {
     return null;
@@ -177,7 +183,7 @@ interface PoolAttributes {
 
 /**
  * For each channel, y = (x - mean) r scale + offset, with r = 1 / sqrt(variance + epsilon). One kernel call computes three gradients: dy
- * scale r for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The other two are products of these sums:
+ * scale r for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The gradients for mean and variance follow from these sums:
  *
  *   mean       -r scale sum(dy)
  *   variance   -1/2 r^2 scale sum(dy (x - mean) r)
@@ -221,12 +227,8 @@ function reshaped(native: NativeBackend, tensor: tfjs.Tensor, shape: readonly nu
   return sameShape(tensor.shape, shape) ? tensor : native.tf.reshape(tensor, [...shape]);
 }
 
-/** Whether `shape` is [C] or [1, ..., 1, C], where C is the last dimension of `whole`. */
+/** Returns whether `shape` is [C] or [1, ..., 1, C], where C is the last dimension of `whole`. */
 function isVectorOfLast(shape: readonly number[], whole: readonly number[]): boolean {
   const channels = whole.at(-1);
   return whole.length >= 2 && shape.at(-1) === channels && shape.slice(0, -1).every((size) => size === 1) && shape.length <= whole.length;
-}
-
-function sameShape(one: readonly number[], other: readonly number[]): boolean {
-  return one.length === other.length && one.every((size, index) => size === other[index]);
 }

@@ -7,12 +7,12 @@ interface Installed {
   readonly replaced: readonly tfjs.GradConfig[];
 }
 
-/** Keyed by engine, because all copies of TensorFlow.js in a process share one engine. */
+/** The key is the engine, because all copies of TensorFlow.js in a process share one engine. */
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Makes gradients and the optimizer steps of `fit` and `step` use TensorFlow's own kernels where they compute the same results as
- * TensorFlow.js. Does nothing on other backends.
+ * Replaces gradients and the optimizer steps of `fit` and `step` with TensorFlow's own kernels where these compute the same results as
+ * TensorFlow.js. Does nothing if the current backend is not native.
  */
 export function installNativeKernels(tf: typeof tfjs): void {
   const native = NativeBackend.of(tf);
@@ -39,7 +39,7 @@ export function uninstallNativeKernels(tf: typeof tfjs): void {
   installed.delete(tf.engine());
 }
 
-/** The native backend, while its kernels are installed; otherwise null. */
+/** Returns the native backend if its kernels are installed; otherwise null. */
 export function nativeKernelsOf(tf: typeof tfjs): NativeBackend | null {
   return installed.get(tf.engine())?.native ?? null;
 }

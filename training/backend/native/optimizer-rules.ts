@@ -2,8 +2,8 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { Attribute, NativeBackend } from './native-backend.ts';
 
 /*
- * Maps each optimizer of TensorFlow.js 4.22 to one of TensorFlow's fused kernels. Where the formulas differ, the rule passes adjusted
- * scalars. g is the gradient, x the variable:
+ * Maps each optimizer of TensorFlow.js 4.22 to a fused kernel of TensorFlow. Where the formulas differ, the rule passes adjusted scalars. g
+ * is the gradient, x the variable:
  *
  *   sgd       ResourceApplyGradientDescent   x -= lr g
  *   momentum  ResourceApplyMomentum          a = momentum a + g; x -= lr a; Nesterov's: x -= lr g + lr momentum a
@@ -18,10 +18,11 @@ import type { Attribute, NativeBackend } from './native-backend.ts';
  *   centered  ResourceApplyCenteredRMSProp   the same with c += (1-decay)(g - c) and sqrt(s - c^2 + epsilon)
  *             TensorFlow.js subtracts epsilon under the root, so the rule passes -epsilon.
  *
- * Adadelta has no rule: TensorFlow divides by a mean square that includes this step's gradient, TensorFlow.js by the one before it.
+ * Adadelta has no rule, because the formulas differ: TensorFlow divides by a mean square that includes the gradient of this step,
+ * TensorFlow.js by the previous mean square.
  */
 
-/** A kind of slot: the optimizer's property that holds these slots, the suffix of their names, and their initial value. */
+/** A kind of slot: the optimizer's property that holds these slots, the suffix of the slots' names, and their initial value. */
 export interface SlotKind {
   readonly property: string;
   readonly suffix: string;
@@ -46,7 +47,9 @@ export interface OptimizerRule {
   advance(): void;
 }
 
-/** Only TensorFlow.js's own classes have rules, because a derived class may compute something else. */
+/**
+ * A rule, or the reason why there is none. Only TensorFlow.js's own classes have rules, because a derived class may use another formula.
+ */
 export type RuleOrReason = OptimizerRule | { readonly reason: string };
 
 export const SMALLEST_ACCUMULATOR = 0.05;
@@ -135,7 +138,7 @@ function momentum(native: NativeBackend, optimizer: Momentum): OptimizerRule {
   };
 }
 
-/** The learning rate is -c: TensorFlow.js's sgd uses its tensor `c` and ignores its property `learningRate`. */
+/** Returns the learning rate -c. TensorFlow.js's sgd uses the tensor `c` and ignores the property `learningRate`. */
 function learningRate(native: NativeBackend, optimizer: Sgd): Scalar {
   return { tensor: native.run('Neg', [optimizer.c]), own: true };
 }

@@ -4,13 +4,14 @@ import type { NativeBackend } from './native-backend.ts';
 let created = 0;
 
 /**
- * A TensorFlow resource variable that mirrors a tf.Variable, so that fused kernels can update it in place. The tf.Variable has precedence.
- * One step calls `take`, lets a kernel update the resource, and calls `give`:
+ * A TensorFlow resource variable that mirrors a tf.Variable. Fused kernels can update only resource variables in place. The tf.Variable has
+ * precedence. A step calls `take`, runs the kernel on the resource, and calls `give`:
  *
  *   take    copies the tf.Variable's value to the resource if other code has changed it, and then leaves the memory to the resource alone
  *   give    assigns the resource's value to the tf.Variable; both then share the memory
  *
- * TensorFlow counts references to a buffer and copies a shared buffer before changing it, so clones that a program keeps do not change.
+ * TensorFlow counts the references to a buffer and copies a shared buffer before it changes the buffer, so clones that a program keeps do
+ * not change.
  */
 export class ResourceVariable {
   readonly handle: tfjs.Tensor;
@@ -32,12 +33,12 @@ export class ResourceVariable {
     this.handle = native.tf.keep(native.runRaw('VarHandleOp', [], attributes, 1)[0] as tfjs.Tensor);
   }
 
-  /** Whether other code has assigned a value to the tf.Variable since the last `give`. */
+  /** True if other code has assigned a value to the tf.Variable since the last `give`. */
   get changed(): boolean {
     return this.variable.dataId !== this.#shared;
   }
 
-  /** Hands the value to the resource. Until `give`, the tf.Variable may have no data and must not be read. */
+  /** Moves the value to the resource. Until `give`, the tf.Variable may have no data, so it must not be read. */
   take(): void {
     if (this.changed) {
       this.#native.runRaw('AssignVariableOp', [this.handle, this.variable], [this.#native.type('dtype')], 0);

@@ -9,7 +9,7 @@ import { MAX_RECORD_BYTES, type RecordOptions } from './tfrecord-format.ts';
 
 export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
-/** A row when `columnConfigs` marks some columns as labels: the features are `xs`, the labels `ys`. */
+/** A row if `columnConfigs` marks some columns as labels: `xs` holds the features, `ys` the labels. */
 export interface LabelledCsvRow {
   readonly xs: CsvRow;
   readonly ys: CsvRow;
@@ -29,7 +29,7 @@ export interface ColumnConfig {
 export interface CsvOptions extends RecordOptions {
   /** Whether the first line of each file contains the column names; true by default. */
   readonly hasHeader?: boolean;
-  /** The column names in order, instead of those of the header. */
+  /** The column names in order; replaces the names in the header. */
   readonly columnNames?: readonly string[];
   readonly columnConfigs?: Readonly<Record<string, ColumnConfig>>;
   /** Omits the columns that `columnConfigs` does not name. */
@@ -38,11 +38,11 @@ export interface CsvOptions extends RecordOptions {
   readonly delimiter?: string;
   /** Strings that represent a missing value in addition to the empty string, e.g. `['NA']`. */
   readonly missingValues?: readonly string[];
-  /** Declares that no value contains a line break, which allows large files to be split; false by default. */
+  /** Declares that no value contains a line break, so large files can be split; false by default. */
   readonly isSplittable?: boolean;
 }
 
-/** Comma-separated values (RFC 4180): quoted values may contain delimiters, line breaks, and doubled quotes. */
+/** Creates the format of comma-separated values (RFC 4180). Quoted values may contain delimiters, line breaks, and doubled quotes. */
 export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {

@@ -13,10 +13,12 @@ import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
  *   Feature          one of { 1 BytesList { 1 value: repeated bytes }, 2 FloatList { 1 value: repeated float, packed },
  *                             3 Int64List { 1 value: repeated int64, packed } }
  *
- * Readers of repeated numbers must accept both packed and unpacked encodings. For duplicate keys, the last entry applies.
+ * Repeated numbers may be packed or unpacked, so a reader must accept both. If a map contains a key twice, the last entry counts.
  */
 
-/** The value of a feature: always a list. A feature without a kind is decoded as an empty list of bytes. */
+/**
+ * The value of a feature, which is always a list. A Feature message without any of the three lists is decoded as an empty list of bytes.
+ */
 export type Feature =
   | { readonly kind: 'bytes'; readonly values: readonly Uint8Array[] }
   | { readonly kind: 'float'; readonly values: Float32Array }
@@ -33,7 +35,7 @@ export interface SequenceExample {
 type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
 
 /**
- * Decodes all features of a serialised tf.train.Example. Bytes features are views of the record.
+ * Decodes all features of a serialised tf.train.Example. The values of bytes features are views of the record.
  * @throws TonyError DATA_INVALID.
  */
 export function decodeExample(record: Uint8Array): Features {
@@ -247,7 +249,7 @@ function emptyRecord<T>(): Record<string, T> {
   return Object.create(null) as Record<string, T>;
 }
 
-/** The values from which a feature can be encoded. Numbers become floats; int64 requires bigints or a typed integer array. */
+/** A value that can be encoded as a feature. Numbers become floats; int64 requires bigints or a typed integer array. */
 export type FeatureValue =
   | string
   | number
@@ -264,8 +266,8 @@ export type FeatureValue =
   | Feature;
 
 /**
- * Encodes a tf.train.Example: strings and Uint8Arrays become bytes, numbers become floats, bigints, Int32Array and BigInt64Array become
- * int64. Names are sorted, so that equal examples have equal bytes.
+ * Encodes a tf.train.Example. Strings and Uint8Arrays become bytes, numbers become floats, and bigints, Int32Array and BigInt64Array become
+ * int64. Names are sorted, so equal examples have equal bytes.
  */
 export function encodeExample(features: Readonly<Record<string, FeatureValue>>): Buffer {
   return bytesField(1, encodeFeatures(features));

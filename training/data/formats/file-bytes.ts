@@ -22,8 +22,8 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
 }
 
 /**
- * Reads a file's uncompressed content, starting at `offset`, which counts uncompressed bytes. Closes all resources however the consumer's
- * loop ends.
+ * Reads a file's uncompressed content, starting at byte `offset` of that content. Closes all resources when the consumer's loop ends, also
+ * by `break` or an error.
  */
 export async function* readContents(
   file: DataFile,
@@ -46,8 +46,8 @@ export async function* readContents(
 }
 
 /**
- * Reads the stored bytes. Reopens the file at the current position after a connection failure, unless the file has changed since its
- * listing.
+ * Reads the stored bytes. After a connection failure, reopens the file at the current position unless the file has changed since it was
+ * listed.
  */
 async function* readBytes(file: DataFile, from: number, context: ReadContext): AsyncGenerator<Buffer, void> {
   const { storage, signal } = context;

@@ -3,18 +3,18 @@ import { withLocalCopies } from '../local-copy/local-copy.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { FileFormat } from '../reading/split.ts';
-import { ParallelMapNode } from '../transforms/map.ts';
+import { parallelMapNode } from '../transforms/map.ts';
 import { readContents } from './file-bytes.ts';
 import type { SourceOptions } from './source-options.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
-/** An element that holds one whole file. */
+/** A file with its content. */
 export interface FileContents {
   readonly uri: string;
   readonly bytes: Buffer;
 }
 
-/** A format whose elements are the files themselves, without their content. */
+/** Yields each file itself as an element, without its content. */
 export const listedFiles: FileFormat<DataFile> = {
   isSplittable: () => false,
   async *read({ file }) {
@@ -29,7 +29,7 @@ export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
   readonly maxRecordBytes?: number;
 }
 
-/** Reads several files concurrently, because most of the time for a small file is spent waiting. */
+/** Reads the content of each file. Reads several files concurrently, because reading a small file consists mostly of waiting. */
 export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
   const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
   const read = async (file: DataFile, context: ReadContext) => {
@@ -37,7 +37,7 @@ export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOpti
     const copying = localCopy === false ? storage : await withLocalCopies(storage, [file], localCopy === true ? {} : localCopy, onNotice);
     return await readWhole(file, maxRecordBytes, { ...context, storage: copying });
   };
-  return new ParallelMapNode(files, read, parallelCalls);
+  return parallelMapNode(files, read, parallelCalls);
 }
 
 async function readWhole(file: DataFile, maxBytes: number, context: ReadContext): Promise<FileContents> {

@@ -7,19 +7,19 @@ import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
 export interface IdxOptions {
-  /** The compression of the files; by default according to the name (`.gz`, `.zlib`). */
+  /** The compression of the files; by default, the file name determines it (`.gz`, `.zlib`). */
   readonly compression?: Compression;
   /** The maximum size of a record, checked before memory is allocated; 256 MiB by default. */
   readonly maxRecordBytes?: number;
 }
 
-/** A record of an IDX file: a number for a file with one dimension, otherwise a column with the remaining dimensions. */
+/** A record of an IDX file: a number if the file has one dimension, otherwise a column with the remaining dimensions. */
 export type IdxRecord = number | Column;
 
 /**
- * The format of IDX files (idx.ts), read alone or in columns: the n-th record of a file is combined with the n-th record of each companion.
- * All records have the same length, so a file can be split anywhere: a record belongs to the split that contains its first byte. Positions
- * are record numbers.
+ * Creates the format of IDX files (idx.ts). The n-th record of a file is combined with the n-th record of each of its companions. All
+ * records have the same length, so a file can be split anywhere: a record is part of the split that contains its first byte. Positions are
+ * record numbers.
  *
  * @param combine creates an element from the values of all columns, in order.
  */
@@ -112,10 +112,7 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
   return Buffer.concat(pieces);
 }
 
-/**
- * The range of records that begin in a split. A compressed file is a single split, whose end does not show the size of the uncompressed
- * content.
- */
+/** Returns the range of records that begin in a split. A compressed file is a single split that contains all records. */
 function recordsOf({ from, to }: Split, { packing, header, records, recordBytes }: Layout): readonly [first: number, last: number] {
   if (packing !== 'none') {
     return [0, records];

@@ -8,8 +8,8 @@ interface ImageCodecs {
 }
 
 /**
- * The maximum number of pixels of an image, over all frames. Decoding temporarily takes up to 16 bytes per pixel. A file of a few kilobytes
- * can claim billions of pixels, and the decoder allocates their memory before it reads them.
+ * The maximum number of pixels of an image, over all frames. Decoding temporarily needs up to 16 bytes per pixel. The header of a small
+ * file can claim billions of pixels, and the decoder allocates memory for all of them before it reads the first.
  */
 const MAXIMUM_PIXELS = 100_000_000;
 
@@ -20,8 +20,7 @@ export interface DecodeImageOptions {
   /** The channels of the result; as in the file by default. */
   readonly channels?: Channels;
   /**
-   * Resizes to [height, width]. For a GIF, only the first frame is then used. By default, the image keeps its size and a GIF keeps all
-   * frames.
+   * Resizes to [height, width] and, for a GIF, uses only the first frame. By default, the image keeps its size and a GIF keeps all frames.
    */
   readonly size?: readonly [height: number, width: number];
   /** The interpolation for resizing; bilinear by default. */
@@ -56,7 +55,8 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
     if (interpolation === 'nearest') {
       return tf.image.resizeNearestNeighbor(image, [...size], false, true);
     }
-    // Rounded because the result is stored as bytes, which take a quarter of the memory of floats until a batch becomes a tensor.
+    // Rounds the values, because the result is stored as bytes. Bytes need a quarter of the memory of floats until a batch becomes a
+    // tensor.
     return tf.image.resizeBilinear(image, [...size], false, true).round();
   });
   try {

@@ -7,19 +7,20 @@ import { type Line, LineSplitter } from './line-splitter.ts';
 import { damageHandler, MAX_RECORD_BYTES, type RecordOptions, skipUnreadable } from './tfrecord-format.ts';
 
 export interface LineRecordOptions extends RecordOptions {
-  /** True if line breaks within quotes belong to the line; such files are not split. */
+  /** True if a line may contain line breaks within quotes. Such files are not split. */
   readonly isQuoted?: boolean;
   readonly isSplittable?: boolean;
 }
 
 /**
- * Parses a line that begins at byte `offset`. Returns undefined if the line is not a record (an empty line), and throws if it is damaged.
+ * Parses a line that begins at byte `offset`. Returns undefined if the line is not a record (for example, an empty line), and throws if the
+ * line is damaged.
  */
 export type LineParser<T> = (line: string, offset: number) => T | undefined;
 
 /**
- * The format of files with one record per line. As usual in Hadoop, a line belongs to the split that contains its first byte. A reader
- * therefore starts one byte before its split and skips to the first line break. Positions are offsets of lines.
+ * Creates the format of files with one record per line. As usual in Hadoop, a line is part of the split that contains its first byte. A
+ * reader therefore starts one byte before its split and skips to the first line break. Positions are offsets of lines.
  *
  * @param parserFor creates the parser of a split.
  */
@@ -72,7 +73,7 @@ async function* linesOf(
   context: ReadContext,
 ): AsyncGenerator<{ readonly lines: readonly Line[]; readonly bytes: number }, void> {
   const compression = compressionOf(file, options.compression ?? 'auto');
-  // A compressed file is a single split, whose end does not show the size of the uncompressed content.
+  // A compressed file is a single split, and `to` is its compressed size.
   const end = compression === 'none' ? to : Number.POSITIVE_INFINITY;
   let isAligned = resumeAt !== null || start === 0;
   const offset = resumeAt ?? Math.max(0, start - 1);

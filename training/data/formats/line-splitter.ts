@@ -12,7 +12,7 @@ export interface LineSplitterOptions {
   readonly where: string;
   readonly offset: number;
   readonly maxRecordBytes: number;
-  /** True if line breaks within quotes (RFC 4180) belong to the line. */
+  /** True if a line may contain line breaks within quotes (RFC 4180). */
   readonly isQuoted: boolean;
 }
 
@@ -20,7 +20,7 @@ const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const QUOTE = 0x22;
 
-/** Splits incoming bytes into lines, which end with LF or CRLF. The last line may end with the file instead. */
+/** Splits incoming bytes into lines, which end with LF or CRLF. The last line may have no line break. */
 export class LineSplitter {
   readonly #options: LineSplitterOptions;
   #pending: Buffer[] = [];

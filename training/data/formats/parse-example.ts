@@ -5,15 +5,15 @@ import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from
 
 type DType = 'float32' | 'int64' | 'string';
 
-/** Like tf.io.FixedLenFeature: exactly as many values as the shape has elements. */
+/** Like tf.io.FixedLenFeature: the feature has exactly as many values as its shape requires. */
 export interface FixedLenFeature<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   readonly shape: S;
   readonly dtype: D;
-  /** The value for examples without the feature; by default a missing feature is an error. */
+  /** The value if an example does not have the feature; by default, a missing feature is an error. */
   readonly default?: D extends 'string' ? Buffer | string : number;
 }
 
-/** Like tf.io.VarLenFeature: any number of values, none if the feature is missing. */
+/** Like tf.io.VarLenFeature: the feature has any number of values, and none if it is missing. */
 export interface VarLenFeature<D extends DType = DType> {
   readonly dtype: D;
 }
@@ -40,7 +40,7 @@ export type ParsedExample<Schema extends ExampleSchema> = {
         : Float32Array;
 };
 
-/** `fixedLenFeature([28, 28], 'float32')`, `fixedLenFeature([], 'int64', -1)`. */
+/** Examples: `fixedLenFeature([28, 28], 'float32')`, `fixedLenFeature([], 'int64', -1)`. */
 export function fixedLenFeature<D extends DType, const S extends readonly number[]>(
   shape: S,
   dtype: D,
@@ -57,8 +57,8 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
 type Parser = (feature: WireReader | null) => unknown;
 
 /**
- * Like tf.io.parse_single_example: returns the features of the schema, in its shapes, as values that can be batched. Features that the
- * schema does not name are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js tensors.
+ * Like tf.io.parse_single_example: returns the features that the schema names, in the shapes of the schema, as values that can be batched.
+ * Skips all other features without parsing them. int64 becomes int32, the integer type of TensorFlow.js tensors.
  *
  * @returns a function that parses one record. It throws TonyError DATA_INVALID if a feature of the schema is missing or of another type, or
  *   if an int64 exceeds 32 bits (`decodeExample` returns such numbers as bigints).
@@ -82,7 +82,7 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
     const result: Record<string, unknown> = {};
     for (let place = 0; place < names.length; place++) {
       const [start, end] = [starts[place] as number, ends[place] as number];
-      // A feature without a kind counts as missing, as in TensorFlow.
+      // As in TensorFlow, an empty Feature message counts as missing.
       const feature = end <= start ? null : reader.reset(record, start, end);
       result[names[place] as string] = (parsers[place] as Parser)(feature);
     }
@@ -91,8 +91,8 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
 }
 
 /**
- * Maps feature names to positions in the schema. The examples of a file mostly have the same features in the same order, so the order of
- * the previous example is tried first.
+ * Maps feature names to positions in the schema. The examples of a file usually have the same features in the same order, so each name is
+ * first compared with the name at the same place in the previous example.
  */
 class FeaturePlaces {
   readonly #places: ReadonlyMap<string, number>;
@@ -115,7 +115,7 @@ class FeaturePlaces {
       return expected.place;
     }
     const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
-    // If a record has very many features, only the first ones are remembered.
+    // Limits the memory for records with very many features.
     if (this.#turn < MAX_REMEMBERED) {
       this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
     }

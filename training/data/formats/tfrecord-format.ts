@@ -4,7 +4,7 @@ import type { FileFormat } from '../reading/split.ts';
 import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 
 export interface RecordOptions {
-  /** The compression of the files; by default according to the name (`.gz`, `.zlib`). */
+  /** The compression of the files; by default, the file name determines it (`.gz`, `.zlib`). */
   readonly compression?: Compression;
   /** Skips and counts damaged records instead of failing; false by default. */
   readonly skipDamaged?: boolean;
@@ -14,7 +14,7 @@ export interface RecordOptions {
 
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
-/** Positions are offsets of records; for compressed files, in the uncompressed content. */
+/** Creates the format of TFRecord files. Positions are offsets of records in the uncompressed content. */
 export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
   return {
     isSplittable: () => false,
@@ -58,7 +58,7 @@ export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError
   };
 }
 
-/** Passes an error to `onDamage` if the content cannot be decompressed; throws any other error. */
+/** Passes a DATA_INVALID error (the file cannot be decompressed) to `onDamage`; throws any other error. */
 export function skipUnreadable(error: unknown, onDamage: (damage: TonyError) => void): void {
   if ((error as { code?: unknown }).code !== 'DATA_INVALID') {
     throw error;

@@ -16,12 +16,12 @@ export interface WrittenTfRecords {
   readonly records: number;
 }
 
-/** The writer combines records into pieces of about this many bytes before it writes them. */
+/** The approximate size of the pieces into which the writer combines records. */
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Writes records into one file, or round-robin into several. Each file is written completely or not at all, and no file appears if the
- * records end with an error. The writer waits for storage, so only a few pieces are in memory.
+ * Writes records into one file, or round-robin into several files. A file appears only when it is complete, and no file appears if reading
+ * the records fails. The writer waits for the storage, so it holds only a few pieces in memory.
  */
 export async function writeTfRecords(
   storage: Storage,
@@ -48,7 +48,7 @@ export async function writeTfRecords(
   return { uris, records: count };
 }
 
-/** The file name in TensorFlow's convention: `train-00000-of-00010`. */
+/** Returns a file name in TensorFlow's convention: `train-00000-of-00010`. */
 export function shardName(name: string, index: number, shards: number): string {
   return `${name}-${String(index).padStart(5, '0')}-of-${String(shards).padStart(5, '0')}`;
 }

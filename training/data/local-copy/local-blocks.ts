@@ -1,13 +1,16 @@
 import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { createWhole } from '../../../platform/create-whole.ts';
 import { messageOf } from '../../../platform/errors.ts';
+import { writeIfAbsent } from '../../../platform/write-if-absent.ts';
 import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
 export interface LocalCopyOptions {
-  /** The maximum size of all copies of the program together, in bytes; data beyond it is read from storage each time. 16 GiB by default. */
+  /**
+   * The maximum size of all copies that the program makes, in bytes; 16 GiB by default. Data beyond this limit is read from storage each
+   * time.
+   */
   readonly maxBytes?: number;
   /** The disk space that the copies leave free, in bytes; 1 GiB by default. */
   readonly keepFreeBytes?: number;
@@ -17,8 +20,8 @@ export interface LocalCopyOptions {
 
 const MAX_BYTES = 16 * 1024 ** 3;
 const KEEP_FREE_BYTES = 1024 ** 3;
-/** The interval between checks of the free disk space: a check for each block would cost more than writing the block. */
-const LOOK_EVERY_BYTES = 64 * 1024 * 1024;
+/** The number of bytes between checks of the free disk space. Checking before each block would cost more than writing the block. */
+const CHECK_EVERY_BYTES = 64 * 1024 * 1024;
 
 /** Keeps the file handles referenced, because Node.js prints a warning when it closes a handle during garbage collection. */
 const openFiles: FileHandle[] = [];
@@ -38,9 +41,9 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  *   index    a line for each block: JSON [name, offset, length, crc32c], written after the block's bytes
  *   owner    the ID of the process that writes to the folder
  *
- * The next program in the same container (for example after the loss of a worker) takes over the blocks of an earlier program. Each block
- * is verified when it is read, so it does not matter how the earlier program ended. A program that exits by itself removes the files;
- * otherwise they are removed together with the container.
+ * A program that restarts in the same container (for example after the loss of a worker) reuses the blocks of the previous program. `get`
+ * verifies each block, so a block that a killed program wrote only in part is detected. A program removes the files when it exits. If it is
+ * killed, YARN removes them with the container.
  */
 export class LocalBlocks {
   readonly #blocks: FileHandle;
@@ -50,8 +53,8 @@ export class LocalBlocks {
   readonly #limit: number;
   readonly #keepFree: number;
   #bytes: number;
-  #lookAt = 0;
-  /** Writes are sequential: each block is stored after the previous one. */
+  #checkAt = 0;
+  /** Resolves after the last queued write. Blocks are written one after the other. */
   #writing: Promise<void> = Promise.resolve();
   #isFull = false;
 
@@ -129,12 +132,12 @@ export class LocalBlocks {
     if (this.#bytes + bytes.length > this.#limit) {
       throw new Error(`local copies may use at most ${this.#limit} bytes (maxBytes)`);
     }
-    if (this.#bytes >= this.#lookAt) {
+    if (this.#bytes >= this.#checkAt) {
       const { bavail, bsize } = await statfs(this.#folder);
-      if (bavail * bsize - LOOK_EVERY_BYTES < this.#keepFree) {
+      if (bavail * bsize - CHECK_EVERY_BYTES < this.#keepFree) {
         throw new Error(`only ${bavail * bsize} bytes are free on the disk (keepFreeBytes)`);
       }
-      this.#lookAt = this.#bytes + LOOK_EVERY_BYTES;
+      this.#checkAt = this.#bytes + CHECK_EVERY_BYTES;
     }
     const place: Place = { offset: this.#bytes, length: bytes.length, crc: crc32c(bytes) };
     for (let at = 0; at < bytes.length; ) {
@@ -147,7 +150,7 @@ export class LocalBlocks {
   }
 }
 
-/** Parses the index, whose last line may be truncated. Ignores entries that lie beyond the `size` bytes of stored blocks. */
+/** Parses the index, whose last line may be truncated. Ignores blocks that extend beyond the `size` bytes of the blocks file. */
 function placesOf(index: string, size: number): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const line of index.split('\n')) {
@@ -170,16 +173,16 @@ function parsed(line: string): readonly [string, number, number, number] | null 
 let taking: Promise<unknown> = Promise.resolve();
 
 /**
- * Takes over the folder of earlier programs if no living process owns it, and otherwise creates a new one. Calls run one after the other,
- * so that only one of two concurrent calls inherits the folder.
+ * Reuses the folder of the previous program if that program has ended; otherwise creates a new folder. Calls run one after the other, so
+ * only one of two concurrent calls reuses the folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
-  const taken = taking.then(() => inheritFolder(place));
+  const taken = taking.then(() => reuseFolder(place));
   taking = taken.catch(() => undefined);
   return taken;
 }
 
-async function inheritFolder(place: string | undefined): Promise<string> {
+async function reuseFolder(place: string | undefined): Promise<string> {
   const base = place ?? (await containerScratch());
   if (base === null) {
     return await createScratchFolder();
@@ -187,13 +190,13 @@ async function inheritFolder(place: string | undefined): Promise<string> {
   const folder = join(base, '.tony-ts-copies');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const owner = join(folder, 'owner');
-  if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
+  if (!(await writeIfAbsent(owner, `${process.pid}`, 0o600))) {
     const former = Number(await readFile(owner, 'utf8').catch(() => ''));
     if (former === process.pid || isAlive(former)) {
       return await createScratchFolder(place);
     }
     await rm(owner, { force: true });
-    if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
+    if (!(await writeIfAbsent(owner, `${process.pid}`, 0o600))) {
       return await createScratchFolder(place);
     }
   }

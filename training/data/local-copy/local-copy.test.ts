@@ -88,7 +88,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
     expect(shares.flat().sort()).toEqual(numbers(4).flatMap(records).sort());
   });
 
-  test('serve a reader that resumes mid-epoch, and readers of another number of ranks', async () => {
+  test('serve a reader that resumes mid-epoch, and the readers of a different number of ranks', async () => {
     const folder = await dataFolder();
     const place = { folder: await folderWith() };
     const storage = new FileStorage();
@@ -164,7 +164,7 @@ describe('local copies', () => {
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);
   });
 
-  test('are taken over by the next program in the folder if the earlier program was killed, but not while it runs', async () => {
+  test('are reused by the next program in the folder if the previous program was killed, but not while it still runs', async () => {
     const folder = await folderWith();
     const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
@@ -183,7 +183,7 @@ describe('local copies', () => {
     expect((await readdir(folder)).length).toBe(2);
   });
 
-  test('are taken over by only one of two datasets that open at the same time', async () => {
+  test('are reused by only one of two datasets that open at the same time', async () => {
     const { pid: dead } = spawnSync('true');
     for (let round = 0; round < 20; round++) {
       const folder = await folderWith();

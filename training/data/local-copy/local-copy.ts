@@ -5,16 +5,16 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../stor
 import type { DataFile } from '../reading/file-set.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 
-/** The size of the copied blocks. It is small, so that a reader of only part of a file copies little beyond that part. */
+/** The size of the copied blocks. Only whole blocks are copied, so larger blocks would copy more data that the reader does not use. */
 export const BLOCK_BYTES = 1024 * 1024;
 
 /** The block stores of this process, by the folder in the options. */
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Wraps a storage so that data read from `files` is copied to the local disk and read from there the next time. Each reader copies only
- * what it reads. A file's size and modification time identify its version. Blocks without a valid copy (another rank read them, the disk
- * was full, the copy is damaged) come from the storage.
+ * Wraps a storage. Data that is read from `files` is copied to the local disk and read from there the next time. Each reader copies only
+ * the data that it reads. A file's size and modification time identify its version. Blocks without a valid copy are read from the storage,
+ * for example if the disk was full or the copy is damaged.
  */
 export async function withLocalCopies(
   storage: Storage,
@@ -70,7 +70,7 @@ class CopyingStorage implements Storage {
         at = Math.min(to, start + bytes.length);
       } else {
         const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
-        // The file is shorter than when it was listed. The consumer, which knows the expected length, reports the error.
+        // The file is now shorter than when it was listed. `readContents` detects that and throws an error.
         if (count === 0) {
           return;
         }
@@ -81,7 +81,7 @@ class CopyingStorage implements Storage {
 
   /** Reads from storage up to the next local block, without copying. @returns the number of bytes read. */
   async *#pass(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
-    const end = this.#firstKept(file, from, to);
+    const end = this.#firstCopied(file, from, to);
     const stream = await this.#storage.open(file.uri, { offset: from, length: end - from });
     let count = 0;
     for await (const piece of stream as AsyncIterable<Buffer>) {
@@ -94,9 +94,9 @@ class CopyingStorage implements Storage {
   /** Reads from storage up to the next local block, and copies whole blocks. @returns the number of bytes yielded. */
   async *#fetch(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const start = Math.floor(from / BLOCK_BYTES) * BLOCK_BYTES;
-    const end = this.#firstKept(file, start, Math.min(file.size, Math.ceil(to / BLOCK_BYTES) * BLOCK_BYTES));
+    const end = this.#firstCopied(file, start, Math.min(file.size, Math.ceil(to / BLOCK_BYTES) * BLOCK_BYTES));
     const stream = await this.#storage.open(file.uri, { offset: start, length: end - start });
-    const keeper = new BlockKeeper(file, start, (name, bytes) =>
+    const copier = new BlockCopier(file, start, (name, bytes) =>
       this.#blocks.isFull ? null : this.#blocks.put(name, bytes, this.#onNotice),
     );
     const pieces = (stream as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
@@ -107,7 +107,7 @@ class CopyingStorage implements Storage {
         if (done) {
           break;
         }
-        await keeper.add(value);
+        await copier.add(value);
         const wanted = value.subarray(Math.max(0, from - at), Math.max(0, to - at));
         at += value.length;
         if (wanted.length > 0) {
@@ -115,23 +115,23 @@ class CopyingStorage implements Storage {
         }
       }
     } finally {
-      // If the consumer stops within a block, the rest of the block is read and copied too; otherwise the next read would fetch the whole
+      // If the consumer stops within a block, the rest of the block is read and copied too. Without it, the next read would fetch the whole
       // block again.
-      while (keeper.isWithinBlock) {
+      while (copier.isWithinBlock) {
         const { done, value } = await pieces.next().catch(() => ({ done: true as const, value: undefined }));
         if (done) {
           break;
         }
-        await keeper.add(value);
+        await copier.add(value);
       }
       stream.destroy();
-      await keeper.finished();
+      await copier.finished();
     }
     return Math.max(0, Math.min(at, to) - from);
   }
 
   /** The offset of the first local block after the block that contains `from`; `to` if there is none. */
-  #firstKept(file: DataFile, from: number, to: number): number {
+  #firstCopied(file: DataFile, from: number, to: number): number {
     for (let block = Math.floor(from / BLOCK_BYTES) + 1; block * BLOCK_BYTES < to; block++) {
       if (this.#blocks.has(nameOf(file, block))) {
         return block * BLOCK_BYTES;
@@ -174,9 +174,9 @@ class CopyingStorage implements Storage {
 }
 
 /** Assembles blocks from the pieces of a stream and stores each complete block. */
-class BlockKeeper {
+class BlockCopier {
   readonly #file: DataFile;
-  /** Stores a block; returns null once no further blocks are stored. */
+  /** Stores a block; returns null once a limit is reached and no more blocks are stored. */
   readonly #put: (name: string, bytes: Buffer) => Promise<void> | null;
   #at: number;
   #block: Buffer | null = null;
@@ -208,7 +208,7 @@ class BlockKeeper {
       if (this.#filled < length) {
         return;
       }
-      // While this block is written, `add` fills the next one; waiting for the previous write keeps at most two blocks in memory.
+      // Waits for the previous write, so at most two blocks are in memory: `add` fills the next block while this block is written.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

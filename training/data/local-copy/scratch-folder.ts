@@ -10,8 +10,9 @@ const PREFIX = '.tony-ts-dataset-';
 const folders = new Set<string>();
 
 /**
- * A folder for large temporary files of the program, inside the container's folder, which YARN removes with the container. Unlike the
- * working directory, it survives a restart of the program in the container. null if the program runs outside a job.
+ * Creates the folder for large temporary files of the program and returns its path; null if the program runs outside a job. The folder is
+ * part of the container's folder, which YARN removes with the container. Unlike the working directory, it survives a restart of the program
+ * in the container.
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
@@ -25,19 +26,20 @@ export async function containerScratch(): Promise<string | null> {
 
 /**
  * Creates a folder in `place`, by default in the container's folder or, outside a job, in the machine's temporary folder. The folder is
- * removed when the program exits by itself. First removes the folders that killed programs left in `place` or in the container's folder.
+ * removed when the program exits. If the program is killed, the folder remains, and the next program that calls this function with the same
+ * `place` removes it.
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());
   if (scratch !== null) {
-    await removeLeftOvers(scratch);
+    await removeLeftovers(scratch);
   }
   const folder = await mkdtemp(join(scratch ?? tmpdir(), `${PREFIX}${process.pid}-`));
   removeAtEnd(folder);
   return folder;
 }
 
-async function removeLeftOvers(scratch: string): Promise<void> {
+async function removeLeftovers(scratch: string): Promise<void> {
   const dead = (await readdir(scratch)).filter(
     (name) => name.startsWith(PREFIX) && !isAlive(Number(name.slice(PREFIX.length).split('-')[0])),
   );

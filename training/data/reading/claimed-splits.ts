@@ -2,15 +2,15 @@ import type { Json } from '../../../platform/json-value.ts';
 import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
 import { Services } from '../../process/services.ts';
 import type { SplitList } from './read-context.ts';
-import type { SplitQuestion } from './split-giver.ts';
+import type { SplitRequest } from './split-assigner.ts';
 
-/** The number of times that this process has begun to claim the splits of a dataset, by the dataset's fingerprint. */
+/** How many times this process has started to claim the splits of each dataset, by the dataset's fingerprint. */
 const beginnings = new Map<string, number>();
 
 /**
- * Yields the numbers of splits to process; each split goes to one of the tasks of this role. A split counts as finished when the task
- * requests the next one. The unfinished splits of a failed task go to other tasks, and the iteration ends only when all splits are
- * finished. Without a job, yields all splits.
+ * Yields the numbers of the splits that this task must process; each split goes to one task of this role. A split counts as finished when
+ * the task requests the next one. The unfinished splits of a failed task go to other tasks, and the iteration ends only when all splits are
+ * finished. Outside a job, yields all splits.
  */
 export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
   const services = Services.ofTask();
@@ -20,9 +20,9 @@ export async function* claimSplits({ fingerprint, splits }: SplitList, signal: A
   }
   const reading = beginnings.get(fingerprint) ?? 0;
   beginnings.set(fingerprint, reading + 1);
-  const question = { kind: 'workers', fingerprint, splits: splits.length, passes: [], reading, share: { index: 0, count: 1 } } as const;
-  const ask = async (service: string, more: Partial<SplitQuestion>): Promise<Json> => {
-    return (await services.ask(service, { ...question, ...more } as unknown as Json, signal)).answer;
+  const request = { kind: 'workers', fingerprint, splits: splits.length, passes: [], reading, share: { index: 0, count: 1 } } as const;
+  const ask = async (service: string, more: Partial<SplitRequest>): Promise<Json> => {
+    return (await services.ask(service, { ...request, ...more } as unknown as Json, signal)).answer;
   };
   const log: number[] = [];
   await ask(SPLITS_JOIN, { log });

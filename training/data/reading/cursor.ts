@@ -11,11 +11,11 @@ export class Cursor<T> {
   #chunk: Chunk<T>;
   /** The number of elements of the current chunk that have been taken. */
   #used = 0;
-  /** The number of elements still to be skipped: they were taken before the position was stored. */
+  /** The number of elements that `#fill` still has to skip, because they were taken before the position was stored. */
   #toSkip: number;
   #isClosed = false;
 
-  /** @param open opens the stream at a position; null stands for its beginning. */
+  /** @param open opens the stream at a position; null is the beginning. */
   constructor(open: (at: Json) => ChunkStream<T>, state: Json = null) {
     const [at, skip] = (state ?? [null, 0]) as CursorState;
     this.#stream = open(at);
@@ -23,7 +23,7 @@ export class Cursor<T> {
     this.#toSkip = skip;
   }
 
-  /** Takes up to `count` elements; fewer only at the end of the stream. */
+  /** Takes `count` elements, or fewer at the end of the stream. */
   async take(count: number): Promise<{ readonly items: T[]; readonly bytes: number }> {
     const items: T[] = [];
     let bytes = 0;
@@ -39,7 +39,7 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
-  /** Returns the next element if it is already in memory, which is usually the case; otherwise null. */
+  /** Returns the next element if it is already in memory, as most elements are; otherwise null. */
   poll(): { readonly value: T } | null {
     if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
       return null;
@@ -47,7 +47,7 @@ export class Cursor<T> {
     return { value: this.#chunk.items[this.#used++] as T };
   }
 
-  /** Whether another element follows; reads ahead to find out. */
+  /** Returns whether another element follows. Reads the next chunk if necessary. */
   async hasNext(): Promise<boolean> {
     return await this.#fill();
   }
@@ -67,7 +67,7 @@ export class Cursor<T> {
     await this.#stream.close();
   }
 
-  /** Reads until the current chunk has elements that can be taken; returns false at the end of the stream. */
+  /** Reads chunks until one has elements to take; returns false at the end of the stream. */
   async #fill(): Promise<boolean> {
     if (this.#isClosed) {
       return false;

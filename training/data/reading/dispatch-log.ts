@@ -3,16 +3,16 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { otherFiles } from './file-set.ts';
 import type { Share } from './share.ts';
-import { isSamePass, type Pass, type PassPlace, type SplitGiver, splitGiver } from './split-giver.ts';
+import { type Pass, type PassPlace, passKey, type SplitAssigner, splitAssigner } from './split-assigner.ts';
 
-/** A pass that this reader, or another reader with which it resumes, has begun. */
+/** A pass that this reader has begun, or that another reader has begun according to the same checkpoint. */
 interface PassLog {
   readonly pass: Pass;
   /** The number of the pass. It is the same for all readers, because they begin the passes in the same order. */
   readonly number: number;
   /** The splits that this reader has received, in order. */
   readonly log: number[];
-  /** True if a stored state contains the pass. Other readers may then have logs of it too. */
+  /** True if a stored state contains the pass. In that case, other readers may have logs of the pass too. */
   readonly isRestored: boolean;
   /** True if all splits of the pass have been assigned. */
   readonly isOver: boolean;
@@ -22,11 +22,11 @@ interface PassLog {
   registration: Registration | null;
 }
 
-/** The registration of a log with the giver of splits. */
+/** The registration of a log with the split assigner. */
 interface Registration {
-  readonly giver: SplitGiver;
+  readonly assigner: SplitAssigner;
   readonly place: PassPlace;
-  /** Resolves once the giver knows the log. */
+  /** Resolves once the assigner has stored the log. */
   readonly done: Promise<void>;
 }
 
@@ -44,31 +44,31 @@ const storedPass = z.object({
 type StoredPass = z.infer<typeof storedPass>;
 
 /**
- * The splits that a reader has received, in order. The order determines which elements are mixed or batched together, and it depends on
- * read-ahead. Therefore the log is part of the reader's state, and a resumed reader receives the same splits again.
+ * The splits that a reader has received, in order. The order determines which elements are mixed or batched together, and depends on how
+ * far each reader read ahead. The log is therefore part of the reader's state, and a resumed reader receives the same splits again.
  */
 export class DispatchLog {
   readonly #share: Share;
-  readonly #giver: SplitGiver | null;
+  readonly #assigner: SplitAssigner | null;
   readonly #logs: PassLog[] = [];
   /** The number of the earliest pass that this reader's state contains; 0 for a new reader. */
   readonly #first: number;
   /**
-   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader leaves a pass only once all of
-   * its splits are assigned.
+   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader proceeds to the next pass only
+   * after that.
    */
   readonly #farthest: number;
 
   /**
    * @param stored the output of `state`.
    * @param all one output of `state` for each share, if the readers of all shares resume together. This reader registers an empty log for a
-   *   pass that only other readers have begun, because the giver waits for the logs of all readers.
-   * @param giver null for the giver of this process.
-   * @throws TonyError DATA_INVALID if a stored state does not have the form of such an output.
+   *   pass that only other readers have begun, because the assigner waits for the logs of all readers.
+   * @param assigner null for the assigner of this process.
+   * @throws TonyError DATA_INVALID if a stored state is malformed.
    */
-  constructor(share: Share, stored: Json, all: readonly Json[], giver: SplitGiver | null) {
+  constructor(share: Share, stored: Json, all: readonly Json[], assigner: SplitAssigner | null) {
     this.#share = share;
-    this.#giver = giver;
+    this.#assigner = assigner;
     const own = parseState(stored);
     const others = all.map(parseState).filter((passes) => passes.length > 0);
     this.#first = firstNumber(own);
@@ -84,7 +84,7 @@ export class DispatchLog {
   }
 
   /**
-   * Opens a pass, which is either new or known from a stored state.
+   * Opens a new pass, or a pass that a stored state contains.
    * @throws TonyError USAGE if the pass is already open, because a dataset contains the same dispatched files twice.
    */
   open(pass: Pass): OpenPass {
@@ -99,7 +99,10 @@ export class DispatchLog {
     return new OpenPass(found, (signal) => this.#register(found, signal));
   }
 
-  /** Registers the logs of all restored passes. Until then the giver assigns no split of these passes to any reader. */
+  /**
+   * Registers the logs of all restored passes. The assigner waits for the logs of all readers before it assigns more splits of these
+   * passes.
+   */
   begin(signal: AbortSignal): void {
     for (const each of this.#logs) {
       if (each.isRestored && !each.isOver) {
@@ -120,12 +123,13 @@ export class DispatchLog {
   }
 
   #find(pass: Pass): PassLog | undefined {
-    return this.#logs.find((each) => isSamePass(each.pass, pass));
+    const key = passKey(pass);
+    return this.#logs.find((each) => passKey(each.pass) === key);
   }
 
   /**
-   * The number for a pass that no stored state contains. Either the pass is new, or all other readers have finished it and this reader has
-   * not yet reached it.
+   * Returns the number for a pass that no stored state contains: either the pass is new, or all other readers have finished it before this
+   * reader begins it.
    */
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));
@@ -150,12 +154,12 @@ export class DispatchLog {
     if (each.registration !== null) {
       return each.registration;
     }
-    const giver = this.#giver ?? splitGiver(this.#share);
-    const place: PassPlace = { ...each.pass, kind: 'shares', reading: giver.begin(each.pass, this.#share), share: this.#share };
-    const done = giver.join(place, each.log, each.isRestored, signal);
-    // The caller receives the error where it awaits the promise.
+    const assigner = this.#assigner ?? splitAssigner(this.#share);
+    const place: PassPlace = { ...each.pass, kind: 'shares', reading: assigner.begin(each.pass, this.#share), share: this.#share };
+    const done = assigner.join(place, each.log, each.isRestored, signal);
+    // Marks a rejection as handled: `OpenPass.split` may await the promise much later.
     done.catch(() => {});
-    each.registration = { giver, place, done };
+    each.registration = { assigner, place, done };
     return each.registration;
   }
 }
@@ -173,21 +177,21 @@ export class OpenPass {
     return this.#log.number;
   }
 
-  /** Returns entry `at` of the log. Requests a split from the giver if the log ends before `at`; returns null after the last split. */
+  /** Returns entry `at` of the log; null after the last split. If the log has no such entry yet, requests a split from the assigner. */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;
     const known = log[at];
     if (isOver) {
       return known ?? null;
     }
-    // The log must be registered even if the split is already known, because the giver makes other readers wait for it.
-    const { giver, place, done } = this.#register(signal);
+    // Registers the log even if the split is already known, because other readers wait for the registration.
+    const { assigner, place, done } = this.#register(signal);
     await done;
     if (known !== undefined) {
       return known;
     }
-    const next = await giver.next(place, log, signal);
-    // No other code adds to the log: a reader never opens a pass twice at the same time.
+    const next = await assigner.next(place, log, signal);
+    // Only this call adds to the log, because a pass is never open twice at the same time.
     if (next !== null) {
       log.push(next);
     }
@@ -207,17 +211,17 @@ function parseState(stored: Json): StoredPass[] {
   return parsed.data;
 }
 
-/** The number of the earliest pass in a reader's state, which omits passes that all readers have finished. */
+/** Returns the number of the earliest pass in a reader's state, which omits the passes that all readers have finished. */
 function firstNumber(passes: readonly StoredPass[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
 
-/** Returns the place in dispatched splits if the position is one, otherwise null. */
+/** Returns the position in dispatched splits that `at` holds; null if `at` is another kind of position. */
 export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null {
   return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
 }
 
-/** The number of the earliest pass in a reader's position; null if it contains none. */
+/** Returns the number of the earliest pass in a reader's position; null if the position contains no dispatched splits. */
 function firstPassIn(at: Json): number | null {
   if (typeof at !== 'object' || at === null) {
     return null;

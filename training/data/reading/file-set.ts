@@ -6,7 +6,7 @@ import type { Entry, Storage } from '../../../storage/storage.ts';
 import { fileUri, joinUri } from '../../../storage/uri.ts';
 import { isHidden, isPattern, matcherOf } from './glob.ts';
 
-/** A file as the listing described it. */
+/** A file, with the size and modification time from the listing. */
 export interface DataFile {
   readonly uri: string;
   readonly size: number;
@@ -16,7 +16,8 @@ export interface DataFile {
 }
 
 /**
- * Patterns, paths or URIs of files or of folders. A folder stands for all its files, except those that begin with a dot or an underscore.
+ * Patterns, paths or URIs of files or folders. A folder stands for all its files, except files whose names begin with a dot or an
+ * underscore.
  */
 export type Files = string | readonly string[];
 
@@ -46,7 +47,7 @@ export function listerOf(files: Files): FileLister {
 }
 
 /**
- * Lists the files of the first of `columns`. The companions of each file are the files at the same position in the other columns.
+ * Creates a lister of the files of the first column. The companions of each file are the files at the same position in the other columns.
  * @throws TonyError NOT_FOUND, DATA_INVALID when the columns have different numbers of files.
  */
 export function listerOfColumns(columns: readonly Files[]): FileLister {
@@ -61,7 +62,7 @@ export function listerOfColumns(columns: readonly Files[]): FileLister {
   };
 }
 
-/** A hash that identifies a list of files and their content: it covers their URIs, sizes and modification times. */
+/** Returns a hash of the files' URIs, sizes and modification times, which identifies the files and their content. */
 export function fingerprint(files: readonly DataFile[]): string {
   const hash = createHash('sha256');
   for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])])) {
@@ -70,7 +71,7 @@ export function fingerprint(files: readonly DataFile[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The error for a stored position whose files differ from the current files. */
+/** Creates the error for a stored position that refers to other files. */
 export function otherFiles(): TonyError {
   return new TonyError('DATA_INVALID', 'the files of the dataset differ from those of the checkpoint, so training cannot resume', {
     hint: 'Restore the files, or start a new job with another checkpoint folder.',
@@ -85,7 +86,7 @@ function uriOf(place: string): string {
   return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
 }
 
-/** Splits a path into the part before the first name with a pattern, and the names from that one on. */
+/** Splits a path before its first pattern: returns the folder, followed by the remaining names. */
 function segmentsOf(path: string): string[] {
   const names = path.split('/');
   const first = names.findIndex(isPattern);

@@ -1,6 +1,6 @@
 /**
- * Hadoop's name patterns: `*` any characters, `?` one character, `[ab0-9]` one of these characters, `[^a]` any other character, `{a,b}`
- * either text. A backslash escapes the next character.
+ * Hadoop's name patterns: `*` matches any characters, `?` one character, `[ab0-9]` one of these characters, `[^a]` any character except
+ * these, and `{a,b}` one of these texts. A backslash escapes the next character.
  */
 const SPECIAL = /[*?[{\\]/;
 
@@ -17,7 +17,7 @@ export function matcherOf(pattern: string): (name: string) => boolean {
   return (name) => (seesHidden || !isHidden(name)) && expression.test(name);
 }
 
-/** Whether the Hadoop ecosystem treats the name as hidden: `_SUCCESS`, `.part-0.crc`. */
+/** Returns whether Hadoop treats the name as hidden, such as `_SUCCESS` and `.part-0.crc`. */
 export function isHidden(name: string): boolean {
   return name.startsWith('.') || name.startsWith('_');
 }

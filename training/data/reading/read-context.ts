@@ -12,7 +12,7 @@ export interface SplitRead {
   readonly onSplits: (splits: SplitList) => void;
 }
 
-/** The splits of a dataset's files, in order. They are the same for every caller as long as the files are unchanged. */
+/** The splits of a dataset's files, in order. Every caller gets the same list as long as the files are unchanged. */
 export interface SplitList {
   /** Identifies the files and their content. */
   readonly fingerprint: string;
@@ -21,12 +21,12 @@ export interface SplitList {
 }
 
 /**
- * The number of completed reads at each level of repetition, from the outermost to the innermost. These numbers determine the order of each
- * pass.
+ * The epoch, followed by the number of completed passes of each enclosing `repeat`, from the outermost to the innermost. These numbers
+ * determine the order of the elements in the current pass.
  */
 export type Passes = readonly number[];
 
-/** Everything that determines a read besides the dataset's description: equal contexts give the same elements in the same order. */
+/** The parameters of a read. The same dataset and the same context yield the same elements in the same order. */
 export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
@@ -35,12 +35,9 @@ export interface ReadContext {
   readonly dispatch?: boolean;
   /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
-  /** Called by a source that cannot be read twice. No reader can then resume from this reader's position. */
+  /** Called by a source that cannot be read twice. The position of such a reader cannot be stored. */
   readonly onUnrepeatable?: () => void;
-  /**
-   * Called when other readers have received all dispatched splits. This reader then yields nothing, which does not mean that the dataset is
-   * empty.
-   */
+  /** Called when other readers have received all dispatched splits. This reader yields no elements, although the dataset is not empty. */
   readonly onPassedOver?: () => void;
   readonly seed: number;
   readonly passes: Passes;
@@ -59,7 +56,7 @@ export interface DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T>;
 }
 
-/** The error for a dataset whose splits cannot be assigned on demand. */
+/** Creates the error for a dataset whose splits cannot be assigned on demand. */
 export function undispatchable(): TonyError {
   return new TonyError('USAGE', 'dispatch() gives a reader different elements in each pass, which this dataset does not support', {
     hint: 'Do not combine dispatch() with cache(), zip(), sampleFrom(), take(), skip() or shard(), nor use it within interleave().',
@@ -67,7 +64,7 @@ export function undispatchable(): TonyError {
 }
 
 /**
- * The context for an inner dataset whose elements must be the same for all readers, or in all passes.
+ * Returns the context for an inner dataset that must yield the same elements to all readers, or in all passes.
  * @throws TonyError USAGE if the outer dataset is dispatched.
  */
 export function undispatched(context: ReadContext): ReadContext {

@@ -14,8 +14,8 @@ describe('a pass by shares', () => {
 
   it('returns the same split for a repeated request', () => {
     const pass = open(3);
-    pass.tell('0', []);
-    pass.tell('1', []);
+    pass.register('0', []);
+    pass.register('1', []);
     expect(pass.next('0', 0)).toEqual({ split: 0 });
     expect(pass.next('1', 0)).toEqual({ split: 1 });
     expect(pass.next('0', 0)).toEqual({ split: 0 });
@@ -26,26 +26,26 @@ describe('a pass by shares', () => {
 
   it('assigns nothing until every reader with an earlier log has registered it', () => {
     const pass = open(3, 2);
-    pass.tell('1', [0]);
+    pass.register('1', [0]);
     expect(pass.next('1', 0)).toEqual({ split: 0 });
     expect(pass.next('1', 1)).toBe('wait');
-    pass.tell('0', [2, 1]);
+    pass.register('0', [2, 1]);
     expect(pass.next('1', 1)).toBe('over');
   });
 
   it('rejects logs that contradict each other', () => {
     const pass = open(3, 2);
-    pass.tell('0', [1]);
+    pass.register('0', [1]);
     for (const log of [[1], [0, 0], [7], [-1], [0.5]]) {
-      expect(() => pass.tell('1', log)).toThrow(/do not match/);
+      expect(() => pass.register('1', log)).toThrow(/do not match/);
     }
-    expect(() => pass.tell('0', [2])).toThrow(/do not match/);
+    expect(() => pass.register('0', [2])).toThrow(/do not match/);
     expect(() => open(2_000_000)).toThrow(/the maximum is/);
   });
 
   /*
-   * Shares are read in any order, and read ahead. At random moments, all readers return to a checkpoint, or another process with the stored
-   * state takes over the pass. Some shares have a second reader.
+   * Shares are read in any order, and read ahead. At random moments, all readers return to a checkpoint, or another process continues the
+   * pass from the stored state. Some shares have a second reader.
    */
   it('assigns each split once, despite restarts and returns to checkpoints', () => {
     fc.assert(
@@ -56,14 +56,14 @@ describe('a pass by shares', () => {
         let checkpoint = fresh();
         let now = fresh();
         let pass = open(splits);
-        const told = new Set<number>();
+        const notified = new Set<number>();
         let over = new Set<number>();
         for (let turn = 0; over.size < shares || now.some(({ used, log }) => used < log.length); turn++) {
           const share = below(shares);
           const place = now[share] as Place;
-          if (!told.has(share)) {
-            pass.tell(String(share), place.log);
-            told.add(share);
+          if (!notified.has(share)) {
+            pass.register(String(share), place.log);
+            notified.add(share);
           }
           const event = turn > 2000 ? 5 : below(20);
           if (event === 0) {
@@ -72,7 +72,7 @@ describe('a pass by shares', () => {
             now = structuredClone(checkpoint);
             const isFresh = now.every(({ log }) => log.length === 0);
             pass = open(splits, isFresh ? 0 : shares);
-            told.clear();
+            notified.clear();
             over = new Set();
           } else if (event === 2) {
             pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
@@ -103,7 +103,7 @@ describe('a pass by shares', () => {
 });
 
 describe('a pass by workers', () => {
-  it('counts each split once although workers die and the pass is stored and restored', () => {
+  it('counts each split once, even if workers fail and the pass is stored and restored', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 5 }), (seed, splits, workers) => {
         const random = createRandom(seed >>> 0);
@@ -116,10 +116,10 @@ describe('a pass by workers', () => {
           const worker = below(workers);
           const reader = `${worker}.${lives[worker]}`;
           const own = held[worker] as (typeof held)[number];
-          pass.tell(reader, own.log);
+          pass.register(reader, own.log);
           const event = turn > 2000 ? 9 : below(20);
           if (event === 0) {
-            pass.leave(reader);
+            pass.removeReader(reader);
             lives[worker] = (lives[worker] as number) + 1;
             held[worker] = { log: [], finished: 0, over: false };
           } else if (event === 1) {
@@ -152,13 +152,13 @@ describe('a pass by workers', () => {
     );
   });
 
-  it('reassigns the split of a dead worker, and ignores its late completion', () => {
+  it('reassigns the split of a failed worker, and ignores its late completion', () => {
     const pass = new SplitPass({ kind: 'workers', splits: 1, fingerprint: 'f', awaited: 0 });
-    pass.tell('a', []);
-    pass.tell('b', []);
+    pass.register('a', []);
+    pass.register('b', []);
     expect(pass.next('a', 0)).toEqual({ split: 0 });
     expect(pass.next('b', 0)).toBe('wait');
-    pass.leave('a');
+    pass.removeReader('a');
     expect(pass.next('b', 0)).toEqual({ split: 0 });
     expect(pass.done('a', 0)).toBe(false);
     expect(pass.done('b', 0)).toBe(true);

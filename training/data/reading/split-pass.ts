@@ -1,11 +1,12 @@
 import { TonyError } from '../../../platform/errors.ts';
 
-/** `wait`: no split is available now, but one may become available. `over`: no split will become available. */
+/** `wait`: no split is available now, but a split may become available later. `over`: the reader gets no more splits. */
 export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
 /**
- * `shares`: a reader is a share of the dataset. It keeps its splits even if another process continues it, because checkpoints contain the
- * logs of all shares. `workers`: a reader is a process. When it fails, its unfinished splits are assigned to others.
+ * `shares`: each reader is a share of the dataset. A share keeps its splits even if another process continues it, because checkpoints
+ * contain the logs of all shares. `workers`: each reader is a process. When a process fails, its unfinished splits are assigned to other
+ * workers.
  */
 export type ReaderKind = 'shares' | 'workers';
 
@@ -29,10 +30,10 @@ export interface StoredPass extends PassDescription {
 export const MAXIMUM_SPLITS = 1_000_000;
 
 /**
- * One pass over the splits of a dataset, assigned on demand. Each reader has a log of its splits, in order. A request for entry `n` of the
- * log returns the same split every time, so requests may be repeated, come from a reader that resumes at an earlier position, or from two
- * readers of the same share. The logs (and the finished splits of workers) are the complete state: a pass restored from them continues
- * after a checkpoint or in another process.
+ * One pass over the splits of a dataset, which are assigned on demand. Each reader has a log of its splits, in order. A request for entry
+ * `n` of a log returns the same split every time. Therefore a reader may repeat a request or resume at an earlier position, and two
+ * processes may read the same share. The logs (and the finished splits of workers) are the complete state, so a pass can continue after a
+ * checkpoint or in another process.
  */
 export class SplitPass {
   readonly description: PassDescription;
@@ -54,7 +55,7 @@ export class SplitPass {
   static restore(stored: StoredPass): SplitPass {
     const pass = new SplitPass(stored);
     for (const [reader, log] of Object.entries(stored.logs)) {
-      pass.tell(reader, log);
+      pass.register(reader, log);
     }
     for (const split of stored.done) {
       pass.#done.add(split);
@@ -72,7 +73,7 @@ export class SplitPass {
    * @returns whether the reader or an entry of its log was new to the pass.
    * @throws TonyError DATA_INVALID when the log contradicts those of other readers.
    */
-  tell(reader: string, log: readonly number[]): boolean {
+  register(reader: string, log: readonly number[]): boolean {
     const known = this.#logs.get(reader);
     const mine = known ?? [];
     const news = log.slice(mine.length);
@@ -112,13 +113,13 @@ export class SplitPass {
       this.#taken.add(this.#lowest);
       return { split: this.#lowest };
     }
-    // Workers wait until all splits are finished, because another worker may fail and release its splits.
+    // Workers wait until all splits are finished, because the splits of a worker that fails become available again.
     return kind === 'shares' || this.#done.size === splits ? 'over' : 'wait';
   }
 
   /**
-   * Records that a worker has finished a split, which is then never assigned again. Returns false if this was already recorded, or if the
-   * split no longer belongs to the worker.
+   * Records that a worker has finished a split. A finished split is never assigned again. Returns false if the split was already finished
+   * or is no longer assigned to this worker.
    */
   done(reader: string, split: number): boolean {
     if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) {
@@ -128,8 +129,8 @@ export class SplitPass {
     return true;
   }
 
-  /** Releases the unfinished splits of a failed worker, so that other workers can receive them. */
-  leave(reader: string): void {
+  /** Removes a failed worker. Its unfinished splits become available to other workers. */
+  removeReader(reader: string): void {
     for (const split of this.#logs.get(reader) ?? []) {
       if (this.#done.has(split)) {
         continue;

@@ -18,7 +18,7 @@ export interface ChunkStream<T> {
   close(): Promise<void>;
 }
 
-/** A stream that is opened asynchronously (for example after files have been listed). */
+/** Opens a stream asynchronously, on the first call of `next` (for example to list files first). */
 export class DeferredStream<T> implements ChunkStream<T> {
   readonly #open: () => Promise<ChunkStream<T>>;
   #stream: Promise<ChunkStream<T>> | null = null;

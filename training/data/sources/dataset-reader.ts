@@ -7,7 +7,7 @@ import { Cursor } from '../reading/cursor.ts';
 import { DispatchLog } from '../reading/dispatch-log.ts';
 import type { DatasetNode, ReadContext, SplitList, SplitRead } from '../reading/read-context.ts';
 import type { Share } from '../reading/share.ts';
-import type { SplitGiver } from '../reading/split-giver.ts';
+import type { SplitAssigner } from '../reading/split-assigner.ts';
 import { DeferredStream } from '../reading/stream.ts';
 
 export interface ReadOptions {
@@ -16,29 +16,33 @@ export interface ReadOptions {
    * configuration is in the folder that HADOOP_CONF_DIR names.
    */
   readonly storage?: Storage;
-  /** The share of the dataset to read; by default all of it. Readers of all shares together get each element once. */
+  /** The share of the dataset to read; the whole dataset by default. The readers of all shares together get each element once. */
   readonly share?: Share;
-  /** Alternative to `share`: the number of one of the splits that `Dataset.splits` returns. Its elements come in file order. */
+  /** Alternative to `share`: reads only the split with this number in the result of `Dataset.splits`, in file order. */
   readonly split?: number;
   /** The seed for every `shuffle` and `sampleFrom` without a seed; 1 by default. */
   readonly seed?: number;
   /** The number of the pass over the data; 0 by default. */
   readonly epoch?: number;
-  /** The output of `state()`. The reader resumes, on any machine, after the last element taken before that call. */
+  /**
+   * The output of `state()` of an earlier reader, on any machine. The new reader starts with the element that the earlier reader would have
+   * returned next.
+   */
   readonly state?: Json;
   /**
-   * The states of the readers of all shares, if all resume together. The assignment of dispatched splits depends on all of these states.
+   * The states of the readers of all shares, if all of them resume together. They are required to continue the assignment of dispatched
+   * splits.
    */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
   /** Assigns dispatched splits; by default the job's ApplicationMaster or, outside a job, this process. */
-  readonly splits?: SplitGiver;
+  readonly splits?: SplitAssigner;
   /** Called for each damaged record that is skipped. */
   readonly onDamage?: (damage: TonyError) => void;
   readonly onNotice?: (message: string) => void;
 }
 
-/** The output of `state()`. It determines the elements of the reader, their order, and how many of them have been taken. */
+/** The output of `state()`. It determines the elements of the reader, their order, and how many elements the program has taken. */
 interface ReaderState {
   readonly share: readonly [index: number, count: number];
   readonly seed: number;
@@ -48,7 +52,7 @@ interface ReaderState {
   readonly splits?: Json;
 }
 
-/** Reads a dataset. A `for await` loop closes the reader when it ends. A program that calls `next` itself must call `return` at the end. */
+/** Reads a dataset. A `for await` loop closes the reader. A program that calls `next` directly must call `return` when it stops reading. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();
@@ -102,7 +106,10 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return this.#skipped;
   }
 
-  /** The reader's position as JSON. It stays small however much is read ahead or shuffled. null if no reader can resume, as with feeds. */
+  /**
+   * Returns the reader's position as JSON; null if the data cannot be read again, as with feeds. The position stays small even if many
+   * elements are read ahead or shuffled.
+   */
   state(): Json {
     if (!this.#isRepeatable) {
       return null;
@@ -112,7 +119,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
   }
 
-  /** Whether another element follows. Reads that element ahead without taking it. */
+  /** Returns whether another element follows. Reads ahead if necessary, but does not take the element. */
   async hasNext(): Promise<boolean> {
     return !this.#isClosed && (await this.#closingOnError(() => this.#cursor.hasNext()));
   }
@@ -159,11 +166,11 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
 /** @throws TonyError DATA_INVALID when the dataset cannot be read split by split. */
 export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOptions, 'storage' | 'signal'>): Promise<SplitList> {
   const storage = options.storage ?? (await openStorage());
-  let told: SplitList | null = null;
+  let found: SplitList | null = null;
   const context: ReadContext = {
     storage,
     share: { index: 0, count: 1 },
-    split: { index: null, onSplits: (splits) => (told = splits) },
+    split: { index: null, onSplits: (splits) => (found = splits) },
     seed: 1,
     passes: [0],
     fileOrderSeed: null,
@@ -180,8 +187,8 @@ export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOption
       storage.close();
     }
   }
-  if (told === null) {
+  if (found === null) {
     throw new TonyError('DATA_INVALID', 'the dataset has no splits, because it does not come from files');
   }
-  return told;
+  return found;
 }

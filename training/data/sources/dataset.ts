@@ -1,30 +1,31 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import { claimSplits } from '../reading/claimed-splits.ts';
-import { DispatchNode } from '../reading/dispatched.ts';
+import { dispatchNode } from '../reading/dispatched.ts';
 import type { DatasetNode, SplitList } from '../reading/read-context.ts';
-import { BatchNode } from '../transforms/batch.ts';
+import { batchNode } from '../transforms/batch.ts';
 import { CacheNode, type CacheOptions } from '../transforms/cache.ts';
 import type { Batched } from '../transforms/collate.ts';
-import { ConcatenateNode } from '../transforms/concatenate.ts';
-import { InterleaveNode, type InterleaveOptions } from '../transforms/interleave.ts';
-import { filterNode, flatMapNode, mapNode, ParallelMapNode } from '../transforms/map.ts';
+import { concatenateNode } from '../transforms/concatenate.ts';
+import { type InterleaveOptions, interleaveNode } from '../transforms/interleave.ts';
+import { filterNode, flatMapNode, mapNode, parallelMapNode } from '../transforms/map.ts';
 import { type PaddedBatchOptions, pad } from '../transforms/pad.ts';
-import { PrefetchNode } from '../transforms/prefetch.ts';
-import { RepeatNode } from '../transforms/repeat.ts';
-import { ShuffleNode } from '../transforms/shuffle.ts';
-import { ShardNode, SliceNode } from '../transforms/take.ts';
+import { prefetchNode } from '../transforms/prefetch.ts';
+import { repeatNode } from '../transforms/repeat.ts';
+import { shuffleNode } from '../transforms/shuffle.ts';
+import { shardNode, sliceNode } from '../transforms/take.ts';
 import { toTensors } from '../transforms/tensors.ts';
 import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 
 const PREFETCH_BYTES = 64 * 1024 * 1024;
 
 /**
- * A description of data. It is read lazily, only as far as a loop requires. Its methods are named as in tf.data and return new
- * descriptions. The same description, seed and epoch give the same elements in the same order.
+ * Describes data, which is read lazily when a program iterates over the dataset. The methods are named as in tf.data and return new
+ * datasets. The same dataset, seed and epoch yield the same elements in the same order.
  *
- * When several ranks read it (as in `cluster.fit`), each element goes to one rank. The source distributes files, or records if there are
- * fewer files than ranks, and each transformation works on a rank's share. `take`, `skip` and `shard` count elements of the whole dataset.
+ * When several ranks read a dataset (as in `cluster.fit`), each element goes to one rank. The source distributes files, or records if there
+ * are fewer files than ranks, and each transformation works on a rank's share. `take`, `skip` and `shard` count elements of the whole
+ * dataset.
  */
 export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
@@ -36,10 +37,10 @@ export class Dataset<T> implements AsyncIterable<T> {
     this.isBatched = isBatched;
   }
 
-  /** @param options `parallelCalls`: the number of concurrent conversions (1 by default); the order of the elements is preserved. */
+  /** @param options `parallelCalls`: the number of concurrent calls of `convert` (1 by default). The order of the elements is preserved. */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
     const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
-    return this.#with(calls === 1 ? mapNode(this.node, convert) : new ParallelMapNode(this.node, convert, calls));
+    return this.#with(calls === 1 ? mapNode(this.node, convert) : parallelMapNode(this.node, convert, calls));
   }
 
   filter(keep: (element: T) => boolean | Promise<boolean>): Dataset<T> {
@@ -57,18 +58,18 @@ export class Dataset<T> implements AsyncIterable<T> {
     if (misfit) {
       throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be concatenated');
     }
-    return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
+    return this.#with(concatenateNode([this.node, ...others.map(({ node }) => node)]));
   }
 
   /**
-   * Converts each element to a dataset and reads `cycleLength` of these datasets (4 by default) concurrently, taking `blockLength` elements
-   * (1 by default) from each in turn. Use it to read or mix several files. All elements of one such dataset go to the same rank.
+   * Converts each element to a dataset and reads `cycleLength` of these inner datasets (4 by default) concurrently, taking `blockLength`
+   * elements (1 by default) from each in turn. Use it to read or mix several files. All elements of an inner dataset go to the same rank.
    * @param convert must return the same dataset each time it receives the same element.
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
     const { cycleLength = 4, blockLength = 1 } = options;
     const sizes = { cycleLength: count('cycleLength', cycleLength, 1), blockLength: count('blockLength', blockLength, 1) };
-    return new Dataset(new InterleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
+    return new Dataset(interleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
   }
 
   /**
@@ -76,7 +77,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * lists, and objects are batched field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
-    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
+    return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
   }
 
   /**
@@ -86,7 +87,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
-    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
+    return new Dataset(batchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
   }
 
   /**
@@ -96,22 +97,22 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @param reshuffleEachIteration whether each epoch has a different order; true by default.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
-    return this.#with(new ShuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
+    return this.#with(shuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
   }
 
   /** Repeats the dataset; endlessly by default. */
   repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
-    return this.#with(new RepeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
+    return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
   }
 
   /** Keeps the first elements of the whole dataset. */
   take(elements: number): Dataset<T> {
-    return this.#with(new SliceNode(this.node, 0, count('take', elements, 0)));
+    return this.#with(sliceNode(this.node, 0, count('take', elements, 0)));
   }
 
   /** Skips the first elements of the whole dataset. */
   skip(elements: number): Dataset<T> {
-    return this.#with(new SliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
+    return this.#with(sliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
   }
 
   /** Keeps every `shards`-th element of the whole dataset, starting with element number `index`. */
@@ -120,7 +121,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     if (count('shard', index, 0) >= shards) {
       throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
     }
-    return this.#with(new ShardNode(this.node, { index, count: shards }));
+    return this.#with(shardNode(this.node, { index, count: shards }));
   }
 
   /**
@@ -129,7 +130,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
     const limits = { items: count('prefetch', elements, 1), bytes: count('bytes', options.bytes ?? PREFETCH_BYTES, 1) };
-    return this.#with(new PrefetchNode(this.node, limits));
+    return this.#with(prefetchNode(this.node, limits));
   }
 
   /**
@@ -141,16 +142,16 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so that faster readers read more. The
-   * job's ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. With fewer files (or parts) than
-   * readers, records are distributed as without `dispatch`.
+   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so faster readers read more. The job's
+   * ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. If there are fewer files (or parts) than
+   * readers, `dispatch` has no effect.
    *
-   * A dataset with `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` before or after it fails with USAGE when it is read, because a
-   * reader's elements differ from pass to pass. With `interleave`, the elements are assigned on demand, not the files of the datasets made
-   * from them.
+   * Reading fails with USAGE if `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` precedes or follows `dispatch`, because a reader
+   * gets different elements in each pass. If `interleave` precedes or follows it, only the elements that `interleave` converts are assigned
+   * on demand, not the files of the inner datasets.
    */
   dispatch(): Dataset<T> {
-    return this.#with(new DispatchNode(this.node));
+    return this.#with(dispatchNode(this.node));
   }
 
   /**
@@ -163,7 +164,7 @@ export class Dataset<T> implements AsyncIterable<T> {
 
   /**
    * Returns the splits of the dataset's files, which are the same for every reader. `read({ split: 0 })` yields the elements of the first
-   * one. Only for datasets without operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
+   * split. The dataset must not use operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
@@ -171,9 +172,10 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Yields the numbers of splits that no other task of this role processes, one after the other, for `read({ split })`. Yields all splits
-   * if the program runs by itself. A split is finished when the task requests the next one. The unfinished splits of a failed task go to
-   * other tasks, and the loop ends when all splits are finished. In a role with ranks, each new generation starts again with all splits.
+   * Yields the numbers of the splits that this task must process, one after the other, for `read({ split })`. Each split goes to one task
+   * of this role; outside a job, all splits go to this program. A split counts as finished when the task requests the next split. The
+   * unfinished splits of a failed task go to other tasks, and the loop ends when all splits are finished. In a role with ranks, each new
+   * generation starts again with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {

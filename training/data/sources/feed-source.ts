@@ -1,6 +1,5 @@
 import { anySignal } from '../../../platform/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { Json } from '../../../platform/json-value.ts';
 import { FEED_LEAVE, FEED_TAKE } from '../../process/service-names.ts';
 import { type ServiceReply, Services } from '../../process/services.ts';
 import { readTask } from '../../process/task.ts';
@@ -14,21 +13,21 @@ export interface FeedOptions {
 }
 
 /**
- * The time limit for the message that returns unused records. If the message is lost, the records go to other workers when this process
- * ends.
+ * The time limit for the message that returns unused records. If the message is lost, the records go to other workers after this process
+ * has ended.
  */
 const LEAVE_MS = 2_000;
 
-/** The number of readers that this process has opened on feeds; it gives each reader a unique name. */
+/** The number of feed readers that this process has opened. It makes the name of each reader unique. */
 let readings = 0;
 
 /**
  * Records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes to the
- * worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended it. Checkpoints contain
- * no position in a feed: restarted training continues with the records that no worker has received.
+ * worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended. Checkpoints contain no
+ * position in a feed: after a restart, training continues with the records that no worker has received.
  *
  * @param name letters, digits, dots, underscores and dashes.
- * @throws TonyError USAGE outside of a job, during reading.
+ * @throws TonyError USAGE when the dataset is read outside a job.
  */
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const { producers = 1 } = options;
@@ -38,66 +37,57 @@ export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffe
   if (!Number.isInteger(producers) || producers < 1) {
     throw new TonyError('DATA_INVALID', `producers is ${producers}; it must be at least 1`);
   }
-  return new Dataset(new FeedNode(name, producers));
+  return new Dataset(feedNode(name, producers));
 }
 
-class FeedNode implements DatasetNode<Buffer> {
-  readonly #name: string;
-  readonly #producers: number;
-
-  constructor(name: string, producers: number) {
-    this.#name = name;
-    this.#producers = producers;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<Buffer> {
-    refuseSplits(context, 'fromFeed()', 'its records come from other processes');
-    if (context.passes.some((pass) => pass > 0) || from !== null) {
-      throw new TonyError('USAGE', `the feed ${this.#name} cannot be read twice`, {
-        hint: 'Train for one epoch (epochs: 1), or set the length of an epoch with stepsPerEpoch; remove repeat().',
-      });
-    }
-    const services = Services.ofTask();
-    if (services === null) {
-      throw new TonyError('USAGE', `the feed ${this.#name} can only be read in a job`, {
-        hint: 'Submit the program as a job; --local runs it on this machine.',
-      });
-    }
-    context.onUnrepeatable?.();
-    if ((readTask()?.generation ?? 1) > 1) {
-      context.onNotice(`the feed ${this.#name} continues with unread records; records read since the checkpoint are not delivered again`);
-    }
-    return new FeedStream(services, context, {
-      feed: this.#name,
-      producers: this.#producers,
-      reader: `${context.share.index}.${readings++}`,
-    });
-  }
+function feedNode(feed: string, producers: number): DatasetNode<Buffer> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'fromFeed()', 'its records come from other processes');
+      if (context.passes.some((pass) => pass > 0) || from !== null) {
+        throw new TonyError('USAGE', `the feed ${feed} cannot be read twice`, {
+          hint: 'Train for one epoch (epochs: 1), or set the length of an epoch with stepsPerEpoch; remove repeat().',
+        });
+      }
+      const services = Services.ofTask();
+      if (services === null) {
+        throw new TonyError('USAGE', `the feed ${feed} can only be read in a job`, {
+          hint: 'Submit the program as a job; --local runs it on this machine.',
+        });
+      }
+      context.onUnrepeatable?.();
+      if ((readTask()?.generation ?? 1) > 1) {
+        context.onNotice(`the feed ${feed} continues with unread records; records read since the checkpoint are not delivered again`);
+      }
+      return new FeedStream(services, context, { feed, producers, reader: `${context.share.index}.${readings++}` });
+    },
+  };
 }
 
-interface Question {
+/** The fields that all requests of a reader contain. */
+interface FeedRequest {
   readonly feed: string;
   readonly producers: number;
   readonly reader: string;
 }
 
 /**
- * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. If this process
- * fails, the ApplicationMaster therefore never redelivers a record that this process may have used.
+ * Requests the next records as soon as records arrive. The request also confirms their receipt to the ApplicationMaster, which therefore
+ * never redelivers a record that this process may have used.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
   readonly #signal: AbortSignal;
   readonly #closing = new AbortController();
-  readonly #question: Question;
+  readonly #request: FeedRequest;
   #at = 0;
   #coming: Promise<ServiceReply> | null = null;
   #isOver = false;
 
-  constructor(services: Services, { signal }: ReadContext, question: Question) {
+  constructor(services: Services, { signal }: ReadContext, request: FeedRequest) {
     this.#services = services;
     this.#signal = anySignal([signal, this.#closing.signal]);
-    this.#question = question;
+    this.#request = request;
   }
 
   async next(): Promise<Chunk<Buffer> | null> {
@@ -125,13 +115,13 @@ class FeedStream implements ChunkStream<Buffer> {
       return;
     }
     this.#isOver = true;
-    const { feed, reader } = this.#question;
+    const { feed, reader } = this.#request;
     await this.#services.ask(FEED_LEAVE, { feed, reader }, AbortSignal.timeout(LEAVE_MS)).catch(() => {});
   }
 
   #ask(): Promise<ServiceReply> {
-    const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
-    // The error surfaces where the promise is awaited. If the stream is closed first, the rejection must not be reported as unhandled.
+    const asking = this.#services.ask(FEED_TAKE, { ...this.#request, at: this.#at }, this.#signal);
+    // Marks a rejection as handled: if the stream is closed first, no code awaits this promise.
     asking.catch(() => {});
     return asking;
   }

@@ -4,7 +4,7 @@ import { shuffledOrder } from '../../process/random.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
 import { withLocalCopies } from '../local-copy/local-copy.ts';
 import { deal } from '../reading/deal.ts';
-import { DispatchedStream } from '../reading/dispatched.ts';
+import { dispatchedStream } from '../reading/dispatched.ts';
 import { type DataFile, type FileLister, type Files, fingerprint, listerOf, otherFiles } from '../reading/file-set.ts';
 import type { DatasetNode, ReadContext, SplitRead } from '../reading/read-context.ts';
 import type { FileFormat, Split } from '../reading/split.ts';
@@ -12,11 +12,11 @@ import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.
 
 const SPLIT_BYTES = 64 * 1024 * 1024;
 const SMALLEST_SPLIT_BYTES = 1024 * 1024;
-/** The number of splits that each reader should get; several, so that the shares of the readers are of similar size. */
+/** The number of splits that each reader should get. With several splits, the shares of the readers have similar sizes. */
 const SPLITS_PER_READER = 4;
 
 /**
- * The records of files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
+ * Reads the records of files. State: the fingerprint of the files, the number of the split in this reader's order, and the position in that
  * split.
  */
 export class FileSource<T> implements DatasetNode<T> {
@@ -46,19 +46,19 @@ export class FileSource<T> implements DatasetNode<T> {
       if (context.dispatch === true && context.dispatchLog !== undefined && policy !== 'off' && splits.length >= share.count) {
         const order = JSON.stringify([known, fileOrderSeed]);
         const pass = context.dispatchLog.open({ fingerprint: order, splits: splits.length, passes });
-        return new DispatchedStream(ordered, pass, this.#format, context, from);
+        return dispatchedStream(ordered, pass, this.#format, context, from);
       }
       const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
       if (policy === 'off') {
-        return new SplitStream(ordered, known, this.#format, context, from);
+        return splitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
-        // With local copies (`context !== outer`), a reader must have the same share in every epoch to benefit from its copies.
+        // With local copies (`context !== outer`), the share is the same in every epoch. Otherwise the reader could not use its copies.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
-        return new SplitStream(mine, known, this.#format, context, from);
+        return splitStream(mine, known, this.#format, context, from);
       }
-      return deal((at) => new SplitStream(ordered, known, this.#format, context, at), share, from);
+      return deal((at) => splitStream(ordered, known, this.#format, context, at), share, from);
     });
   }
 
@@ -72,7 +72,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 
   #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
-    // Cuts files as for a single reader, so that every caller gets the same splits.
+    // Cuts files as for a single reader, so every caller gets the same splits.
     const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
@@ -80,7 +80,7 @@ export class FileSource<T> implements DatasetNode<T> {
     if (index !== null && chosen.length === 0) {
       throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
     }
-    return new SplitStream(chosen, `${known}:${index}`, this.#format, context, from);
+    return splitStream(chosen, `${known}:${index}`, this.#format, context, from);
   }
 }
 
@@ -102,8 +102,8 @@ export function cutIntoSplits(
 }
 
 /**
- * Returns the splits of one reader. Assigns splits in order of descending size, each to the reader with the fewest bytes, which balances
- * the shares well. The order within a share is preserved.
+ * Returns the splits of one reader, in their original order. Balances the shares: assigns the largest splits first, each to the reader with
+ * the fewest bytes.
  */
 export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
   if (readers === 1) {
@@ -121,48 +121,35 @@ export function shareOf(splits: readonly Split[], reader: number, readers: numbe
   return splits.filter((split) => mine.has(split));
 }
 
-class SplitStream<T> implements ChunkStream<T> {
-  readonly #splits: readonly Split[];
-  readonly #fingerprint: string;
-  readonly #format: FileFormat<T>;
-  readonly #context: ReadContext;
-  #split: number;
-  #at: Json;
-  #chunks: AsyncGenerator<Chunk<T>, void> | null = null;
-
-  constructor(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json) {
-    const [stored, split, at] = (state ?? [known, 0, null]) as [string, number, Json];
-    if (stored !== known) {
-      throw otherFiles();
-    }
-    this.#splits = splits;
-    this.#fingerprint = known;
-    this.#format = format;
-    this.#context = context;
-    this.#split = split;
-    this.#at = at;
+function splitStream<T>(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json): ChunkStream<T> {
+  const [stored, first, from] = (state ?? [known, 0, null]) as [string, number, Json];
+  if (stored !== known) {
+    throw otherFiles();
   }
-
-  async next(): Promise<Chunk<T> | null> {
-    for (;;) {
-      const split = this.#splits[this.#split];
-      if (split === undefined) {
-        return null;
+  let number = first;
+  let at = from;
+  let chunks: AsyncGenerator<Chunk<T>, void> | null = null;
+  return {
+    next: async () => {
+      for (;;) {
+        const split = splits[number];
+        if (split === undefined) {
+          return null;
+        }
+        context.signal.throwIfAborted();
+        chunks ??= format.read(split, at, context);
+        const { done, value } = await chunks.next();
+        if (!done) {
+          return { ...value, from: [known, number, value.from] };
+        }
+        chunks = null;
+        number++;
+        at = null;
       }
-      this.#context.signal.throwIfAborted();
-      this.#chunks ??= this.#format.read(split, this.#at, this.#context);
-      const { done, value } = await this.#chunks.next();
-      if (!done) {
-        return { ...value, from: [this.#fingerprint, this.#split, value.from] };
-      }
-      this.#chunks = null;
-      this.#split++;
-      this.#at = null;
-    }
-  }
-
-  async close(): Promise<void> {
-    this.#split = this.#splits.length;
-    await this.#chunks?.return();
-  }
+    },
+    close: async () => {
+      number = splits.length;
+      await chunks?.return();
+    },
+  };
 }

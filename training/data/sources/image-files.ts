@@ -1,6 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
-import type { Json } from '../../../platform/json-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import { nameOf, parentUri } from '../../../storage/uri.ts';
 import type { Column } from '../../encoding/idx.ts';
@@ -9,8 +8,8 @@ import { codecsOf, type DecodeImageOptions, decodeImage } from '../formats/image
 import type { SourceOptions } from '../formats/source-options.ts';
 import { type DataFile, type Files, listFiles } from '../reading/file-set.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
-import { type ChunkStream, DeferredStream } from '../reading/stream.ts';
-import { ChunkMapNode } from '../transforms/map.ts';
+import { DeferredStream } from '../reading/stream.ts';
+import { chunkMapNode } from '../transforms/map.ts';
 import { FileSource } from './file-source.ts';
 
 export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
@@ -33,7 +32,7 @@ export interface ImageElement {
 
 const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
 
-/** Lists the images that lie in class folders, with their labels. */
+/** Lists the images in class folders, and labels them with the numbers of their folders. */
 export async function labelledImages(
   storage: Storage,
   files: Files,
@@ -55,43 +54,33 @@ function folderOf(uri: string): string {
   return nameOf(parentUri(uri));
 }
 
-/** A dataset of image files, which are decoded as they are read. */
-export class ImageNode implements DatasetNode<ImageElement> {
-  readonly #tf: typeof tfjs;
-  readonly #files: Files;
-  readonly #options: ImageOptions;
-
-  constructor(tf: typeof tfjs, files: Files, options: ImageOptions) {
-    codecsOf(tf);
-    this.#tf = tf;
-    this.#files = files;
-    this.#options = options;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<ImageElement> {
-    return new DeferredStream(async () => {
-      const { classNames } = this.#options;
-      const { files, labelOf } = await labelledImages(context.storage, this.#files, classNames);
-      const contents = contentsNode(new FileSource(async () => files, listedFiles, this.#options), this.#options);
-      const decode = (items: readonly FileContents[], { onDamage }: ReadContext) =>
-        items.flatMap(({ uri, bytes }) => {
-          const image = this.#decode(uri, bytes, onDamage);
-          return image === null ? [] : [{ image, label: labelOf(uri), uri }];
-        });
-      return new ChunkMapNode(contents, decode).open(context, from);
-    });
-  }
-
-  #decode(uri: string, bytes: Buffer, onDamage: ReadContext['onDamage']): Column | null {
+/** Reads and decodes image files. */
+export function imageNode(tf: typeof tfjs, names: Files, options: ImageOptions): DatasetNode<ImageElement> {
+  codecsOf(tf);
+  const decode = (uri: string, bytes: Buffer, onDamage: ReadContext['onDamage']): Column | null => {
     try {
-      return decodeImage(this.#tf, bytes, this.#options);
+      return decodeImage(tf, bytes, options);
     } catch (error) {
       const damage = new TonyError('DATA_INVALID', `${uri}: ${messageOf(error)}`, { cause: error });
-      if (this.#options.skipDamaged !== true) {
+      if (options.skipDamaged !== true) {
         throw damage;
       }
       onDamage(damage);
       return null;
     }
-  }
+  };
+  return {
+    open: (context, from) =>
+      new DeferredStream(async () => {
+        const { files, labelOf } = await labelledImages(context.storage, names, options.classNames);
+        const contents = contentsNode(new FileSource(async () => files, listedFiles, options), options);
+        const images = chunkMapNode(contents, (items: readonly FileContents[], { onDamage }) =>
+          items.flatMap(({ uri, bytes }) => {
+            const image = decode(uri, bytes, onDamage);
+            return image === null ? [] : [{ image, label: labelOf(uri), uri }];
+          }),
+        );
+        return images.open(context, from);
+      }),
+  };
 }

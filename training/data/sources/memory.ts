@@ -1,33 +1,19 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { Json } from '../../../platform/json-value.ts';
 import { deal } from '../reading/deal.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
-import { type Chunk, type ChunkStream, streamOf } from '../reading/stream.ts';
+import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
+import { type Chunk, streamOf } from '../reading/stream.ts';
 
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Elements in memory or from a function. Each reader iterates over all elements and takes its share. State: the number of elements before
- * the position.
+ * Yields elements in memory or from a function. Each reader iterates over all elements and takes its share. State: the number of elements
+ * before the position.
  */
-export class IterableNode<T> implements DatasetNode<T> {
-  readonly #iterate: () => Iterable<T> | AsyncIterable<T>;
-  readonly #chunkElements: number;
-
-  constructor(iterate: () => Iterable<T> | AsyncIterable<T>, chunkElements = CHUNK_ELEMENTS) {
-    this.#iterate = iterate;
-    this.#chunkElements = chunkElements;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements do not come from files');
-    return deal((at) => streamOf(this.#chunks((at as number | null) ?? 0, context)), context.share, from);
-  }
-
-  async *#chunks(skip: number, { signal }: ReadContext): AsyncGenerator<Chunk<T>, void> {
+export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, chunkElements = CHUNK_ELEMENTS): DatasetNode<T> {
+  async function* chunks(skip: number, signal: AbortSignal): AsyncGenerator<Chunk<T>, void> {
     let index = 0;
-    for await (const all of inChunks(this.#iterate(), this.#chunkElements, signal)) {
+    for await (const all of inChunks(iterate(), chunkElements, signal)) {
       const items = all.slice(Math.max(0, skip - index));
       disposeElement(all.slice(0, all.length - items.length));
       index += all.length;
@@ -36,6 +22,12 @@ export class IterableNode<T> implements DatasetNode<T> {
       }
     }
   }
+  return {
+    open(context, from) {
+      refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements do not come from files');
+      return deal((at) => streamOf(chunks((at as number | null) ?? 0, context.signal)), context.share, from);
+    },
+  };
 }
 
 /** Groups elements into chunks, because an `await` for each element would often cost more than processing the element. */

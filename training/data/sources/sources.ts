@@ -8,27 +8,28 @@ import { lineFormat } from '../formats/line-format.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
 import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
 import { type DataFile, type Files, listerOfColumns } from '../reading/file-set.ts';
-import { SampleNode, type SampleOptions } from '../transforms/sample.ts';
-import { ZipNode } from '../transforms/zip.ts';
+import { type SampleOptions, sampleNode } from '../transforms/sample.ts';
+import { zipNode } from '../transforms/zip.ts';
 import { Dataset } from './dataset.ts';
 import { FileSource } from './file-source.ts';
-import { type ImageElement, ImageNode, type ImageOptions, labelledImages } from './image-files.ts';
-import { elementsOfTfData, IterableNode } from './memory.ts';
+import { type ImageElement, type ImageOptions, imageNode, labelledImages } from './image-files.ts';
+import { elementsOfTfData, iterableNode } from './memory.ts';
 
 /*
- * The sources of datasets. Files are given as URIs (hdfs://, file://) or paths; names may be patterns (`part-*`, `{train,extra}-[0-9]*`),
- * and a folder stands for the files in it.
+ * The sources of datasets. Files are URIs (hdfs://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
+ * a folder stands for the files in it.
  */
 
 /**
- * The records of TFRecord files, with verified checksums. The Buffers are views of a larger read buffer: copy a record if you keep it for a
- * long time. TFRecord files cannot be split: for N ranks to share them evenly, use N files or a multiple of N.
+ * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer, so copy a record before
+ * you keep it for a long time. TFRecord files cannot be split. For an even distribution, use as many files as ranks, or a multiple of that
+ * number.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** The lines of text files (UTF-8), without their line breaks. Empty lines are included. */
+/** Reads the lines of text files (UTF-8), without line breaks. Empty lines are included. */
 export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
   return new Dataset(
     new FileSource(
@@ -39,7 +40,7 @@ export function lines(files: Files, options: RecordOptions & SourceOptions = {})
   );
 }
 
-/** One JSON value per line; empty lines are skipped. */
+/** Reads files with one JSON value per line; skips empty lines. */
 export function jsonl<T = unknown>(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<T> {
   const parse = (line: string): T | undefined => (line.trim() === '' ? undefined : (JSON.parse(line) as T));
   return new Dataset(
@@ -52,17 +53,18 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
 }
 
 /**
- * Comma-separated values (RFC 4180). A row is an object by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types, defaults
- * and required values work as in tf.data.csv.
+ * Reads comma-separated values (RFC 4180). A row is an object by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types,
+ * defaults and required values work as in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
 }
 
 /**
- * The records of IDX files (the format of MNIST, plain or gzip): numbers for a file with one dimension (labels), columns for a file with
- * more (images). Files with corresponding records are read together: `idx({ image: 'train-images-idx3-ubyte', label:
- * 'train-labels-idx1-ubyte' })`. Files that match patterns are paired in the order of their names. Large files are split among the ranks.
+ * Reads the records of IDX files (the format of MNIST, plain or gzip). A file with one dimension (labels) yields numbers; a file with more
+ * dimensions (images) yields columns. An object of files yields objects with one record of each file: `idx({ image:
+ * 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`. If the names are patterns, the matching files are paired in the order of
+ * their names. Large files are split among the ranks.
  */
 export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
 export function idx<T = Record<string, IdxRecord>>(
@@ -89,8 +91,8 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 
 /**
  * Combines the n-th elements of several datasets into an array or an object: `zip({ xs: images, ys: labels })`. Ends with the shortest
- * dataset. Each rank reads all datasets completely and takes its share; a single source that reads several files together (`idx({ ... })`)
- * costs less.
+ * dataset. Each rank reads all datasets completely and uses only its share. If one source can read the files together (`idx({ ... })`), it
+ * is faster.
  */
 export function zip<const T extends readonly Dataset<unknown>[]>(
   datasets: T,
@@ -108,7 +110,7 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
   }
   const names = Object.keys(datasets);
   const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
-  const node = new ZipNode<unknown>(
+  const node = zipNode<unknown>(
     parts.map((part) => part.node),
     Array.isArray(datasets) ? (elements) => [...elements] : combine,
   );
@@ -116,8 +118,8 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Mixes the elements of several datasets: each element comes from a dataset that is drawn at random by weight, until all datasets have
- * ended. The draws differ between epochs, but are the same in every run.
+ * Mixes the elements of several datasets until all of them have ended. Draws the dataset of each element at random, by weight. The draws
+ * differ between epochs, but are the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
   const { weights = datasets.map(() => 1), seed = null } = options;
@@ -131,27 +133,27 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
     throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be mixed');
   }
   const nodes = datasets.map(({ node }) => node);
-  return new Dataset(new SampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
+  return new Dataset(sampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
-/** One element per file, without the file's content. */
+/** Yields one element per file, without the file's content. */
 export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
   return new Dataset(new FileSource(names, listedFiles, options));
 }
 
-/** One element per file, with the file's bytes. */
+/** Yields one element per file, with the file's content. */
 export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
   return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }
 
 /**
- * Image files (PNG, JPEG, BMP, GIF), labelled with the numbers of their folders, like Keras' image_dataset_from_directory: `images(tf,
- * 'flowers/*', { size: [180, 180], channels: 3 })`. Folders are numbered in the order of their names (see `imageClasses`). Requires the
- * native backend.
+ * Reads image files (PNG, JPEG, BMP, GIF) and labels them with the numbers of their folders, like Keras' image_dataset_from_directory:
+ * `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. Folders are numbered in the order of their names (see `imageClasses`).
+ * Requires the native backend.
  * @throws TonyError BACKEND_UNFIT when the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
-  return new Dataset(new ImageNode(tf, files, options));
+  return new Dataset(imageNode(tf, files, options));
 }
 
 /** Returns the class names that `images` uses: entry n is the name of label n. */
@@ -159,20 +161,24 @@ export async function imageClasses(storage: Storage, files: Files): Promise<read
   return (await labelledImages(storage, files)).classNames;
 }
 
-/** A dataset of elements in memory. */
+/** Creates a dataset of elements in memory. */
 export function fromArray<T>(elements: readonly T[]): Dataset<T> {
-  return new Dataset(new IterableNode(() => elements));
+  return new Dataset(iterableNode(() => elements));
 }
 
 /**
- * A dataset of elements from a function. The function is called for each pass and must produce the same elements each time, on each rank.
+ * Creates a dataset of the elements that a function produces. Each pass calls the function, which must produce the same elements each time,
+ * on each rank.
  */
 export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
-  return new Dataset(new IterableNode(iterate));
+  return new Dataset(iterableNode(iterate));
 }
 
-/** A batched tf.data dataset. Every rank reads all of it and takes its share of the elements. */
+/** Converts a batched tf.data dataset. Every rank reads the whole dataset and uses its share of the elements. */
 export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
-  // Reads one element at a time, because elements are tensors, which occupy memory.
-  return new Dataset(new IterableNode(() => elementsOfTfData<T>(dataset), 1), true);
+  // Reads one element at a time, because its tensors stay in memory until they are disposed.
+  return new Dataset(
+    iterableNode(() => elementsOfTfData<T>(dataset), 1),
+    true,
+  );
 }

@@ -126,13 +126,13 @@ try {
 
   await writeFile(join(folder, 'flowers', 'rose', '5.png'), 'damaged');
   await assert.rejects(flowers.toArray({ storage }), { code: 'DATA_INVALID', message: /rose\/5\.png: an image cannot be decoded/ });
-  const told: string[] = [];
-  const rest = images(tf, `${folder}/flowers/*`, { skipDamaged: true }).read({ storage, onDamage: ({ message }) => told.push(message) });
+  const damage: string[] = [];
+  const rest = images(tf, `${folder}/flowers/*`, { skipDamaged: true }).read({ storage, onDamage: ({ message }) => damage.push(message) });
   let count = 0;
   for await (const _ of rest) {
     count++;
   }
-  assert.deepEqual([count, told.length, rest.skippedRecords], [19, 1, 1]);
+  assert.deepEqual([count, damage.length, rest.skippedRecords], [19, 1, 1]);
   await assert.rejects(images(tf, `${folder}/flowers/*/notes.txt`).toArray({ storage }), { code: 'NOT_FOUND' });
   checked('damaged images');
 

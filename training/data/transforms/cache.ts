@@ -12,10 +12,11 @@ export interface CacheOptions {
   /** Caches on the local disk, in `folder`, instead of in memory; false by default. */
   readonly disk?: boolean;
   /**
-   * The maximum size of a reader's cache; a larger share is read from its source each time. By default 1 GiB in memory and 16 GiB on disk.
+   * The maximum size of a reader's cache, in bytes; by default 1 GiB in memory and 16 GiB on disk. If the share is larger, it is read from
+   * its source in each pass.
    */
   readonly maxBytes?: number;
-  /** The folder for the cache; by default the container's folder, or the machine's temporary folder if the program runs by itself. */
+  /** The folder for the cache; by default the container's folder or, outside a job, the machine's temporary folder. */
   readonly folder?: string;
 }
 
@@ -31,14 +32,13 @@ interface Kept<T> {
 }
 
 /**
- * Caches the elements of the first pass for later passes. Each reader caches its own share, in the order of the first pass (shuffle
- * afterwards). State: the number of elements before the position. A reader that resumes without a cache reads the source from its beginning
- * and caches it.
+ * Caches the elements of the first pass for later passes. Each reader caches its own share, in the order of the first pass. State: the
+ * number of elements before the position. A reader that resumes without a cache reads the source from its beginning and caches it.
  */
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** The caches, by share; null while a cache is being filled, and if the share did not fit. */
+  /** The caches, by share. null while a cache is being filled, and if the share exceeds the limit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {
@@ -47,7 +47,7 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    // A split is read only once, so caching it would be useless.
+    // A split is read only once, so a cache would be useless.
     if (context.split !== undefined) {
       return this.#inner.open(context, from);
     }
@@ -78,7 +78,7 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
-    // The source has the same order in all passes (`passes: []`), because a reader's share must not change.
+    // `passes: []` gives the source the same order in all passes, because a reader's share must not change.
     const stream = this.#inner.open({ ...undispatched(context), passes: [] }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;
@@ -160,7 +160,7 @@ class KeptInMemory<T> implements Kept<T> {
 const openFiles = new Set<FileHandle>();
 const READ_BYTES = 1024 * 1024;
 
-/** Stores each chunk as one TFRecord, whose checksums detect disk errors. The record's data is the output of v8.serialize. */
+/** Stores each chunk, serialised with v8.serialize, as one TFRecord, whose checksums detect disk errors. */
 class KeptOnDisk<T> implements Kept<T> {
   readonly #limit: number;
   readonly #folder: string;

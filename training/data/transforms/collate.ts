@@ -13,8 +13,8 @@ type Numbers =
   | Float64Array;
 
 /**
- * The type of a batch: numbers and arrays of numbers become one column with `shape[0]` examples; strings and bytes (Buffer) become a list;
- * objects are batched field by field.
+ * The type of a batch. Numbers and arrays of numbers become a column with `shape[0]` examples, strings and bytes (Buffer) become a list,
+ * and objects are batched field by field.
  */
 export type Batched<T> = T extends Buffer | string
   ? T[]
@@ -24,7 +24,10 @@ export type Batched<T> = T extends Buffer | string
       ? { [Name in keyof T]: Batched<T[Name]> }
       : unknown;
 
-/** @throws TonyError DATA_INVALID when the values of a field have different types or shapes; the message names the field. */
+/**
+ * Combines elements into a batch.
+ * @throws TonyError DATA_INVALID when the values of a field have different types or shapes; the message names the field.
+ */
 export function collate<T>(elements: readonly T[]): Batched<T> {
   return collateField(elements, '') as Batched<T>;
 }
@@ -90,7 +93,7 @@ function kindOf(value: unknown): Kind {
       if (value === null) {
         return 'nothing';
       }
-      // Buffers are never stacked, even if they have equal lengths: the type of a batch must not depend on their lengths.
+      // Buffers of equal lengths are not stacked either, because the type of a batch must not depend on the lengths.
       if (Buffer.isBuffer(value)) {
         return 'bytes';
       }
@@ -154,7 +157,7 @@ function stack(columns: readonly Flat[], field: string): Column {
   return { values, shape: [columns.length, ...first.shape] };
 }
 
-/** Returns an empty array of a type that becomes a float32 or int32 tensor. Smaller types keep their size until then. */
+/** Returns an array of zeros of a type that can be converted to a float32 or int32 tensor. Types with fewer bytes are kept until then. */
 function emptyLike(values: Numbers, length: number): Column['values'] {
   if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) {
     return new Uint8Array(length);

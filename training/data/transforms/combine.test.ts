@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../../platform/json-value.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
-import { OwnSplits } from '../reading/split-giver.ts';
+import { LocalSplits } from '../reading/split-assigner.ts';
 import { Dataset } from '../sources/dataset.ts';
 import { fromArray, lines, sampleFrom, tfrecords, zip } from '../sources/sources.ts';
 import { folderWith, tfRecordFile } from '../testing/files.ts';
@@ -85,7 +85,7 @@ describe('interleave', () => {
           expect(all).toHaveLength(lengths.reduce((sum, length) => sum + length, 0));
         },
       ),
-      // Several consecutive empty datasets, followed by one that is not empty.
+      // Several consecutive empty datasets, followed by a dataset with elements.
       { examples: [[[0, 0, 1], 1, 1]] },
     );
   });
@@ -203,6 +203,6 @@ describe('operations that need the same elements on each reader or in each pass 
     const dataset = lines(file)
       .interleave((line) => lines(file).map((other) => line + other))
       .dispatch();
-    expect((await dataset.toArray({ storage, splits: new OwnSplits().reader() })).sort()).toEqual(['aa', 'ab', 'ba', 'bb']);
+    expect((await dataset.toArray({ storage, splits: new LocalSplits().reader() })).sort()).toEqual(['aa', 'ab', 'ba', 'bb']);
   });
 });

@@ -1,7 +1,7 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import { WHOLE } from '../reading/share.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
@@ -15,50 +15,42 @@ export interface InterleaveOptions {
 
 const CHUNK_ELEMENTS = 256;
 
-/** How much each dataset is read ahead during the turns of the others, so that opening and waiting overlap. */
+/** How much of each dataset is read ahead while elements of the other datasets are taken. */
 const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
 
 /**
- * Converts each element to a dataset and reads several of these inner datasets in turns. The readers share the elements, so all elements of
- * an inner dataset go to one reader.
+ * Converts each element to a dataset and reads several of these inner datasets in turn. The outer elements are divided among the readers,
+ * so all elements of an inner dataset go to one reader.
  *
- * State: the position in the elements; for each open inner dataset, the position of its element and the position in the dataset; the number
- * of the inner dataset whose turn it is, and how many elements it has yielded in this turn.
+ * State: the position in the outer elements; for each open inner dataset, the position of its outer element and the position in the
+ * dataset; the number of the inner dataset whose turn it is, and how many elements it has yielded in this turn.
  */
-export class InterleaveNode<T, U> implements DatasetNode<U> {
-  readonly #inner: DatasetNode<T>;
-  readonly #convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>;
-  readonly #options: Required<InterleaveOptions>;
-
-  constructor(
-    inner: DatasetNode<T>,
-    convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>,
-    options: Required<InterleaveOptions>,
-  ) {
-    this.#inner = inner;
-    this.#convert = convert;
-    this.#options = options;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<U> {
-    refuseSplits(context, 'interleave', 'it mixes elements of several datasets');
-    const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
-    const openDataset = async (element: T, at: Json) => {
-      const node = await this.#convert(element);
-      const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
-      const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
-      return new Cursor((place) => {
-        const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });
-        stream.begin();
-        return stream;
-      }, at);
-    };
-    return new InterleavedStream<T, U>(openElements, openDataset, this.#options, from);
-  }
+export function interleaveNode<T, U>(
+  inner: DatasetNode<T>,
+  convert: (element: T) => Promise<DatasetNode<U>>,
+  options: Required<InterleaveOptions>,
+): DatasetNode<U> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'interleave', 'it mixes elements of several datasets');
+      const openElements = (at: Json) => new Cursor((place) => inner.open(context, place), at);
+      const openDataset = async (element: T, at: Json) => {
+        const node = await convert(element);
+        const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
+        const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
+        return new Cursor((place) => {
+          const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });
+          stream.begin();
+          return stream;
+        }, at);
+      };
+      return new InterleavedStream<T, U>(openElements, openDataset, options, from);
+    },
+  };
 }
 
 interface Open<U> {
-  /** The position of the element from which the dataset was made. */
+  /** The position of the outer element from which the dataset was created. */
   readonly element: Json;
   readonly cursor: Cursor<U>;
 }
@@ -70,10 +62,10 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
   readonly #block: number;
   readonly #elements: Cursor<T>;
-  /** The datasets that were open when the state was stored; the first call of `next` reopens them. */
+  /** The datasets that were open when the state was stored. The first call of `next` reopens them. */
   readonly #stored: InterleaveState[1] | null;
   #hasBegun = false;
-  /** The open datasets, in the order of their turns; null where a dataset has ended, until the place's next turn opens another one. */
+  /** The open datasets, in the order of their turns. null where a dataset has ended; the next turn of that place opens another dataset. */
   readonly #open: (Open<U> | null)[];
   #hasMore = true;
   #turn: number;
@@ -102,7 +94,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     const from = this.#state();
     const items: U[] = [];
     let bytes = 0;
-    // The number of consecutive places found without a dataset.
+    // The number of consecutive places without a dataset.
     let empty = 0;
     while (items.length < CHUNK_ELEMENTS && empty <= this.#open.length && !this.#isClosed) {
       const current: Open<U> | null = this.#open[this.#turn] ?? (await this.#openNext());
@@ -143,7 +135,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
   }
 
-  /** Fills all places at the beginning, so that each dataset is read ahead during the turns of the others. */
+  /** Opens a dataset for each place at the beginning, so all of them read ahead. */
   async #begin(): Promise<void> {
     if (this.#hasBegun) {
       return;

@@ -4,35 +4,32 @@ import { disposeElement } from '../reading/dispose.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
-/** Converts the elements of each chunk in order. The resulting chunk has the position of the original. */
-export class ChunkMapNode<T, U> implements DatasetNode<U> {
-  readonly #inner: DatasetNode<T>;
-  readonly #convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>;
-
-  constructor(inner: DatasetNode<T>, convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>) {
-    this.#inner = inner;
-    this.#convert = convert;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<U> {
-    const stream = this.#inner.open(context, from);
-    return {
-      next: async () => {
-        const chunk = await stream.next();
-        return chunk && { ...chunk, items: await this.#convert(chunk.items, context) };
-      },
-      close: () => stream.close(),
-    };
-  }
+/** Converts the elements of each chunk, in order. The new chunk has the position of the original chunk. */
+export function chunkMapNode<T, U>(
+  inner: DatasetNode<T>,
+  convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>,
+): DatasetNode<U> {
+  return {
+    open(context, from) {
+      const stream = inner.open(context, from);
+      return {
+        next: async () => {
+          const chunk = await stream.next();
+          return chunk && { ...chunk, items: await convert(chunk.items, context) };
+        },
+        close: () => stream.close(),
+      };
+    },
+  };
 }
 
 export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U | Promise<U>): DatasetNode<U> {
-  return new ChunkMapNode(inner, async (items) => {
+  return chunkMapNode(inner, async (items) => {
     const results: U[] = [];
     try {
       for (const item of items) {
         const result = convert(item);
-        // Awaits only promises, because awaiting each record would cost more than parsing it.
+        // Awaits only promises, because an `await` for each record would cost more than parsing the record.
         results.push(isPromise(result) ? await result : result);
       }
     } catch (error) {
@@ -44,7 +41,7 @@ export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U 
 }
 
 export function filterNode<T>(inner: DatasetNode<T>, keep: (element: T) => boolean | Promise<boolean>): DatasetNode<T> {
-  return new ChunkMapNode(inner, async (items) => {
+  return chunkMapNode(inner, async (items) => {
     const results: T[] = [];
     for (const item of items) {
       const kept = keep(item);
@@ -59,7 +56,7 @@ export function filterNode<T>(inner: DatasetNode<T>, keep: (element: T) => boole
 }
 
 export function flatMapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): DatasetNode<U> {
-  return new ChunkMapNode(inner, async (items) => {
+  return chunkMapNode(inner, async (items) => {
     const results: U[] = [];
     for (const item of items) {
       const made = convert(item);
@@ -75,22 +72,18 @@ function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
-/** Runs up to `calls` conversions concurrently; the results keep the order of the elements. */
-export class ParallelMapNode<T, U> implements DatasetNode<U> {
-  readonly #inner: DatasetNode<T>;
-  readonly #convert: (element: T, context: ReadContext) => U | Promise<U>;
-  readonly #calls: number;
-
-  constructor(inner: DatasetNode<T>, convert: (element: T, context: ReadContext) => U | Promise<U>, calls: number) {
-    this.#inner = inner;
-    this.#convert = convert;
-    this.#calls = calls;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<U> {
-    const cursor = new Cursor((at) => this.#inner.open(context, at), from);
-    return new ParallelMapStream(cursor, async (element) => await this.#convert(element, context), this.#calls);
-  }
+/** Runs up to `calls` conversions concurrently. The results have the order of the elements. */
+export function parallelMapNode<T, U>(
+  inner: DatasetNode<T>,
+  convert: (element: T, context: ReadContext) => U | Promise<U>,
+  calls: number,
+): DatasetNode<U> {
+  return {
+    open(context, from) {
+      const cursor = new Cursor((at) => inner.open(context, at), from);
+      return new ParallelMapStream(cursor, async (element) => await convert(element, context), calls);
+    },
+  };
 }
 
 class ParallelMapStream<T, U> implements ChunkStream<U> {
@@ -115,7 +108,7 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // Results are awaited in order. Until a result is awaited, its rejection must not be reported as unhandled.
+      // Marks a rejection as handled: results are awaited in order, so this result may be awaited much later.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

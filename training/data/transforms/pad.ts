@@ -5,16 +5,18 @@ import { columnOf } from './collate.ts';
 export interface PaddedBatchOptions {
   /** The padding value; 0 by default. */
   readonly value?: number;
-  /** Where to pad: `end`, the default, after the values, or `start`, before them (usual for recurrent networks). */
+  /**
+   * Where to insert the padding: `end` (the default) after the values, or `start` before the values, as is usual for recurrent networks.
+   */
   readonly side?: 'end' | 'start';
-  /** By field name: the length of each axis, or null for the longest in the batch. Null is the default for all axes. */
+  /** The length of each axis, by field name; null, the default, is the maximum length in the batch. */
   readonly shapes?: Readonly<Record<string, readonly (number | null)[]>>;
   readonly dropRemainder?: boolean;
 }
 
 /**
- * Pads the arrays of a field to the same size in all elements. Elements are numbers, arrays, or objects with arrays in some fields; values
- * other than arrays of numbers remain unchanged.
+ * Pads the arrays of each field to the same size in all elements. Elements are numbers, arrays, or objects with arrays in some fields.
+ * Values of other types remain unchanged.
  * @throws TonyError DATA_INVALID when a field has different numbers of axes, or exceeds `shapes`.
  */
 export function pad<T>(elements: readonly T[], options: PaddedBatchOptions): readonly T[] {
@@ -54,13 +56,13 @@ function padColumns(columns: readonly Column[], field: string, { value = 0, side
   if (odd !== undefined) {
     throw new TonyError('DATA_INVALID', `${where} has ${axes} axes in one element and ${odd.shape.length} in another`);
   }
-  const asked = shapes?.[field];
-  if (asked !== undefined && asked.length !== axes) {
-    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${asked}] has ${asked.length}`);
+  const wanted = shapes?.[field];
+  if (wanted !== undefined && wanted.length !== axes) {
+    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${wanted}] has ${wanted.length}`);
   }
   const shape = Array.from(
     { length: axes },
-    (_, axis) => asked?.[axis] ?? Math.max(...columns.map((column) => column.shape[axis] as number)),
+    (_, axis) => wanted?.[axis] ?? Math.max(...columns.map((column) => column.shape[axis] as number)),
   );
   return columns.map((column) => {
     const tooLong = column.shape.find((size, axis) => size > (shape[axis] as number));

@@ -1,7 +1,7 @@
 import { anySignal } from '../../../platform/any-signal.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
+import type { DatasetNode } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
 export interface PrefetchLimits {
@@ -9,22 +9,14 @@ export interface PrefetchLimits {
   readonly bytes: number;
 }
 
-export class PrefetchNode<T> implements DatasetNode<T> {
-  readonly #inner: DatasetNode<T>;
-  readonly #limits: PrefetchLimits;
-
-  constructor(inner: DatasetNode<T>, limits: PrefetchLimits) {
-    this.#inner = inner;
-    this.#limits = limits;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    const open = (signal: AbortSignal, at: Json) => this.#inner.open({ ...context, signal }, at);
-    return new PrefetchStream(open, from, { signal: context.signal, ...this.#limits });
-  }
+export function prefetchNode<T>(inner: DatasetNode<T>, limits: PrefetchLimits): DatasetNode<T> {
+  return {
+    open: (context, from) =>
+      new PrefetchStream((signal, at) => inner.open({ ...context, signal }, at), from, { signal: context.signal, ...limits }),
+  };
 }
 
-/** Reads ahead of its consumer until one of the limits is reached, but at least one chunk. */
+/** Reads ahead until one of the limits is reached, but at least one chunk. */
 export class PrefetchStream<T> implements ChunkStream<T> {
   readonly #open: (signal: AbortSignal, from: Json) => ChunkStream<T>;
   readonly #from: Json;
@@ -104,10 +96,12 @@ export class PrefetchStream<T> implements ChunkStream<T> {
         this.#bytes += chunk.bytes;
         this.#wakeConsumer?.();
         while ((this.#items >= this.#limits.items || this.#bytes >= this.#limits.bytes) && !this.#signal.aborted) {
-          await this.#consumed();
+          await new Promise<void>((resolve) => {
+            this.#wakeReader = resolve;
+          });
         }
       }
-      // Throws, because a waiting consumer must not mistake the abort for the end of the data.
+      // Throws, because a consumer would otherwise mistake the abort for the end of the data.
       if (this.#signal.aborted && !this.#abort.signal.aborted) {
         throw this.#signal.reason;
       }
@@ -119,11 +113,5 @@ export class PrefetchStream<T> implements ChunkStream<T> {
       this.#isOver = true;
       this.#wakeConsumer?.();
     }
-  }
-
-  async #consumed(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#wakeReader = resolve;
-    });
   }
 }

@@ -1,46 +1,39 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { createRandom } from '../../process/random.ts';
 import { Cursor } from '../reading/cursor.ts';
-import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from '../reading/read-context.ts';
+import { type DatasetNode, refuseSplits, undispatched } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
 export interface SampleOptions {
   /** The relative frequency of each dataset; equal by default. */
   readonly weights?: readonly number[];
-  /** The seed of the draws; by default that of the reader. */
+  /** The seed of the draws; the seed of the reader by default. */
   readonly seed?: number;
 }
 
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Mixes the elements of several datasets: each element comes from a dataset that is drawn by weight, until all datasets have ended. The
- * readers share each dataset. State: the number of the chunk (each chunk has its own random numbers), and the position in each dataset,
- * null at its end.
+ * Mixes the elements of several datasets until all of them have ended. Draws the dataset of each element by weight. Each dataset is divided
+ * among the readers. State: the number of the chunk (each chunk has its own random numbers), and the position in each dataset; null for a
+ * dataset that has ended.
  */
-export class SampleNode<T> implements DatasetNode<T> {
-  readonly #inner: readonly DatasetNode<T>[];
-  readonly #weights: readonly number[];
-  readonly #seed: number | null;
-
-  constructor(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null) {
-    this.#inner = inner;
-    this.#weights = weights;
-    this.#seed = seed;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'sampleFrom', 'it mixes elements of several datasets');
-    // Each share draws in its own order, so the readers would begin the passes over the inner datasets in different orders.
-    const own = undispatched(context);
-    const [chunk, places] = (from ?? [0, this.#inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
-    const parts = this.#inner.map((node, index): Part<T> => {
-      const place = places[index] ?? null;
-      return { weight: this.#weights[index] as number, cursor: place && new Cursor((at) => node.open(own, at), place[0]) };
-    });
-    const random = (number: number) => createRandom(this.#seed ?? context.seed, ...context.passes, context.share.index, number);
-    return new SampledStream(parts, random, chunk);
-  }
+export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null): DatasetNode<T> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'sampleFrom', 'it mixes elements of several datasets');
+      // `undispatched`: each share draws in a different order, so the readers would begin the passes over dispatched datasets in different
+      // orders.
+      const own = undispatched(context);
+      const [chunk, places] = (from ?? [0, inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
+      const parts = inner.map((node, index): Part<T> => {
+        const place = places[index] ?? null;
+        return { weight: weights[index] as number, cursor: place && new Cursor((at) => node.open(own, at), place[0]) };
+      });
+      const random = (number: number) => createRandom(seed ?? context.seed, ...context.passes, context.share.index, number);
+      return new SampledStream(parts, random, chunk);
+    },
+  };
 }
 
 interface Part<T> {

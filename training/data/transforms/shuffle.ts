@@ -1,57 +1,48 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { createRandom } from '../../process/random.ts';
 import { Cursor } from '../reading/cursor.ts';
-import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
 
 export interface ShuffleOptions {
   /** The number of elements per shuffled block. */
   readonly bufferSize: number;
-  /** null for the seed of the reader. */
+  /** null to use the seed of the reader. */
   readonly seed: number | null;
   readonly reshuffleEachIteration: boolean;
 }
 
 /**
- * Shuffles the order of files, and the elements in blocks of `bufferSize`. Blocks replace the usual sliding window because a reader's
- * position is then the position of a block and an index in it: training resumes exactly, although checkpoints do not contain the buffered
- * elements. The length of the first block is random, so that blocks differ between epochs; a dataset that fits into one block is shuffled
- * perfectly. The next block is read while the current one is used, so up to two blocks are in memory.
+ * Shuffles the order of files, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a reader's
+ * position is the position of a block and an index in the block. Training therefore resumes exactly, although checkpoints do not contain
+ * the buffered elements. The length of the first block is random, so blocks differ between epochs. A dataset that fits into one block is
+ * shuffled perfectly. While the current block is used, the next block is read, so up to two blocks are in memory.
  */
-export class ShuffleNode<T> implements DatasetNode<T> {
-  readonly #inner: DatasetNode<T>;
-  readonly #options: ShuffleOptions;
-
-  constructor(inner: DatasetNode<T>, options: ShuffleOptions) {
-    this.#inner = inner;
-    this.#options = options;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'shuffle', 'a split keeps the order of its records');
-    const { bufferSize, reshuffleEachIteration } = this.#options;
-    const seed = this.#options.seed ?? context.seed;
-    const passes = reshuffleEachIteration ? context.passes : [];
-    return new PrefetchStream(
-      (signal, at) => {
-        const inner = { ...context, signal, fileOrderSeed: context.fileOrderSeed ?? seed, ...(reshuffleEachIteration ? {} : { passes }) };
+export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
+  return {
+    open(context, from) {
+      refuseSplits(context, 'shuffle', 'a split keeps the order of its records');
+      const { bufferSize, reshuffleEachIteration } = options;
+      const seed = options.seed ?? context.seed;
+      const passes = reshuffleEachIteration ? context.passes : [];
+      const open = (signal: AbortSignal, at: Json) => {
+        const own = { ...context, signal, fileOrderSeed: context.fileOrderSeed ?? seed, passes };
         const random = (block: number) => createRandom(seed, ...passes, context.share.index, block);
-        return new BlockStream((place) => this.#inner.open(inner, place), bufferSize, random, at);
-      },
-      from,
-      { signal: context.signal, items: 1, bytes: 1 },
-    );
-  }
+        return new BlockStream((place) => inner.open(own, place), bufferSize, random, at);
+      };
+      return new PrefetchStream(open, from, { signal: context.signal, items: 1, bytes: 1 });
+    },
+  };
 }
 
-/** State: the number of the block, and the position of its beginning. */
+/** State: the number of the block, and the position of its first element. */
 class BlockStream<T> implements ChunkStream<T> {
   readonly #cursor: Cursor<T>;
   readonly #size: number;
   readonly #random: (block: number) => () => number;
   #block: number;
-  /** Elements that were read together with the current block but belong to the next one. */
+  /** Elements that were read together with the current block, but are part of the next block. */
   #carried: { items: T[]; from: Json; bytes: number } | null = null;
 
   constructor(open: (at: Json) => ChunkStream<T>, size: number, random: (block: number) => () => number, state: Json) {

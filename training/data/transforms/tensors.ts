@@ -3,7 +3,8 @@ import type { Column } from '../../encoding/idx.ts';
 import { isColumn } from './collate.ts';
 
 /**
- * Converts an element to tensors, at any depth: columns and arrays of numbers, and lists of strings or bytes, which become string tensors.
+ * Converts the parts of an element to tensors, at any depth. Columns and arrays of numbers become number tensors; lists of strings or bytes
+ * become string tensors.
  */
 export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContainer {
   if (isColumn(element)) {

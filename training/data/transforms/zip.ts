@@ -9,27 +9,13 @@ import type { ChunkStream } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Combines the n-th elements of several datasets, up to the end of the shortest. Because the pairs must not depend on the number of
- * readers, each reader reads all datasets and takes its share. State: the position in each dataset.
+ * Combines the n-th elements of several datasets, up to the end of the shortest dataset. The combinations must be the same for any number
+ * of readers, so each reader reads all datasets and uses its share. State: the position in each dataset.
  */
-export class ZipNode<T> implements DatasetNode<T> {
-  readonly #inner: readonly DatasetNode<unknown>[];
-  readonly #combine: (elements: readonly unknown[]) => T;
-
-  constructor(inner: readonly DatasetNode<unknown>[], combine: (elements: readonly unknown[]) => T) {
-    this.#inner = inner;
-    this.#combine = combine;
-  }
-
-  open(context: ReadContext, from: Json): ChunkStream<T> {
-    refuseSplits(context, 'zip', 'it combines several datasets');
-    const whole = { ...undispatched(context), share: WHOLE };
-    return deal((at) => this.#openWhole(whole, at), context.share, from);
-  }
-
-  #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
-    const places = (state ?? this.#inner.map(() => null)) as readonly Json[];
-    const cursors = this.#inner.map((node, index) => new Cursor((at) => node.open(context, at), places[index] ?? null));
+export function zipNode<T>(inner: readonly DatasetNode<unknown>[], combine: (elements: readonly unknown[]) => T): DatasetNode<T> {
+  const openWhole = (context: ReadContext, state: Json): ChunkStream<T> => {
+    const places = (state ?? inner.map(() => null)) as readonly Json[];
+    const cursors = inner.map((node, index) => new Cursor((at) => node.open(context, at), places[index] ?? null));
     return {
       next: async () => {
         const from = cursors.map((cursor) => cursor.state());
@@ -41,12 +27,19 @@ export class ZipNode<T> implements DatasetNode<T> {
         if (count === 0) {
           return null;
         }
-        const items = Array.from({ length: count }, (_, index) => this.#combine(taken.map((part) => part.items[index])));
+        const items = Array.from({ length: count }, (_, index) => combine(taken.map((part) => part.items[index])));
         return { items, from, bytes: taken.reduce((sum, { bytes }) => sum + bytes, 0) };
       },
       close: async () => {
         await Promise.all(cursors.map((cursor) => cursor.close()));
       },
     };
-  }
+  };
+  return {
+    open(context, from) {
+      refuseSplits(context, 'zip', 'it combines several datasets');
+      const whole = { ...undispatched(context), share: WHOLE };
+      return deal((at) => openWhole(whole, at), context.share, from);
+    },
+  };
 }

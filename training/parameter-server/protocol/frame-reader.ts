@@ -3,8 +3,8 @@ import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
   /**
-   * Returns memory for the body of a frame, `frame.bodyBytes` long. Called after the head has arrived, unless the body is empty.
-   * @throws when such a body is not expected.
+   * Returns memory for the body of a frame, exactly `frame.bodyBytes` long. Called when the head of a frame with a body has arrived.
+   * @throws if the receiver does not expect this body.
    */
   place(frame: Frame, head: unknown): Uint8Array;
   complete(frame: Frame, head: unknown, body: Uint8Array): void;
@@ -14,7 +14,7 @@ export interface FrameEvents {
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Parses the bytes of a connection from chunks of any size and writes them directly to their destination, so bodies are not copied. */
+/** Parses the frames of a connection from chunks of any size. Bodies are written directly to their destination, without a copy. */
 export class FrameReader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);
@@ -24,7 +24,7 @@ export class FrameReader {
   #frame: Frame | null = null;
   #head: unknown = null;
   #over = false;
-  /** The buffer for data that arrives after the reader has stopped. The data is discarded. */
+  /** A buffer for data that arrives after the reader has stopped. */
   readonly #nowhere = new Uint8Array(64 * 1024);
 
   constructor(events: FrameEvents) {
@@ -52,7 +52,7 @@ export class FrameReader {
     }
   }
 
-  /** Processes a chunk by copying it, for a connection that allocates its own chunks. */
+  /** Copies and processes a chunk, for a connection that allocates its own chunks. */
   push(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length && !this.#over; ) {
       const place = this.destination();

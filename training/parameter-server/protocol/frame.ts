@@ -11,8 +11,9 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  *   | body: float32 numbers, or the bytes of tensors one after the other      |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * A worker sends requests, and the server answers each with the same id, in any order. `held` means that an answer is delayed. Before the
- * receiver allocates memory for a body, it decides from the head where the body belongs and how long it may be.
+ * A worker sends requests. The server answers each request with a frame of the same id; answers may arrive in any order. `held` means that
+ * an answer is delayed. The receiver uses the head to decide where to store the body and how long it may be, before it allocates memory for
+ * the body.
  */
 export interface Frame {
   readonly kind: FrameKind;

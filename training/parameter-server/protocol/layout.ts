@@ -11,21 +11,21 @@ export interface Piece {
 /** The pieces of each parameter server, in the order of the variables. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** Variables with fewer numbers are never split, because the saving would not justify another operation per step. */
+/** Variables with fewer numbers stay whole, because the saving would not justify another operation per step. */
 const LEAST_CUT = 16_384;
 /**
- * Unless LEAST_CUT is larger, a part has at most 1/4 of a server's fair share, so the fullest server exceeds its fair share by at most that
- * much.
+ * A part has at most 1/4 of a server's fair share (or LEAST_CUT, if that is larger), so the fullest server exceeds its fair share by at
+ * most this amount.
  */
 const PARTS_OF_FAIR_SHARE = 4;
 
 /**
- * Distributes variables so that all servers hold about equally many numbers: large variables are split into parts, and each part, in
- * descending size, goes to the server with the lowest load. A placed variable stays whole on its server.
+ * Distributes variables so that all servers hold about the same number of numbers. Splits large variables into parts, and assigns the
+ * parts, largest first, to the server with the lowest load. A placed variable stays whole on its server.
  *
  * @param sizes the length of each variable, in numbers.
- * @param placed the server of each variable; null to balance it.
- * @param held how many numbers each server already holds.
+ * @param placed the server of each variable; null for automatic placement.
+ * @param held the number of numbers that each server already holds.
  */
 export function layOut(
   sizes: readonly number[],
@@ -34,7 +34,7 @@ export function layOut(
   held: readonly number[] = new Array<number>(servers).fill(0),
 ): Layout {
   const loads = [...held];
-  /** By variable and server, how many numbers of the variable the server holds; undefined for none. */
+  /** For each variable and server, the number of the variable's numbers on the server; undefined for none. */
   const shares = sizes.map(() => new Array<number | undefined>(servers).fill(undefined));
   const hold = (server: number, variable: number, count: number) => {
     const share = shares[variable] as (number | undefined)[];
@@ -63,7 +63,7 @@ function cut(size: number, most: number): number[] {
   return Array.from({ length: parts }, (_, part) => Math.floor(((part + 1) * size) / parts) - Math.floor((part * size) / parts));
 }
 
-/** Each server that holds a part of a variable holds one piece. The pieces follow in the order of the servers. */
+/** Returns the piece of a variable on a server, if any. Servers hold consecutive pieces, in the order of the servers. */
 function pieceOf(share: readonly (number | undefined)[], variable: number, server: number): Piece[] {
   const count = share[server];
   const from = share.slice(0, server).reduce<number>((sum, each) => sum + (each ?? 0), 0);

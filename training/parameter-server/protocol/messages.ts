@@ -25,39 +25,39 @@ import { optimizerDescription } from './optimizer-description.ts';
 const count = z.number().int().nonnegative();
 const piece = z.object({ variable: count, from: count, count });
 const shape = z.array(count);
-/** The schema of positions, with this program's own type for JSON values. */
+/** The schema of positions, typed with this program's own type for JSON values. */
 const positionSchema = trainingPosition as unknown as z.ZodType<TrainingPosition>;
 const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
 const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
 
-/** An OptimizerState. The body contains the numbers of the slots, each limited to the piece of its variable on the server. */
+/** An OptimizerState. The body contains the numbers of the slots. Each slot is limited to the piece of its variable on the server. */
 const optimizerState = z.object({
   iterations: count,
   scalars: z.record(z.string(), z.number()),
   slots: z.array(z.object({ property: z.string(), suffix: z.string(), variable: count })),
 });
 
-/** A new optimizer, or a known one to which `variables` are added. */
+/** A new optimizer, or an existing optimizer to which `variables` are added. */
 const optimizerHead = z.object({
   index: count,
   description: optimizerDescription,
   variables: z.array(count),
-  /** The state of the chief's optimizer for these variables before this run. If the optimizer is known, only its slots are used. */
+  /** The state of the chief's optimizer for these variables before this run. For an existing optimizer, only the slots are used. */
   state: optimizerState,
 });
 /** Body: the weights of the pieces, then the slots of the optimizers' states. */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
-/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a signal above 0 in any step. */
+/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a signal above 0 so far. */
 const signal = z.number();
 /** The maximum length of a signal's reason, in characters. */
 export const MAX_REASON = 1000;
 
 export const ask = z.discriminatedUnion('ask', [
-  /** `run`: the number of the run in the program, the same in each worker. */
+  /** `run`: the number of the run in the program. All workers use the same numbers. */
   z.object({ ask: z.literal('hello'), run: count }),
-  /** Body: as for `add`, but without weights if `restore` names a checkpoint that contains them. */
+  /** Body: as for `add`, but without weights if `restore` names a checkpoint. */
   z.object({
     ask: z.literal('prepare'),
     addition,
@@ -68,7 +68,9 @@ export const ask = z.discriminatedUnion('ask', [
   }),
   z.object({ ask: z.literal('open') }),
   z.object({ ask: z.literal('join') }),
-  /** The chief receives the answer immediately, other workers once the chief has added all of these variables and the optimizer. */
+  /**
+   * The chief receives the answer immediately. Other workers receive it once the chief has added all of these variables and the optimizer.
+   */
   z.object({
     ask: z.literal('enter'),
     chief: z.boolean(),
@@ -79,7 +81,10 @@ export const ask = z.discriminatedUnion('ask', [
     optimizer: z.object({ index: count, className: z.string(), variables: z.array(count) }),
   }),
   z.object({ ask: z.literal('add'), addition }),
-  /** `now`: answer without waiting for slower workers. `all`: send all variables, not only those that changed since the last answer. */
+  /**
+   * `now`: answer without waiting for slower workers. `all`: send all variables; by default, the server sends the variables that changed
+   * since the last answer.
+   */
   z.object({ ask: z.literal('pull'), now: z.boolean(), all: z.boolean() }),
   /** Body: the gradients of the pieces of `present`. */
   z.object({
@@ -102,7 +107,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
   /**
    * A worker has completed iteration `step` and reports its position. The chief receives the answer when no other worker can push. Other
-   * workers receive it when the chief has sent `part` for this step or a later one, or can no longer take the checkpoint.
+   * workers receive the answer when the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
    */
   z.object({ ask: z.literal('meet'), step: count, position: positionSchema }),
   z.object({ ask: z.literal('part'), step: count }),
@@ -112,7 +117,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('get'), name: z.string().max(200) }),
   z.object({ ask: z.literal('state'), optimizer: count }),
   z.object({ ask: z.literal('positions') }),
-  /** Makes the server copy its current state. Of the earlier copies, the server keeps only that of step `writing`. */
+  /** Makes the server copy its current state. The server drops all earlier copies except the copy of step `writing`. */
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
   /** Makes the server write the copy of this step into a checkpoint. May be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
@@ -127,21 +132,21 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this rank last reported; if there is none, the position at the start of the run. */
+  /** The position that this rank last reported; otherwise, the position at the start of the run. */
   position: positionSchema.nullable(),
   /** True if the run has ended. */
   sealed: z.boolean(),
-  /** The number of pushes of this rank in this run, including earlier processes. */
+  /** The number of pushes of this rank in this run, including the pushes of its earlier processes. */
   steps: count,
 });
 /**
- * Body: the weights of the pieces. `known` is false only for the chief, which must then add the variables and the optimizer. `size`: how
- * many numbers the server holds.
+ * Body: the weights of the pieces. `known`: false if the server does not hold the variables and the optimizer yet; the receiver is then the
+ * chief and must add them. `size`: the number of numbers on the server.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
  * Body: the weights of the pieces of `variables`. `iterations`: the number of steps that the pushed optimizer has taken on this server.
- * `signalled`: the number of workers that have signalled, see `signal`.
+ * `signalled`: the number of workers that have sent a signal above 0.
  */
 export const weightsAnswer = z.object({ variables: z.array(count), iterations: count, signalled: count });
 /** Body: the numbers of the slots. */

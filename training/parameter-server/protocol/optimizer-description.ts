@@ -5,7 +5,9 @@ import { TonyError } from '../../../platform/errors.ts';
 const number = z.number();
 const rate = { learningRate: number };
 
-/** The class name of a TensorFlow.js optimizer and the output of its getConfig(): enough to recreate it in another process. */
+/**
+ * The class name of a TensorFlow.js optimizer and the output of its getConfig(), with which another process can create the same optimizer.
+ */
 export const optimizerDescription = z.discriminatedUnion('className', [
   z.object({ className: z.literal('SGD'), config: z.object(rate) }),
   z.object({ className: z.literal('Momentum'), config: z.object({ ...rate, momentum: number, useNesterov: z.boolean() }) }),
@@ -21,7 +23,7 @@ export const optimizerDescription = z.discriminatedUnion('className', [
 
 export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>>;
 
-/** @throws TonyError MODEL_INVALID for an optimizer that is not part of TensorFlow.js, because servers do not execute code from workers. */
+/** @throws TonyError MODEL_INVALID for an optimizer that is not part of TensorFlow.js. Servers do not execute code from workers. */
 export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
   const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
   const own: readonly unknown[] = [
@@ -62,7 +64,7 @@ export function makeOptimizer(tf: typeof tfjs, { className, config }: OptimizerD
   }
 }
 
-/** The current learning rate, which a program may change during training. */
+/** Returns the current learning rate, which a program may change during training. */
 export function learningRateOf(optimizer: tfjs.Optimizer): number {
   return (optimizer as unknown as { readonly learningRate: number }).learningRate;
 }
@@ -72,7 +74,7 @@ export function setLearningRate(optimizer: tfjs.Optimizer, learningRate: number)
   if (settable.setLearningRate === undefined) {
     settable.learningRate = learningRate;
   } else {
-    // SGD and optimizers derived from it hold the learning rate in a tensor, which this method replaces.
+    // SGD and its subclasses store the learning rate in a tensor, which this method replaces.
     settable.setLearningRate(learningRate);
   }
 }

@@ -1,4 +1,7 @@
-/** The key that identifies a weight in checkpoints. It contains the index but no name, because programs may name variables differently. */
+/**
+ * Returns the part of a weight's name that identifies the weight in checkpoints: the index, without the variable's own name, which may
+ * differ between programs.
+ */
 export function weightKey(name: string): string {
   return /^model:\d+:/.exec(name)?.[0] ?? name;
 }

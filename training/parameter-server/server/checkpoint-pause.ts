@@ -2,7 +2,10 @@ import type { DelayedRequests } from './delayed-requests.ts';
 import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** Makes workers in step pause at the same iteration while the chief, rank 0, takes a checkpoint. See `meet` and `part` in messages.ts. */
+/**
+ * With staleness 0, pauses all workers at the same iteration while the chief, rank 0, takes a checkpoint. See `meet` and `part` in
+ * messages.ts.
+ */
 export class CheckpointPause {
   readonly #worldSize: number;
   readonly #clock: RunClock;
@@ -33,7 +36,7 @@ export class CheckpointPause {
     this.#delayed.release();
   }
 
-  /** Whether this rank cannot push before another rank does: it is disconnected, has ended, or waits for the others. */
+  /** Whether this rank is disconnected, has ended, or waits for other ranks before its next push. */
   #cannotPush(rank: number): boolean {
     return this.#clock.stateOf(rank) !== 'live' || this.#delayed.isInStep(rank);
   }

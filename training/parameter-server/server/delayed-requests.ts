@@ -4,15 +4,15 @@ interface Delayed {
   readonly request: WorkerRequest;
   readonly isDue: () => boolean;
   readonly answer: () => void;
-  /** True if the worker cannot push before it receives the answer, and the answer depends on steps of other workers. */
+  /** True if the answer depends on steps of other workers. The worker cannot push before it receives the answer. */
   readonly inStep: boolean;
 }
 
-/** The requests of one run that the server answers later. If `answer` throws, the request is refused with that error. */
+/** The requests of one run that the server answers later. If `answer` throws, the server refuses the request with that error. */
 export class DelayedRequests {
   #delayed: Delayed[] = [];
 
-  /** Answers immediately if the answer is due, otherwise in the first call of `release` in which it is due. */
+  /** Answers the request as soon as `isDue` returns true: now, or in a later call of `release`. */
   when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
     const delayed = { request, isDue, answer, inStep };
     if (isDue()) {
@@ -42,7 +42,7 @@ export class DelayedRequests {
     }
   }
 
-  /** Tells the workers that their answers are delayed, so that they do not consider the server lost. */
+  /** Informs the workers that their answers are delayed. Otherwise, they would consider the server lost. */
   hold(): void {
     for (const { request } of this.#delayed) {
       request.hold();

@@ -535,7 +535,10 @@ describe('checkpoints', () => {
     expect(weightsOf(restored)).toEqual(first);
     // Training had already finished, so its last checkpoint is not rewritten.
     const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
-    expect(await store.manifest((await store.steps())[0] ?? 0)).toMatchObject({ generation: 1, position: { final: true } });
+    expect(await store.openCheckpoint((await store.steps())[0] ?? 0)).toMatchObject({
+      manifest: { generation: 1 },
+      position: { final: true },
+    });
   });
 
   test('workers skip a damaged checkpoint and reject a checkpoint of another model', async () => {

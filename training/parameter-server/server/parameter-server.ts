@@ -12,7 +12,7 @@ import { WorkerConnection } from './worker-connection.ts';
 export interface ParameterServerOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The URI of the job's checkpoint folder, the only folder that workers can make this server read or write; null without one. */
+  /** The URI of the job's checkpoint folder; null without one. Workers cannot make this server read or write any other folder. */
   readonly checkpointDir: string | null;
   readonly index: number;
   /** The number of workers. */
@@ -20,7 +20,7 @@ export interface ParameterServerOptions {
   readonly generation: number;
   /** The key of the ring. */
   readonly key: Secret;
-  /** The address or descriptor to listen on, or a server that already listens. */
+  /** The address or file descriptor at which to listen, or a server that already listens. */
   readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;
@@ -29,24 +29,24 @@ export interface ParameterServerOptions {
 export interface ServerTimeouts {
   /** How long to wait for workers that have not joined yet, in ms. */
   readonly joinMs: number;
-  /** How long to wait for the replacement of a lost worker before the others continue without it. */
+  /** How long to wait for the replacement of a lost worker, in ms. The other workers then continue without it. */
   readonly replaceMs: number;
 }
 
 export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
 
-/** The interval at which the server tells waiting workers that it is alive. */
+/** The interval, in ms, at which the server sends `held` to waiting workers. */
 export const HOLD_MS = 5000;
 /** The maximum number of concurrent unauthenticated connections. */
 const MAX_UNAUTHENTICATED = 64;
 /** The maximum number of runs that a server holds. A run is a call of `fit`, a loop, or the custom steps between them. */
 const MAX_RUNS = 64;
-/** The number of ended runs to keep, because the replacement of a worker passes through earlier runs again. */
+/** The number of ended runs to keep. A worker's replacement repeats earlier runs, and needs their results. */
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. It serves until it is closed. It
- * keeps the weights in memory only; the only persistent copies are checkpoints.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. Serves until it is closed.
+ * Weights are in memory only, so checkpoints are the only persistent copies.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
@@ -99,7 +99,7 @@ export class ParameterServer {
     this.#connections.add(socket);
     const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
     connection.start();
-    // This listener is registered after the connection's own listener, so the session has already detached the worker.
+    // `start` has registered its own listener before this one, so the session has already detached the worker.
     socket.once('close', () => {
       this.#connections.delete(socket);
       this.#forget();
@@ -124,7 +124,7 @@ export class ParameterServer {
     return session;
   }
 
-  /** Keeps only the newest ended runs, and only their results. */
+  /** Frees the memory of ended runs. Keeps the results of the newest ones. */
   #forget(): void {
     const ended = [...this.#sessions].filter(([, session]) => session.over);
     for (const [, session] of ended) {

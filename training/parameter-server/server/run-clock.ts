@@ -3,7 +3,7 @@ import { StalenessClock } from './staleness-clock.ts';
 export interface RunClockOptions {
   readonly worldSize: number;
   readonly onNotice: (message: string) => void;
-  /** Called after the clock has given up on a worker, because other workers may now be able to continue. */
+  /** Called after the clock has given up on a worker. Other workers may then be able to continue. */
   readonly onGivenUp: () => void;
 }
 

@@ -2,7 +2,10 @@ import type { DelayedRequests } from './delayed-requests.ts';
 import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** The end of a run: all workers finish, then the chief stores the last checkpoint and seals the run. The others wait for the seal. */
+/**
+ * Ends a run in two steps. First, all workers finish. Then the chief stores the last checkpoint and seals the run, while the other workers
+ * wait for the seal.
+ */
 export class RunEnd {
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
@@ -14,7 +17,7 @@ export class RunEnd {
     this.#delayed = delayed;
   }
 
-  /** True once all workers have finished. The state must then no longer change, because the chief takes the last checkpoint. */
+  /** True once all workers have finished. From then on, the state must not change, because the chief takes the last checkpoint. */
   get closing(): boolean {
     return this.#closing;
   }

@@ -11,7 +11,7 @@ export function servesParameters({ rank, index, listener, parameterServers }: Ta
   return rank === null && listener !== null && address?.host === listener.host && address.port === listener.port;
 }
 
-/** Serves until the job stops this task. Never returns to the program. */
+/** Runs the parameter server of this task until the job stops the task. Never returns to the program. */
 export async function serveParameters(
   task: TaskContext,
   world: {
@@ -23,7 +23,7 @@ export async function serveParameters(
 ): Promise<never> {
   const { index, worldSize, generation, ringKey, listener } = task;
   if (listener === null) {
-    throw new TonyError('TASK_FILE_INVALID', 'the task file gives this parameter server no port to listen on');
+    throw new TonyError('TASK_FILE_INVALID', 'the task file does not contain a port for this parameter server');
   }
   const server = await ParameterServer.open({
     ...{ index, worldSize, generation, listener },

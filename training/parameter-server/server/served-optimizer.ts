@@ -19,7 +19,7 @@ export interface ServedState {
 export interface HeldTensor {
   readonly property: string;
   readonly tensor: tfjs.Variable;
-  /** The variable and the piece that the slot belongs to; null for a counter. */
+  /** The variable and the piece of the slot; null for a counter. */
   readonly slot: { readonly variable: number; readonly piece: Piece; readonly suffix: string } | null;
 }
 
@@ -32,7 +32,7 @@ interface Stepped {
 
 /**
  * One of the program's optimizers on one parameter server, with slots for the pieces of its variables. The optimizers of TensorFlow.js
- * treat each number independently, so pieces give the same result as whole variables.
+ * update each number independently, so pieces give the same result as whole variables.
  */
 export class ServedOptimizer {
   readonly description: OptimizerDescription;
@@ -74,7 +74,7 @@ export class ServedOptimizer {
     }
   }
 
-  /** Removes a variable before its disposal. Its slots are freed when another variable is assigned to the optimizer. */
+  /** Removes a variable before its disposal. The variable's slots are freed when another variable is assigned to the optimizer. */
   remove(id: number): void {
     this.#ids.delete(id);
     const index = this.#stepped.findIndex((each) => each.id === id);
@@ -87,7 +87,7 @@ export class ServedOptimizer {
 
   /**
    * Takes one step. Variables without a gradient remain unchanged.
-   * @param gradients by variable, for the pieces on this server; not used after the call.
+   * @param gradients the gradients of the pieces on this server, by variable; not used after the call.
    */
   apply(gradients: ReadonlyMap<number, Float32Array>, learningRate: number): void {
     const tf = this.#tf;
@@ -118,8 +118,8 @@ export class ServedOptimizer {
   }
 
   /**
-   * @param numbers the numbers of the slots, each limited to the piece on this server; copied. Slots of variables without a piece here are
-   *   skipped.
+   * @param numbers the numbers of the slots, each limited to the piece on this server; copied. Slots of variables without a piece on this
+   *   server are skipped.
    */
   setSlots({ slots }: StateHead, numbers: Float32Array): void {
     let at = 0;
@@ -141,7 +141,7 @@ export class ServedOptimizer {
     this.#tf.tidy(() => counter.assign(this.#tf.tensor([value], counter.shape, 'float32')));
   }
 
-  /** @param numbers the numbers of the piece; the slot takes ownership. */
+  /** @param numbers the numbers of the piece. The slot takes ownership of the array. */
   setSlot(property: string, suffix: string, variable: number, numbers: Float32Array): void {
     this.#property(property);
     const { variable: stepped } = this.#stepped.find(({ id }) => id === variable) as Stepped;
@@ -187,7 +187,7 @@ export class ServedOptimizer {
   /** Frees the backend's memory. The state remains readable. */
   retire(): void {
     const { head, numbers } = this.state();
-    // The numbers are copied, because backends may return views of memory that is freed below.
+    // Copies the numbers, because backends may return views of memory that is freed below.
     const state = { head, numbers: numbers.map((each) => each.slice()) };
     this.dispose();
     this.#retired = state;

@@ -15,7 +15,7 @@ export interface Addition {
   readonly variables: readonly TrainedVariable[];
   /** The pieces of the variables that this server holds. */
   readonly pieces: readonly Piece[];
-  /** New optimizers, and known ones that receive more variables. */
+  /** New optimizers, and existing optimizers with additional variables. */
   readonly optimizers: readonly OptimizerHead[];
 }
 
@@ -23,14 +23,17 @@ export interface Addition {
 export class ServedShard {
   readonly #tf: typeof tfjs;
   readonly #inStep: boolean;
-  /** The variables by number, without those that all workers have disposed. */
+  /** The variables that at least one worker holds, by number. */
   readonly #variables = new Map<number, ServedVariable>();
   readonly #optimizers = new Map<number, ServedOptimizer>();
-  /** The number of variables ever added. Variables are numbered in that order, and numbers are not reused. */
+  /** The number of variables ever added. Each variable's number is its position in the order of addition; numbers are never reused. */
   #count = 0;
   #retired = false;
 
-  /** @param inStep true for staleness 0. A worker that enters a variable late then also starts with the variable's initial values. */
+  /**
+   * @param inStep true for staleness 0. A worker that enters a variable later than others then still starts with the variable's initial
+   *   values.
+   */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
     this.#inStep = inStep;
@@ -69,7 +72,7 @@ export class ServedShard {
     return optimizer;
   }
 
-  /** The state of an optimizer, with slots for the variables that this rank holds. */
+  /** Returns the state of an optimizer, with slots for the variables that this rank holds. */
   stateFor(rank: number, index: number): ServedState {
     const { head, numbers } = this.optimizer(index).state();
     const isHeld = head.slots.map(({ variable }) => this.variable(variable).holds(rank));
@@ -79,12 +82,12 @@ export class ServedShard {
     };
   }
 
-  /** The number of steps that an optimizer has taken; 0 if it is unknown. */
+  /** Returns the number of steps that an optimizer has taken; 0 for an optimizer that has not been added. */
   stepsOf(index: number): number {
     return this.#optimizers.get(index)?.steps ?? 0;
   }
 
-  /** Whether the chief has added these variables and the optimizer, and has assigned the `joined` ones to the optimizer. */
+  /** Whether the chief has added these variables and the optimizer, and has assigned the variables in `joined` to the optimizer. */
   knows(variables: readonly number[], optimizer: number, joined: readonly number[]): boolean {
     const served = this.#optimizers.get(optimizer);
     return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
@@ -102,8 +105,8 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. Replaces existing variables with the same numbers: they exist only if the previous chief died during its
-   * addition, and no worker has received them.
+   * Adds variables and optimizers. Replaces existing variables with the same numbers. Such variables are left from a chief that died during
+   * its addition, and no worker has received them.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the values of the slots.
    */
   add({ first, variables, pieces, optimizers }: Addition, numbers: Float32Array, withWeights: boolean): void {
@@ -145,7 +148,7 @@ export class ServedShard {
     optimizer.setSlots(state, numbers);
   }
 
-  /** Takes one step of one optimizer. @param gradients those of the pieces of the `present` variables, concatenated. */
+  /** Takes one step of one optimizer. @param gradients the gradients of the pieces of the `present` variables, concatenated. */
   apply(optimizer: number, present: readonly number[], gradients: Float32Array, learningRate: number): void {
     this.optimizer(optimizer).apply(this.#byVariable(present, gradients), learningRate);
   }
@@ -177,7 +180,10 @@ export class ServedShard {
     return ids.reduce((sum, id) => sum + (this.variable(id).piece?.count ?? 0), 0) * 4;
   }
 
-  /** Returns the weights to send to a rank: all that the rank holds, or only those that changed since they were last sent to it. */
+  /**
+   * Returns the weights to send to a rank: all weights that the rank holds, or only those that have changed since the last answer to this
+   * rank.
+   */
   take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
     const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));
     for (const [, served] of due) {
@@ -186,7 +192,9 @@ export class ServedShard {
     return { variables: due.map(([id]) => id), numbers: due.map(([, served]) => served.numbers) };
   }
 
-  /** Records that a rank has disposed these variables and optimizers. A retired shard keeps them for replacements that repeat the run. */
+  /**
+   * Records that a rank has disposed these variables and optimizers. A retired shard keeps them, because a replacement may repeat the run.
+   */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
     if (this.#retired) {
       return;
@@ -228,9 +236,9 @@ export class ServedShard {
   }
 
   /**
-   * Copies the weights and the slots of optimizer 0, with their values at the time of the call, in the format of checkpoints. A piece that
-   * is not a whole variable includes its offset.
-   * @param withScalars includes the optimizer's counters, which only one server must write.
+   * Copies the weights and the slots of optimizer 0, with their values at the time of the call, in the format of checkpoints. A piece of a
+   * split variable includes its offset.
+   * @param withScalars whether to include the optimizer's counters, which only one server may write.
    */
   async capture(withScalars: boolean): Promise<StoredTensor[]> {
     const weights = [...this.#variables.values()].flatMap(({ described, piece, variable }) =>
@@ -256,7 +264,7 @@ export class ServedShard {
     return { name, dtype: 'float32', shape, bytes, ...(isWhole ? {} : { from: piece.from }) };
   }
 
-  /** The names of the checkpoint's tensors that this server needs. */
+  /** Returns those names of a checkpoint's tensors that this server needs. */
   namesIn(names: readonly string[]): string[] {
     const held = [...this.#variables].filter(([, { piece }]) => piece !== null);
     const ids = new Set(held.map(([id]) => id));
@@ -296,7 +304,7 @@ export class ServedShard {
       } else {
         const { described, piece } = this.variable(Number(variable));
         const slot = name.join(':');
-        // The program that wrote the checkpoint may have used another variable name; the suffix is that of the optimizer.
+        // The program that wrote the checkpoint may have used another name for the variable. The optimizer determines the suffix.
         const suffix = slot.startsWith(described.name) ? slot.slice(described.name.length) : slot.slice(slot.lastIndexOf('/'));
         optimizer.setSlot(property, suffix, Number(variable), partOf(tensor, piece as Piece));
       }
@@ -339,7 +347,7 @@ export class ServedShard {
   }
 }
 
-/** Copies the bytes, so that the numbers have their own, aligned memory. */
+/** Converts bytes to numbers. Copies the bytes into new, aligned memory. */
 function numbersIn(bytes: Uint8Array): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer);
 }

@@ -12,7 +12,7 @@ export interface TrainedVariable {
 
 let created = 0;
 
-/** One variable of a run on one parameter server: a flat piece of the variable, or only its description. */
+/** One variable of a run on one parameter server: a flat piece of the variable, or only the description of a variable on other servers. */
 export class ServedVariable {
   readonly described: TrainedVariable;
   /** null if other servers hold the whole variable. */
@@ -26,7 +26,7 @@ export class ServedVariable {
   readonly #versions = new Map<number, number>();
   #version = 0;
   #numbers: Float32Array | null = null;
-  /** The initial value, for ranks that enter the variable later; null once it is no longer needed. */
+  /** The initial value, for ranks that enter the variable later; null when no rank needs it. */
   #initial: Float32Array | null;
 
   /** @param numbers the values of the piece, which are copied; null for zeros until a value is assigned. */
@@ -62,7 +62,8 @@ export class ServedVariable {
 
   /**
    * Records that a rank holds the variable.
-   * @returns in the first call for a rank, the initial value, so that workers in step start with equal values; otherwise the current value.
+   * @returns the initial value in the first call for a rank, so that workers with staleness 0 start with equal values; otherwise the
+   *   current value.
    */
   enter(rank: number): Float32Array {
     const isFirst = !this.#versions.has(rank);
@@ -71,7 +72,7 @@ export class ServedVariable {
     return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
   }
 
-  /** Frees the initial value, when no other rank will enter the variable. */
+  /** Frees the initial value. Call when no other rank will enter the variable. */
   forgetInitial(): void {
     this.#initial = null;
   }
@@ -84,7 +85,7 @@ export class ServedVariable {
     return this.#versions.has(rank) && !this.droppedBy.has(rank);
   }
 
-  /** Whether the value has changed since it was last sent to this rank. */
+  /** Whether the value has changed since the last answer to this rank. */
   isNewFor(rank: number): boolean {
     return this.holds(rank) && this.#versions.get(rank) !== this.#version;
   }
@@ -95,7 +96,7 @@ export class ServedVariable {
 
   /** Frees the backend's memory. `numbers` remains readable. */
   retire(): void {
-    // The numbers are copied, because backends may return views of memory that is freed below.
+    // Copies the numbers, because backends may return views of memory that is freed below.
     this.#numbers = this.numbers.slice();
     this.#initial = null;
     this.variable?.dispose();

@@ -5,11 +5,11 @@ import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import type { AskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
-/** This server's part of a run's checkpoints: copies of its state in memory, and the files that it reads and writes. */
+/** Reads and writes this server's part of a run's checkpoints, and holds copies of the server's state in memory until they are written. */
 export class ServerCheckpoints {
   readonly #storage: Storage;
   readonly #dir: string | null;
-  /** The copies by step: the one that is being written, and the next one. */
+  /** The copies by step: the copy that is being written, and the next copy. */
   readonly #copies = new Map<number, Promise<StoredTensor[]>>();
 
   /** @param dir the URI of the job's checkpoint folder; null without one. */
@@ -41,7 +41,7 @@ export class ServerCheckpoints {
   async write({ step, dir, pending, index, count }: AskOf<'write'>): Promise<ShardDescription> {
     const tensors = await this.#copies.get(step);
     if (tensors === undefined) {
-      throw new TonyError('CHECKPOINT_FAILED', `the copy of step ${step} has been replaced by a newer one`);
+      throw new TonyError('CHECKPOINT_FAILED', `a newer copy has replaced the copy of step ${step}`);
     }
     return await this.#storeIn(dir).writeShard(pending, { index, count }, tensors);
   }
@@ -50,7 +50,7 @@ export class ServerCheckpoints {
     this.#copies.clear();
   }
 
-  /** Opens the job's checkpoint folder. Messages are not authenticated, so they must not choose another folder to read or write. */
+  /** Opens the job's checkpoint folder. Messages are not authenticated, so the server rejects any other folder. */
   #storeIn(dir: string): CheckpointStore {
     if (dir !== this.#dir) {
       throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${this.#dir ?? 'the job has none'})`);

@@ -83,7 +83,7 @@ const PREPARE: Extract<Ask, { ask: 'prepare' }> = {
 const WEIGHTS = new Uint8Array(new Float32Array([1, 2]).buffer);
 const NOTHING = new Uint8Array(0);
 
-test('a server tells its worker that it is alive while it reads or writes a checkpoint', async () => {
+test('a server sends `held` to its worker while it reads or writes a checkpoint', async () => {
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);

@@ -16,12 +16,12 @@ import { type Client, WorkerRequest } from './worker-request.ts';
 export interface SessionOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The URI of the job's checkpoint folder, the only folder that workers can make this server read or write; null without one. */
+  /** The URI of the job's checkpoint folder; null without one. Workers cannot make this server read or write any other folder. */
   readonly checkpointDir: string | null;
-  /** The index of this server. Server 0 also holds the state that is not split over the servers. */
+  /** The index of this server. Server 0 also holds state that is not distributed over the servers. */
   readonly index: number;
   readonly worldSize: number;
-  /** How long to wait for the replacement of a lost worker (`replaceMs`), and for a worker that has not joined yet (`joinMs`). */
+  /** How long to wait for the replacement of a lost worker (`replaceMs`) and for a worker that has not joined yet (`joinMs`), in ms. */
   readonly replaceMs: number;
   readonly joinMs: number;
   readonly onNotice: (message: string) => void;
@@ -59,7 +59,7 @@ export class Session {
     this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
   }
 
-  /** Adds a worker, which replaces the previous client of its rank. @returns the previous client. */
+  /** Adds a worker. Replaces and returns the previous client of the worker's rank. */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
@@ -81,7 +81,7 @@ export class Session {
       this.#ended.add(rank);
     }
     if (isLive && announced) {
-      // The worker has left the run early on purpose, so the others do not wait for it.
+      // The worker has left the run early on purpose, so the other workers do not wait for it.
       this.#clock.finish(rank);
     } else if (isLive) {
       this.#clock.lose(rank);
@@ -96,8 +96,8 @@ export class Session {
   }
 
   /**
-   * Called after all workers have ended. Keeps only the state that a replacement needs to pass through the run again if a process fails
-   * later. A run whose workers have not all finished may continue, so it keeps its whole state.
+   * Frees the state of a run after all workers have disconnected. Keeps the results, because the replacement of a worker that fails later
+   * repeats the run. If some workers have not finished, the run may continue and keeps its whole state.
    */
   retire(): void {
     this.#checkpoints.clear();
@@ -106,12 +106,12 @@ export class Session {
     }
   }
 
-  /** Frees the state that is needed only until the next run has started. */
+  /** Frees the optimizer state, which is needed until the next run has started. */
   forgetStates(): void {
     this.#shard?.forgetStates();
   }
 
-  /** Tells waiting workers that the server is alive. */
+  /** Informs waiting workers that the server is alive. */
   holdWaiting(): void {
     this.#delayed.hold();
   }
@@ -126,8 +126,8 @@ export class Session {
   }
 
   /**
-   * The number of body bytes that a request must have.
-   * @throws TonyError when the request comes at the wrong time.
+   * Returns the number of body bytes that a request must have.
+   * @throws TonyError when the request is invalid in the current state.
    */
   bodyBytes(message: Ask): number {
     switch (message.ask) {
@@ -146,14 +146,14 @@ export class Session {
     }
   }
 
-  /** @param body not used after the call returns, except for `put` and `prepare`. */
+  /** @param body only `put` and `prepare` use it after the call returns. */
   async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
     const request = new WorkerRequest(client, id);
     switch (message.ask) {
       case 'hello':
         return request.answer({ state: this.#state });
       case 'prepare':
-        // Reading a checkpoint may take longer than a worker waits for a silent server.
+        // A worker would consider the server lost while the server reads a large checkpoint.
         await this.#delayed.during(request, this.#prepare(message, body));
         return request.answer({});
       case 'open':
@@ -299,7 +299,10 @@ export class Session {
     this.#delayed.release();
   }
 
-  /** From its first pull for a step, a worker counts as live. Workers that have waited for it begin with the same weights. */
+  /**
+   * Sends the weights. A worker is live from its first pull for a step. Workers that have waited for this worker begin with the same
+   * weights.
+   */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
     const { rank } = request;
     this.#open();
@@ -337,7 +340,7 @@ export class Session {
       shard.drop(rank, dropped.variables, dropped.optimizers);
       shard.forget(this.#clock.counted());
     }
-    // The worker is answered together with the workers that waited for its push, so that all begin with the same weights.
+    // Answers this worker together with the workers that waited for its push, so that all of them begin with the same weights.
     const isDue = () => this.#clock.mayBegin(rank);
     this.#delayed.when(request, isDue, () => this.#answerWeights(request, optimizer, false), true);
     this.#delayed.release();

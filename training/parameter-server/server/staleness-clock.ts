@@ -1,8 +1,8 @@
 /**
- * Decides whether a worker may begin its next step, by Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via a Stale
- * Synchronous Parallel Parameter Server", 2013). With staleness s, a worker begins step t (from 0) only after every other worker has
- * finished step t - s - 1, so it computes on weights that include all updates up to that step. With s = 0, all workers compute each step on
- * equal weights.
+ * Decides whether a worker may begin its next step, according to Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via
+ * a Stale Synchronous Parallel Parameter Server", 2013). With staleness s, a worker begins step t (from 0) only after every other worker
+ * has finished step t - s - 1, so it computes on weights that include all updates up to that step. With s = 0, all workers compute each
+ * step on equal weights.
  *
  *   awaited    has not joined yet; no worker begins a step while another worker is awaited, so that all begin with the same weights
  *   live       has joined; counted
@@ -13,7 +13,7 @@
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
-  /** The maximum number of steps ahead of the slowest worker; null if every worker may always begin (asynchronous training). */
+  /** The maximum number of steps that a worker may be ahead of the slowest worker; null for asynchronous training, without a limit. */
   staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 
@@ -31,11 +31,11 @@ export class StalenessClock {
     return this.#worker(rank).steps;
   }
 
-  /** Marks the worker as live, when it joins for the first time or returns. */
+  /** Marks the worker as live. Call when the worker joins for the first time or again. */
   join(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'given-up') {
-      // The other workers have continued without this worker and must not wait until it has caught up.
+      // The other workers have continued without this worker. They must not wait until it has caught up.
       worker.steps = Math.max(worker.steps, this.#slowest() ?? worker.steps);
     }
     worker.state = 'live';
@@ -73,12 +73,12 @@ export class StalenessClock {
     return this.#worker(rank).steps <= slowest + this.staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
-  /** True if no worker has steps left, because each has finished or the clock has given up on it. */
+  /** True if every worker has finished or is given up. */
   get over(): boolean {
     return !this.#workers.some(isCounted);
   }
 
-  /** The ranks that are counted because they may still pull or push. */
+  /** Returns the ranks that are counted, because they may still pull or push. */
   counted(): number[] {
     return [...this.#workers.keys()].filter((rank) => isCounted(this.#worker(rank)));
   }

@@ -1,6 +1,6 @@
 /**
- * Runs with the Node.js of a runtime, on the native backend. For each optimizer, checks that a worker with parameter servers trains like
- * one without them and leaks no tensors; prints one line per optimizer.
+ * Runs with the Node.js of a runtime, on the native backend. For each optimizer, checks that training with parameter servers gives the same
+ * weights as training without them and leaks no tensors. Prints one line per optimizer.
  */
 import type * as tfjs from '@tensorflow/tfjs';
 import { Secret } from '../../../platform/secret.ts';
@@ -87,7 +87,7 @@ for (const [name, make] of Object.entries(optimizers)) {
   console.log(`${name}: difference ${far} ${far <= 1e-6 ? 'ok' : 'is too large'}`);
 }
 
-/** The lowest number of tensors during 0.8 s. Servers free a run only after its worker has disconnected. */
+/** Returns the lowest number of tensors during 0.8 s. Servers free a run only after its worker has disconnected. */
 async function fewestTensors(): Promise<number> {
   let fewest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 40; look++) {

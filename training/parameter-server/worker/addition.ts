@@ -14,8 +14,8 @@ export interface Addition {
 export const NO_ADDITION: Addition = { addition: { first: 0, variables: [], pieces: [], optimizers: [] }, body: [] };
 
 /**
- * Creates the message with which the chief adds new variables and an optimizer to each server.
- * @param sizes how many numbers each server already holds.
+ * Creates the messages with which the chief adds new variables and an optimizer to the servers.
+ * @param sizes the number of numbers that each server already holds.
  * @param withValues false if the servers read weights and slots from a checkpoint.
  */
 export function additionOf(

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { ServerGroup } from './server-group.ts';
 
-/** The minimum interval between uploads of changed weights, which may be large. */
+/** The minimum interval between uploads of changed weights, in ms. The weights may be large. */
 const UPDATE_MS = 2000;
 
 export interface FixedContent {
@@ -12,15 +12,16 @@ export interface FixedContent {
 }
 
 /**
- * The weights that are not trained, including those that layers update themselves (moving averages). The chief stores its values on server
- * 0. During the run, these are the current values, from which a worker's replacement continues; at the end, the values that all workers
- * adopt.
+ * The weights that are not trained, including weights that layers update themselves (moving averages). The chief stores its values on
+ * server 0. During the run, it stores the current values, from which a worker's replacement continues. At the end, it stores the last
+ * values, which all workers adopt.
  */
 export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
   /**
-   * The data IDs of the weights that server 0 last received. Each assignment gives a variable a new data ID, which reveals changes.
+   * The data IDs of the weights that server 0 last received. Each assignment gives a variable a new data ID, so a different ID means that
+   * the weight has changed.
    */
   #sent: readonly object[] = [];
 
@@ -37,7 +38,7 @@ export class FixedWeights {
     await servers.put(0, nameOf(when), tensors ?? (await this.capture()));
   }
 
-  /** Waits until the chief has stored the weights, and copies them into this worker's variables. */
+  /** Waits until the chief has stored the weights, then copies the weights into this worker's variables. */
   async take(servers: ServerGroup, when: 'current' | 'last'): Promise<void> {
     this.#content.restore(await servers.get(0, nameOf(when)));
     this.#noteSent();
@@ -51,7 +52,7 @@ export class FixedWeights {
     }
   }
 
-  /** Like `update`, unless the last upload was less than `UPDATE_MS` ago. */
+  /** Calls `update` unless the last upload was less than UPDATE_MS ago. */
   async updateIfDue(servers: ServerGroup): Promise<void> {
     if (performance.now() - this.#sentAt >= UPDATE_MS) {
       await this.update(servers);

@@ -20,12 +20,10 @@ import { weightKey } from '../protocol/weight-key.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { RemoteVariables } from './remote-variables.ts';
 import { awaitSeal, sealRun } from './run-seal.ts';
-import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+import { ServerGroup, type WorkerOptions } from './server-group.ts';
 import type { Entry } from './variable-registry.ts';
 
-export interface ParameterServers extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest one; null for no bound. */
-  readonly staleness: number | null;
+export interface ParameterServers extends WorkerOptions {
   /** Returns the number of the next run. All workers number their runs in the same order. */
   readonly nextRun: () => number;
   /** Ends the custom steps that the program took before this run. All workers must call it. */
@@ -36,7 +34,7 @@ export function parameterServerStrategy(servers: ParameterServers): StrategyFact
   return { rank: servers.rank, worldSize: servers.worldSize, open: (context) => new ParameterServerStrategy(servers, context) };
 }
 
-/** The minimum interval between reports of this worker's position to the servers. */
+/** The minimum interval between reports of this worker's position to the servers, in ms. */
 const POSITION_MS = 200;
 /** The parts of a checkpoint that the servers do not capture. */
 interface Captured {
@@ -45,10 +43,10 @@ interface Captured {
 }
 
 /**
- * Each worker takes its own steps on weights that the parameter servers hold: it pushes its gradients, the mean over its own batch, and
- * pulls the current weights. Rank 0, the chief, initialises the servers and coordinates the checkpoints; each server writes its part with
- * the values at the time of the request. Each worker has its own moving averages of batch normalisation. Checkpoints contain those of the
- * chief, and all workers adopt them at the end.
+ * Trains with parameter servers. Each worker steps independently: it pushes its gradients, the mean over its own batch, and pulls the
+ * current weights. Rank 0, the chief, initialises the servers and coordinates the checkpoints; each server writes its part with the values
+ * at the time of the request. Each worker has its own moving averages of batch normalisation. Checkpoints contain the chief's moving
+ * averages, and all workers adopt them at the end.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
@@ -189,7 +187,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const remote = this.#begun();
     clock.enter('compute');
     const own = parts.reduce((sum, { weight }) => sum + weight, 0);
-    // The gradient is the mean over this worker's own examples only.
+    // The gradient is the mean over this worker's own examples.
     const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
     const { gradients, values } = localGradients(
       tf,
@@ -331,7 +329,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 }
 
-/** Clips the gradients. Disposes those that clipping replaces. */
+/** Clips the gradients. Disposes the gradients that it replaces. */
 function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
   const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
     tensor === null ? [] : [{ name, tensor }],

@@ -6,15 +6,10 @@ import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts'
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
 import { RemoteLoop } from './remote-loop.ts';
-import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+import { ServerGroup, type WorkerOptions } from './server-group.ts';
 import { ServerLoop } from './server-loop.ts';
 
-export interface WorkerOptions extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no bound. */
-  readonly staleness: number | null;
-}
-
-/** The number of the run that the servers use for broadcasts. The program's own runs are numbered from 1. */
+/** The number of the run that carries broadcasts. The program's own runs are numbered from 1. */
 const BROADCAST_RUN = 0;
 
 /** Implements the cluster's training operations for a worker in a job with parameter servers. */
@@ -52,8 +47,8 @@ export class ParameterServerWorker implements StrategyFactory {
   }
 
   /**
-   * Takes one custom step. Afterwards `variables`, and all other variables that this loop has trained and other workers have stepped, hold
-   * new values. Variables and optimizers may change from step to step, in the same order on all workers.
+   * Takes one custom step. Then updates all variables that the custom steps of this worker have used and that any worker has changed.
+   * Variables and optimizers may change from step to step, in the same order on all workers.
    */
   async step(
     tf: typeof tfjs,
@@ -66,14 +61,9 @@ export class ParameterServerWorker implements StrategyFactory {
     return await this.#loop.step(loss, optimizer, variables(), examples);
   }
 
-  /** Copies the servers' current values into this worker's variables and optimizers that its custom steps have used so far. */
-  async pull(): Promise<void> {
-    await this.#loop?.pull();
-  }
-
   /**
-   * Ends the custom steps. Waits until all workers have called this method. Afterwards, all workers hold equal weights and optimizers, and
-   * the next step starts with the values of rank 0.
+   * Ends the custom steps. Waits until all workers have called this method. All workers then hold equal weights and optimizers, and the
+   * next step starts with the values of rank 0.
    */
   async settle(): Promise<void> {
     const loop = this.#loop;

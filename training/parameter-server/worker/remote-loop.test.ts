@@ -235,14 +235,14 @@ test('one optimizer may alternate between step and fit', async () => {
   }
 });
 
-test('weights and slots can be read after any step, for a checkpoint', async () => {
+test('after the end of a run of custom steps, the program holds the weights and slots of the servers', async () => {
   const worker = (await start(1, 3))();
   const [served, alone] = [tf.train.adam(0.1), tf.train.adam(0.1)];
   const [one, other] = [variable(1, 2), variable(1, 2)];
   for (let step = 0; step < 3; step++) {
     await worker.step(tf, to(4, one), served, () => [one]);
     await plain.step(to(4, other), alone, [other]);
-    await worker.pull();
+    await worker.settle();
     expectClose([...valuesOf(one), ...slotsOf(served, one)], [...valuesOf(other), ...slotsOf(alone, other)]);
   }
 });
@@ -274,7 +274,7 @@ describe('several workers', () => {
     expect(valuesOf(...second)).toEqual(valuesOf(...first));
   });
 
-  test('in step start with the values of rank 0, even for variables that are created later', async () => {
+  test('with staleness 0 start with the values of rank 0, even for variables that are created later', async () => {
     const make = await start(2, 2, 0);
     const seen: number[][][] = [[], []];
     await Promise.all(

@@ -2,36 +2,31 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { StepPart } from '../../model/step-part.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import { RemoteVariables } from './remote-variables.ts';
-import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
-
-export interface RemoteLoopOptions extends ServerGroupOptions {
-  /** The number of steps that a worker may be ahead of the slowest worker; null for no bound. */
-  readonly staleness: number | null;
-}
+import { ServerGroup, type WorkerOptions } from './server-group.ts';
 
 interface Open {
   readonly servers: ServerGroup;
   readonly remote: RemoteVariables;
 }
 
-/** The part of a step that this worker computes. Its gradients are not weighted relative to those of other workers. */
+/** Returns the part of a step that this worker computes. Its gradients have weight 1, regardless of the examples of other workers. */
 export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
   return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
 }
 
 /**
- * The custom steps of the program from one `fit` (or the start) to the next. They form one run on the servers, with all optimizers and
- * variables that the steps use. Each step enters the variables and optimizers that are new to the servers.
+ * Takes the custom steps that a program makes before, between or after its calls of `fit`. The steps up to the next `fit` form one run on
+ * the servers, with all optimizers and variables that they use. Each step enters the variables and optimizers that are new to the servers.
  */
 export class RemoteLoop {
   readonly #tf: typeof tfjs;
-  readonly #options: RemoteLoopOptions;
+  readonly #options: WorkerOptions;
   readonly #run: number;
   #open: Promise<Open> | null = null;
   #servers: ServerGroup | null = null;
   #steps = 0;
 
-  constructor(tf: typeof tfjs, options: RemoteLoopOptions, run: number) {
+  constructor(tf: typeof tfjs, options: WorkerOptions, run: number) {
     this.#tf = tf;
     this.#options = options;
     this.#run = run;
@@ -39,7 +34,7 @@ export class RemoteLoop {
 
   /**
    * @param variables the variables to train; only float32 variables have gradients.
-   * @param examples the number of examples of this worker; with 0, the step does not call `loss`, and the servers keep their values.
+   * @param examples the number of examples of this worker. With 0, the step does not call `loss`, and the servers keep their values.
    */
   async step(
     loss: () => tfjs.Scalar,
@@ -64,16 +59,6 @@ export class RemoteLoop {
     }
     this.#steps++;
     return value;
-  }
-
-  /** Pulls the current weights and optimizers from the servers, without waiting for other workers. */
-  async pull(): Promise<void> {
-    if (this.#open !== null) {
-      const { remote } = await this.#open;
-      await remote.assign();
-      await remote.pull({ now: true });
-      await remote.pullOptimizers();
-    }
   }
 
   /** Waits until all workers have ended their custom steps, then pulls the final values. */

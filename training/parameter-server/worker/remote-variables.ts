@@ -28,9 +28,9 @@ export interface PushNews {
 }
 
 /**
- * A worker's variables in one run. The parameter servers hold the authoritative values: the worker pushes gradients, the servers apply them
- * with the program's optimizers, and the local variables are copies of the last pull. `enter` registers variables and optimizers before the
- * first step that uses them, in the same order in every worker.
+ * A worker's variables in one run. The parameter servers hold the authoritative values. The worker pushes gradients, the servers apply them
+ * with the program's optimizers, and the local variables hold the values of the last pull. `enter` registers variables and optimizers
+ * before the first step that uses them, in the same order on every worker.
  */
 export class RemoteVariables {
   readonly #options: RemoteVariablesOptions;
@@ -43,14 +43,14 @@ export class RemoteVariables {
     this.#registry = new VariableRegistry(options.tf);
   }
 
-  /** The number of workers from which server 0 has received a signal above 0 in any step. */
+  /** The number of workers that have sent a signal above 0 to server 0 so far. */
   get signalled(): number {
     return this.#signalled;
   }
 
   /**
-   * Called on the chief: whether it must prepare the servers. If an earlier process of its rank has prepared all servers, this call opens
-   * the remaining ones and returns false.
+   * Called on the chief: returns whether the chief must prepare the servers. If an earlier process of rank 0 has prepared all servers,
+   * opens those that are not open yet and returns false.
    */
   async needsPreparing(): Promise<boolean> {
     const states = await this.#options.servers.states();
@@ -89,7 +89,8 @@ export class RemoteVariables {
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process does not repeat the steps of an earlier process of its rank.
+   * @param how `goesOn`: true if this process continues after the last step of an earlier process of its rank; false if it repeats the
+   *   steps.
    * @returns the position of this rank; `sealed`, true if the run has ended; `steps`, the number of pushes of this rank so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
@@ -100,7 +101,7 @@ export class RemoteVariables {
   }
 
   /**
-   * Registers variables and an optimizer before their first step. New variables take the values of the chief.
+   * Registers variables and an optimizer before their first step. New variables receive the chief's values.
    * @throws TonyError RING_MISMATCH when they differ from the chief's; MODEL_INVALID.
    */
   async enter(entry: Entry): Promise<void> {
@@ -210,7 +211,7 @@ export class RemoteVariables {
   }
 
   /**
-   * Called on all workers. On the chief, sends the servers the values that its program has assigned to variables. Assignments on other
+   * Called on all workers. On the chief, sends the servers the values that the program has assigned to variables. Assignments on other
    * workers have no effect.
    */
   async assign(): Promise<void> {
@@ -229,7 +230,7 @@ export class RemoteVariables {
     }));
   }
 
-  /** Sends a signal. @returns the first reason that any worker has sent with its signal; null if there is none. */
+  /** Sends a signal. @returns the first reason that any worker has sent with a signal; null if no worker has sent a reason. */
   async signal(signal: number, reason = ''): Promise<string | null> {
     const given = reason === '' ? {} : { reason: reason.slice(0, MAX_REASON) };
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal, ...given });

@@ -16,7 +16,7 @@ export interface ConnectionOptions {
   readonly address: { readonly host: string; readonly port: number };
   readonly key: Uint8Array;
   readonly identity: Identity;
-  /** How long the server may send nothing while an answer is pending, before it counts as lost. */
+  /** How long to wait for data while an answer is pending, in ms. A silent server then counts as lost. */
   readonly silenceMs: number;
   readonly onLost: (cause: string) => void;
 }
@@ -28,11 +28,14 @@ interface Pending {
   readonly reject: (error: TonyError) => void;
 }
 
-/** The maximum length of a body whose length the request does not determine. Only small bodies are of this kind. */
+/** The maximum length of a body, in bytes, if the request does not determine it. Such bodies are usually small. */
 const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 
-/** A worker's connection to one parameter server. When it is lost, pending requests stay unsettled, and ServerGroup fails them. */
+/**
+ * A worker's connection to one parameter server. When the connection is lost, the promises of pending requests stay pending, and
+ * ServerGroup fails the requests.
+ */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
   readonly #reader: FrameReader;
@@ -61,9 +64,9 @@ export class ServerConnection implements Reader {
   }
 
   /**
-   * @param body written without a copy; must not change afterwards.
+   * @param body written without a copy, so the bytes must not change afterwards.
    * @param bodyBytes the maximum length of the answer's body.
-   * @returns the answer; its body has its own memory.
+   * @returns the answer. No other answer uses the memory of its body.
    */
   ask(head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     return new Promise<Answer>((resolve, reject) => {
@@ -85,7 +88,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Closes the connection. If `announced` is true, sends `bye` first. It is synchronous, for use in exit handlers. */
+  /** Closes the connection. If `announced` is true, sends `bye` first. Synchronous, for use in exit handlers. */
   close(announced: boolean): void {
     this.#over = true;
     this.#reader.stop();
@@ -121,7 +124,7 @@ export class ServerConnection implements Reader {
     if (frame.kind !== 'answer' || pending === undefined || frame.bodyBytes > (pending.bodyBytes ?? MOST_UNKNOWN_BYTES)) {
       throw new Error(`sent ${frame.bodyBytes} bytes that no request expects`);
     }
-    // Each answer gets new memory, because backends keep a reference until they need the data, and some keep it permanently.
+    // Each answer gets new memory, because backends may keep a reference to the body.
     return Buffer.allocUnsafeSlow(frame.bodyBytes);
   }
 
@@ -150,14 +153,15 @@ export class ServerConnection implements Reader {
     }
   }
 
-  /** While a request is pending, the connection keeps the process alive and monitors the server for silence. */
+  /** Monitors the server for silence while a request is pending, and keeps the process alive. */
   #watchServer(): void {
     if (this.#pending.size !== 1 || this.#over) {
       return;
     }
     this.#socket?.ref();
     this.#silentTicks = 0;
-    // Counts ticks instead of time, because a process that was blocked for a long time reads the received data before the next tick.
+    // Counts ticks instead of time: after the process was blocked, only one tick is late, and the process reads the received data before
+    // the next tick.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {

@@ -11,7 +11,7 @@ export interface ServerGroupOptions {
   readonly rank: number;
   readonly worldSize: number;
   readonly generation: number;
-  /** The key of the ring. */
+  /** The ring's key. */
   readonly key: Secret;
   /** The address of each parameter server, by its index. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
@@ -20,9 +20,14 @@ export interface ServerGroupOptions {
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
+export interface WorkerOptions extends ServerGroupOptions {
+  /** The number of steps that a worker may be ahead of the slowest worker; null for no limit. */
+  readonly staleness: number | null;
+}
+
 /**
- * One worker's connections to all parameter servers. `onLost` reports a lost server. Requests then wait for `graceMs`, in which the job
- * usually stops the generation, and throw PEER_LOST: the state of the server is lost, and only a new generation can restore it.
+ * One worker's connections to all parameter servers. If a server is lost, calls `onLost`. Requests then wait for `graceMs`, in which the
+ * job usually stops this generation, and throw PEER_LOST. The state of the lost server is gone, so only a new generation can continue.
  */
 export class ServerGroup {
   readonly size: number;
@@ -50,7 +55,7 @@ export class ServerGroup {
   /**
    * Connects to every server.
    * @param run the number of the run in this program. Servers distinguish runs by this number.
-   * @throws TonyError RING_JOIN_FAILED naming the missing servers and the last refusal of each.
+   * @throws TonyError RING_JOIN_FAILED. The message names the missing servers and their last errors.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {
     const group = new ServerGroup(options, run);
@@ -86,7 +91,7 @@ export class ServerGroup {
     });
   }
 
-  /** Selects the run on each server and returns the state of the run there. This must be the first request. */
+  /** Selects the run on each server and returns the state of the run on each server. This must be the first request. */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
     return answers.map(({ head }) => helloAnswer.parse(head).state);
@@ -138,7 +143,7 @@ export class ServerGroup {
     });
   }
 
-  /** Closes the connections. @param announced true if this worker has ended and needs no replacement. */
+  /** Closes the connections. @param announced true if this worker has ended on purpose and needs no replacement. */
   close(announced: boolean): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';

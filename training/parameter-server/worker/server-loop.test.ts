@@ -149,7 +149,7 @@ const gan =
     const generator = tf.sequential({ layers: [dense(4, 1, { inputShape: [2] }), tf.layers.batchNormalization(), dense(3, 2)] });
     const discriminator = tf.sequential({ layers: [dense(5, 3, { inputShape: [3] }), tf.layers.dropout({ rate: 0.3 }), dense(1, 4)] });
     const [forDiscriminator, forGenerator] = [tf.train.momentum(0.05, 0.9), tf.train.adam(0.02)];
-    const judge = (x: tf.Tensor) => discriminator.apply(x, { training: true }) as tf.Tensor;
+    const logitOf = (x: tf.Tensor) => discriminator.apply(x, { training: true }) as tf.Tensor;
     const invent = (count: number) => generator.apply(tf.randomNormal([count, 2]), { training: true }) as tf.Tensor;
     const loop = await open({
       name: 'gan',
@@ -164,13 +164,13 @@ const gan =
     for await (const { step } of loop) {
       taken.push(step);
       const discriminatorLoss = ({ xs }: { readonly xs: tf.Tensor }) =>
-        tf.add(tf.mean(tf.softplus(tf.neg(judge(xs)))), tf.mean(tf.softplus(judge(invent(xs.shape[0] as number))))) as tf.Scalar;
+        tf.add(tf.mean(tf.softplus(tf.neg(logitOf(xs)))), tf.mean(tf.softplus(logitOf(invent(xs.shape[0] as number))))) as tf.Scalar;
       const loss = await loop.step(discriminatorLoss, forDiscriminator, { variables: discriminator });
       if (step === killedIn) {
         await expect.poll(() => isSaved(reports, step - (step % 3))).toBe(true);
         throw new Killed();
       }
-      const generatorLoss = () => tf.mean(tf.softplus(tf.neg(judge(invent(BATCH))))) as tf.Scalar;
+      const generatorLoss = () => tf.mean(tf.softplus(tf.neg(logitOf(invent(BATCH))))) as tf.Scalar;
       if (step % 2 === 0) {
         await loop.step(generatorLoss, forGenerator, { variables: generator });
       }
@@ -272,7 +272,7 @@ const inStep =
     return { weights: [...variable.dataSync(), ...fixed.dataSync()], steps: loop.steps, taken };
   };
 
-test('two workers in step get the same weights after a kill as without an interruption', async () => {
+test('two workers with staleness 0 get the same weights after a kill as without an interruption', async () => {
   const job = { workers: 2, staleness: 0 };
   const undisturbed = await byServers({ ...job, dir: await folder() }, inStep());
   const dir = await folder();

@@ -15,25 +15,22 @@ import { restoreNewest } from '../../strategy/restore-newest.ts';
 import { positionsAnswer } from '../protocol/messages.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { readOptimizerState } from './optimizer-state.ts';
-import { partOf, type RemoteLoopOptions } from './remote-loop.ts';
+import type { ParameterServers } from './parameter-server-strategy.ts';
+import { partOf } from './remote-loop.ts';
 import { RemoteVariables } from './remote-variables.ts';
 import { awaitSeal, sealRun } from './run-seal.ts';
 import { ServerGroup } from './server-group.ts';
 
-export interface ServerLoopOptions extends RemoteLoopOptions {
-  /** Returns the number of the next run. All workers number their runs in the same order. */
-  readonly nextRun: () => number;
-  /** Ends the custom steps that the program took before this run. All workers must call it. */
-  readonly settle: () => Promise<void>;
+export interface ServerLoopOptions extends ParameterServers {
   readonly onDispose: () => void;
 }
 
-/** The minimum interval between reports of a worker's position to the servers. */
+/** The minimum interval between reports of a worker's position to the servers, in ms. */
 const POSITION_MS = 200;
 /**
- * A loop whose workers take their own steps, on variables that the parameter servers hold. Rank 0, the chief, restores and writes the
- * checkpoints: it pulls all variables and slots from the servers and writes one file, with the names that a loop has under all-reduce.
- * Every worker has its own copy of variables that are not trainable when the loop opens; checkpoints contain the chief's.
+ * The strategy of a custom loop with parameter servers, whose workers step independently. Rank 0, the chief, restores and writes the
+ * checkpoints: it pulls all variables and slots from the servers and writes one file, in the same format as a loop with all-reduce. Every
+ * worker has its own copy of the variables that are not trainable when the loop opens; checkpoints contain the chief's copy.
  */
 export class ServerLoop implements LoopStrategy {
   readonly peers: Peers;
@@ -43,7 +40,7 @@ export class ServerLoop implements LoopStrategy {
   readonly #trained: readonly tfjs.Variable[];
   readonly #fixed: FixedWeights;
   readonly #writer: CheckpointWriter | null;
-  /** True for staleness 0: workers pause while the chief takes a checkpoint, so that it contains whole steps. */
+  /** True for staleness 0. Workers then pause while the chief takes a checkpoint, so that the checkpoint contains whole steps. */
   readonly #meets: boolean;
   /** On the chief, the position of the checkpoint from which this process has resumed; otherwise null. */
   #restored: TrainingPosition | null = null;
@@ -52,7 +49,7 @@ export class ServerLoop implements LoopStrategy {
   /** The position to send with the next push; null if none is due. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
-  /** Whether this worker has pushed since the last `agree`. The answer to a push also shows whether any worker wants to end. */
+  /** Whether this worker has pushed since the last `agree`. The answer to a push also states whether any worker wants to end. */
   #hasPushed = false;
   /** On the chief, the step of this job's final checkpoint if the loop had finished before this run began; otherwise null. */
   #ended: number | null = null;
@@ -70,7 +67,7 @@ export class ServerLoop implements LoopStrategy {
     const fixed = variables.filter((variable) => !isTrained(variable));
     this.#fixed = new FixedWeights({
       variables: fixed,
-      // A variable is identified by its position in the list, because its name is local to this process.
+      // Variables are identified by their position in the list, because their names may differ between processes.
       capture: () =>
         capture(
           context.tf,
@@ -85,7 +82,7 @@ export class ServerLoop implements LoopStrategy {
   async begin(): Promise<TrainingPosition | null> {
     const { tf } = this.#context;
     const { rank, staleness } = this.#options;
-    await this.#options.settle();
+    await this.#options.settle?.();
     this.#restored = rank === 0 ? await restoreNewest(this.#context, this.#context.state) : null;
     this.#ended = this.#restored?.final ? this.#restored.step : null;
     const servers = await ServerGroup.open(this.#options, this.#run);
@@ -119,8 +116,9 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step
-   * the process starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
+   * Enters all variables and optimizers before the first step. They then have the same numbers in every process, regardless of the step at
+   * which the process starts. The chief assigns the variables with slots in the checkpoint to their optimizers; steps assign the other
+   * variables.
    * @param isFirst true if no process of this rank has taken a step in this run.
    */
   async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
@@ -152,7 +150,7 @@ export class ServerLoop implements LoopStrategy {
     return value;
   }
 
-  /** A worker that wants to end sends a signal to server 0. The other workers learn of it from the answer to their next push. */
+  /** Sends a signal to server 0 if this worker wants to end. The other workers receive the signal with the answer to their next push. */
   async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const remote = this.#begun();
     const isKnown = this.#hasPushed && remote.signalled === 0;
@@ -191,8 +189,8 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * On the chief, records the variables and slots that the servers hold now, with the positions in the data that the other workers last
-   * reported. Does nothing on other workers.
+   * On the chief, writes a checkpoint of the servers' current variables and slots, with the positions in the data that the other workers
+   * last reported. Does nothing on other workers.
    */
   async #record(position: () => Promise<TrainingPosition>): Promise<void> {
     const remote = this.#begun();
@@ -214,7 +212,7 @@ export class ServerLoop implements LoopStrategy {
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const remote = this.#begun();
     const servers = this.#servers as ServerGroup;
-    // The reported position is not final until the run is sealed, so that a replacement of this process also reaches this point.
+    // The reported position is not final until the run is sealed. A replacement of this process therefore also reaches this point.
     const reported = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
       await this.#fixed.update(servers);
@@ -254,7 +252,7 @@ export class ServerLoop implements LoopStrategy {
     this.#options.onDispose();
   }
 
-  /** Ends the connections when the program ends on purpose. The other workers then do not wait for this worker. */
+  /** Closes the connections because the program ends on purpose. The other workers then do not wait for this worker. */
   close(): void {
     this.#writer?.giveUp();
     this.#servers?.close(true);

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 
-/** An optimizer and its variables. A worker registers them with the servers before the first step that uses them. */
+/** An optimizer and its variables, which a worker registers with the servers before the first step that uses them. */
 export interface Entry {
   readonly optimizer: tfjs.Optimizer;
   /** float32 variables, in the order in which gradients are applied. */
@@ -23,8 +23,7 @@ export interface NewEntry {
   readonly variables: readonly tfjs.Variable[];
   /** The index of the optimizer. */
   readonly optimizer: number;
-  readonly isNewOptimizer: boolean;
-  /** The variables that still have to be assigned to the optimizer. */
+  /** The variables to assign to the optimizer. */
   readonly joined: readonly tfjs.Variable[];
   /** The number of a registered or new variable. */
   readonly numberOf: (variable: tfjs.Variable) => number;
@@ -34,26 +33,28 @@ export interface RemoteVariable {
   readonly variable: tfjs.Variable;
   /** The variable's piece on each server; undefined for a server without a piece. */
   readonly pieces: (Piece | undefined)[];
-  /** The data ID of the last value from the servers. If the variable has a different one, the program has assigned a value. */
+  /** The data ID of the last value from the servers. If the variable's data ID differs, the program has assigned a value. */
   data: object;
 }
 
 export interface RemoteOptimizer {
   readonly index: number;
-  /** The numbers of its variables, in the order of assignment. */
+  /** The numbers of the optimizer's variables, in the order of assignment. */
   readonly ids: number[];
 }
 
-/** Numbers a worker's variables and optimizers in one run. All workers register them in the same order, so their numbers are equal. */
+/**
+ * Numbers a worker's variables and optimizers in one run. All workers register them in the same order and therefore use the same numbers.
+ */
 export class VariableRegistry {
   readonly #tf: typeof tfjs;
-  /** The variables by number, in the order of entry, without those that the program has disposed. */
+  /** The variables by number, in the order of registration. Disposed variables are removed. */
   readonly #variables = new Map<number, RemoteVariable>();
   /** The number of each variable, by its ID in TensorFlow.js. */
   readonly #numbers = new Map<number, number>();
   #count = 0;
   readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();
-  /** The optimizers by index. References are weak, so that only the program keeps its optimizers alive. */
+  /** The optimizers by index. References are weak, so disposed optimizers can be garbage-collected. */
   readonly #live = new Map<number, WeakRef<tfjs.Optimizer>>();
   #optimizerCount = 0;
 
@@ -61,7 +62,7 @@ export class VariableRegistry {
     this.#tf = tf;
   }
 
-  /** @returns the part of the entry that the servers do not know yet; null if they know all of it. */
+  /** @returns the part of the entry that is not registered yet; null if all of it is registered. */
   newIn(entry: Entry): NewEntry | null {
     const known = this.#optimizers.get(entry.optimizer);
     const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));
@@ -74,7 +75,7 @@ export class VariableRegistry {
     const added = new Map(variables.map(({ id }, index) => [id, first + index]));
     const numberOf = ({ id }: tfjs.Variable) => (this.#numbers.get(id) ?? added.get(id)) as number;
     const optimizer = known?.index ?? this.#optimizerCount;
-    return { entry, first, variables, optimizer, isNewOptimizer: known === undefined, joined, numberOf };
+    return { entry, first, variables, optimizer, joined, numberOf };
   }
 
   register({ entry, variables, joined, numberOf }: NewEntry): void {
@@ -136,7 +137,7 @@ export class VariableRegistry {
   }
 
   /**
-   * Returns null for a disposed optimizer: one with a disposed tensor. An optimizer without tensors is treated as alive until it is
+   * Returns null for a disposed optimizer, which has a disposed tensor. An optimizer without tensors counts as alive until it is
    * garbage-collected.
    */
   #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {

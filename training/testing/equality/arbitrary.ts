@@ -65,7 +65,9 @@ export interface Choice {
 
 const WEIGHTS: Readonly<Record<Action['do'], number>> = { fit: 4, step: 4, freeze: 2, late: 1, renew: 1 };
 
-/** Generates programs that, as documented, train as in one process. They shrink towards one worker, one layer and one action. */
+/**
+ * Generates programs that must give the same result as training in one process. They shrink towards one worker, one layer and one action.
+ */
 export function programs({
   workers = [1, 2, 3],
   strategies = ['all-reduce', 'float16', 'parameter-server'],

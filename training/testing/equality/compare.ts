@@ -11,13 +11,17 @@ const LARGEST_WEIGHT = 50;
 /** The tolerance for a different order of summation over a dozen steps. It is relative for numbers above 1. */
 const FLOAT32 = 5e-5;
 /**
- * The tolerance for gradients with 11 bits. Each time a rank forwards a gradient, at most three times, its error grows by half a unit in
- * the last place; squares in the optimizer's slots have twice that error, and layers that divide by a spread amplify it. Relative to the
- * distance that the weights moved. A gradient that is missing, counted twice or given to another variable is off by its whole size.
+ * The tolerance for gradients with 11 bits, relative to the distance that the weights moved. Each time a rank forwards a gradient (at most
+ * three times), the error grows by half a unit in the last place. Squares in the optimizer's slots have twice that error, and layers that
+ * divide by a standard deviation amplify the error. If a gradient is missing, counted twice or applied to another variable, the error is as
+ * large as the gradient.
  */
 const FLOAT16 = 8 * 2 ** -11;
 
-/** Returns null if all sides agree, or the reason to skip a program that TensorFlow.js rejects or that amplifies rounding. */
+/**
+ * Compares the results. Returns null if all sides agree, or the reason to skip a program that TensorFlow.js rejects or that amplifies
+ * rounding errors.
+ */
 export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
   if ('error' in plain) {
     return { skipped: plain.error };

@@ -83,7 +83,7 @@ class Side {
   }
 }
 
-/** Long-lived processes for the two sides, which run one program after another. After a failure, the processes involved are replaced. */
+/** Long-lived processes for the two sides. They run one program after another, and are replaced after a failure. */
 export class Lane {
   readonly #folder: string;
   readonly #ports: readonly BoundPort[];

@@ -30,7 +30,7 @@ interface OptimizerSlot {
   readonly variable: tfjs.Variable;
 }
 
-/** The models, optimizers, variables, losses and data of a program. They use TensorFlow.js alone, and both sides build the same ones. */
+/** The models, optimizers, variables, losses and data of a program. Both sides build them in the same way, with TensorFlow.js alone. */
 export class Machine {
   readonly #tf: typeof tfjs;
   readonly #program: Program;

@@ -15,7 +15,7 @@ await tf.ready();
 
 /**
  * TensorFlow.js finds slots by a variable's position in the list of a step's gradients, so it confuses slots when lists change between
- * steps. This function extends each list to all earlier variables, so that every variable keeps its own slots.
+ * steps. This function adds all earlier variables to each list, so every variable keeps its own slots.
  */
 function keepPlaces(optimizer: tfjs.Optimizer): void {
   const places: string[] = [];

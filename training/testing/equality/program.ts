@@ -124,7 +124,7 @@ export function promised(program: Program): Program {
   const isServed = strategy === 'parameter-server';
   const alone = workers === 1;
   const hasLoop = program.actions.some((action) => action.do === 'step');
-  // Custom loops do not synchronise batch normalisation; neither does the parameter-server strategy.
+  // Custom loops and the parameter-server strategy do not synchronise batch normalisation.
   const normalises = alone || !(hasLoop || isServed);
   const trunk = program.trunk.map((layer): TrunkLayer => (isBatchNorm(layer) && !normalises ? { kind: 'layerNorm' } : layer));
   // Two updates, each with half of the gradient, equal one update with the whole gradient only for sgd.

@@ -2,17 +2,17 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { HistoryList, HistorySummary } from '../../history-list.ts';
 import { getJson } from './parts/api.ts';
 import { stateBadge } from './parts/badge.ts';
-import { choice, searchField } from './parts/controls.ts';
+import { choice, containsWords, searchField } from './parts/controls.ts';
 import { formatCount, formatElapsed, formatMoment, formatNumberOf } from './parts/format.ts';
 import { type Content, html } from './parts/html.ts';
 import { plainText } from './parts/plain-text.ts';
 import { PolledResource, usePolledResource } from './parts/polled-resource.ts';
 
 const EVERY_MS = 30_000;
-/** The number of rows that a browser lays out without a visible delay. */
+/** Browsers lay out this number of rows without a visible delay. */
 const PAGE = 200;
 
-/** The list of finished jobs on this server that the user may view. */
+/** Lists the finished jobs that the user may view. */
 export function HistoryPage(): Content {
   const feed = useMemo(() => new PolledResource({ load: () => getJson<HistoryList>('history'), everyMs: EVERY_MS }), []);
   const { data, problem } = usePolledResource(feed);
@@ -78,7 +78,7 @@ function row(job: HistorySummary): Content {
   </tr>`;
 }
 
-/** Accepts only links to pages below this one. */
+/** Returns the URL of a page below this page; any other link is replaced by this page's own URL. */
 function safe(href: string): string {
   const base = new URL('.', location.href);
   try {
@@ -90,9 +90,5 @@ function safe(href: string): string {
 }
 
 function matches({ name, applicationId, user, queue, message }: HistorySummary, filter: string): boolean {
-  const text = `${name}\n${applicationId}\n${user}\n${queue}\n${message}`.toLowerCase();
-  return filter
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+  return containsWords(`${name}\n${applicationId}\n${user}\n${queue}\n${message}`, filter);
 }

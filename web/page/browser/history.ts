@@ -1,8 +1,4 @@
-import { h, render } from 'preact';
 import { HistoryPage } from './history-page.ts';
+import { mount } from './parts/html.ts';
 
-const place = document.getElementById('page');
-if (place !== null) {
-  place.replaceChildren();
-  render(h(HistoryPage, {}), place);
-}
+mount(HistoryPage);

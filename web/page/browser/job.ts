@@ -1,8 +1,4 @@
-import { h, render } from 'preact';
 import { JobPage } from './job-page.ts';
+import { mount } from './parts/html.ts';
 
-const place = document.getElementById('page');
-if (place !== null) {
-  place.replaceChildren();
-  render(h(JobPage, {}), place);
-}
+mount(JobPage);

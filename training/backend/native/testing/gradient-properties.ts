@@ -11,13 +11,16 @@ const { tf } = await loadBackend(1, process.env);
 // The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
 fc.configureGlobal({ seed: 1 });
 
-/** A function of tensors; the test compares its gradients. No input may be so close to a kink of the function that rounding crosses it. */
+/**
+ * A function of tensors whose gradients the test compares. The inputs must not be so close to a kink of the function that rounding crosses
+ * the kink.
+ */
 interface Case {
   readonly inputs: readonly tfjs.Tensor[];
   readonly compute: (...inputs: tfjs.Tensor[]) => tfjs.Tensor;
 }
 
-/** The gradients of a weighted sum of the function's results. The weights differ, so that no two elements get the same gradient. */
+/** The gradients of a weighted sum of the function's results. The weights differ, so all elements get different gradients. */
 function gradients({ inputs, compute }: Case): Float32Array[] {
   return tf.tidy(() => {
     const weighted = (...given: tfjs.Tensor[]) => {

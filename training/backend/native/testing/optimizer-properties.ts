@@ -71,7 +71,7 @@ function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   return state;
 }
 
-/** Random gradients of the given order of magnitude. The exponents in use keep both the numbers and their squares within float32. */
+/** Random gradients of the given order of magnitude. The numbers and their squares stay within the range of float32. */
 function gradientsOf(run: Run, step: number, seed: number, exponent: number): { name: string; tensor: tfjs.Tensor }[] {
   return run.variables.map(({ name, shape }, index) => ({
     name,
@@ -111,7 +111,7 @@ const shapes = fc.array(fc.array(fc.integer({ min: 1, max: 7 }), { maxLength: 4 
 const seed = fc.integer({ min: 1, max: 1e6 });
 
 for (const [name, make] of Object.entries(OPTIMIZERS)) {
-  // Without an epsilon, the imprecision of squares below 1e-38 would show in the result.
+  // Without an epsilon, the rounding of squares below 1e-38 would affect the result.
   const smallest = name === 'rmsprop centered' ? -17 : -30;
   await holds(`${name} computes the same as in TensorFlow.js`, () => {
     fc.assert(
@@ -205,7 +205,7 @@ await holds('values that the program assigns take effect, and clones keep their 
   fused.apply([gradient]);
   equal([...clone.dataSync()], [9, 18]);
   equal([...variable.dataSync()], [7, 14]);
-  // A new variable takes over the name, as in a rebuilt model.
+  // A new variable gets the same name, as in a model that is built again.
   const { name } = variable;
   variable.dispose();
   const again = tf.variable(tf.tensor1d([5, 5]), true, name);

@@ -1,16 +1,16 @@
-/** Longer than the slowest response of a busy ApplicationMaster, but short enough for a user who waits. */
+/** The default deadline of a request (ms). A busy ApplicationMaster may need several seconds for a response. */
 const DEADLINE_MS = 15_000;
 
-/** The script is at `<tony>/assets/` and the API at `<tony>/api/`; the prefix before that is set by the proxy. */
+/** The URL of `tony/`: the script is in `tony/assets/`, and the API is at `tony/api/`. */
 const TONY = new URL('../', import.meta.url);
 
-/** TensorBoard is at the tracking URL, one folder up. */
+/** TensorBoard is at the tracking URL, one folder above `tony/`. */
 export const TENSORBOARD_URL = new URL('../../', TONY).href;
 
 /**
- * `silent`: the deadline passed. `unreachable`: no connection, or another server answered. `moved`: the gateway redirects elsewhere,
- * because the job has ended or its ApplicationMaster is restarting. `refused`: the user may not view the job. `missing`: the resource does
- * not exist. `failed`: the job answers but cannot provide this resource at the moment.
+ * `silent`: no response before the deadline. `unreachable`: no connection, or a response from another server. `moved`: the gateway
+ * redirects to another URL, because the job has ended or its ApplicationMaster is restarting. `refused`: the user may not view the job.
+ * `missing`: the resource does not exist. `failed`: the server cannot provide the resource at the moment.
  */
 export type ProblemKind = 'silent' | 'unreachable' | 'moved' | 'refused' | 'missing' | 'failed';
 
@@ -23,7 +23,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The server's clock minus this machine's, ms: durations are computed with the server's time. */
+/** The server's clock minus the browser's clock (ms). The page computes durations with the server's clock. */
 let clockOffset = 0;
 
 export function serverNow(): number {
@@ -49,7 +49,7 @@ export async function getJson<T>(
   }
   if (!response.ok) {
     const sentence = await sentenceOf(response);
-    // A response without the API's error text comes from a gateway.
+    // Only the API sends an error message, so a response without a message comes from a gateway.
     if (sentence === null) {
       throw new ApiError('unreachable', `${`The server returned HTTP ${response.status} ${response.statusText}`.trim()}.`);
     }
@@ -79,7 +79,7 @@ function isJson(response: Response): boolean {
   return (response.headers.get('content-type') ?? '').startsWith('application/json');
 }
 
-/** Returns the error text of the job's own server; null if it has none. */
+/** Returns the error message of the job's server; null if the response has none. */
 async function sentenceOf(response: Response): Promise<string | null> {
   try {
     if (isJson(response)) {
@@ -92,7 +92,7 @@ async function sentenceOf(response: Response): Promise<string | null> {
   }
 }
 
-/** The Date header has whole seconds: differences below two seconds are ignored. */
+/** Adjusts the clock offset. The Date header has a resolution of one second, so differences below two seconds are ignored. */
 function learnClock(response: Response): void {
   const date = Date.parse(response.headers.get('date') ?? '');
   if (!Number.isFinite(date)) {

@@ -1,6 +1,6 @@
 import { type Content, html } from './html.ts';
 
-/** A select element; the keys of `options` are the values. */
+/** A select element. The keys of `options` are the values, and the values are the displayed titles. */
 export function choice(
   label: string,
   value: string,
@@ -18,6 +18,15 @@ export function searchField(label: string, value: string, onChange: (value: stri
   return html`<label>${label}
     <input type="search" value=${value} placeholder=${placeholder} onInput=${(event: Event) => onChange(inputValue(event))} />
   </label>`;
+}
+
+/** Returns whether the text contains each word of a filter, ignoring case. */
+export function containsWords(text: string, filter: string): boolean {
+  const searched = text.toLowerCase();
+  return filter
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => searched.includes(word));
 }
 
 export function inputValue(event: Event): string {

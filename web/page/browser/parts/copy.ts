@@ -17,7 +17,7 @@ export function Copy({ text, what, label = 'Copy' }: { text: string; what: strin
   </button>`;
 }
 
-/** Falls back for pages served by http://, where browsers provide no Clipboard API. */
+/** Copies text to the clipboard. On pages served over http://, browsers have no Clipboard API, so the text is copied from a selection. */
 async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

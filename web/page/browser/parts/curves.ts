@@ -1,12 +1,8 @@
-import type { ScalarCharts } from '../../../job-view.ts';
+import type { ScalarCharts, ScalarSeries } from '../../../job-view.ts';
 
-/** One run's line in a chart, with strictly ascending `xs`. */
-export interface Curve {
+/** One run's line in a chart, with strictly ascending steps. */
+export interface Curve extends Omit<ScalarSeries, 'tag'> {
   readonly run: string;
-  readonly steps: readonly number[];
-  /** s since the epoch. */
-  readonly times: readonly number[];
-  readonly values: readonly (number | null)[];
 }
 
 export interface TagCurves {
@@ -46,7 +42,10 @@ function importance(tag: string): number {
   return /(^|[^a-z])(acc(uracy)?|auc|f1|precision|recall|error|perplexity)([^a-z]|$)/i.test(tag) ? 2 : 3;
 }
 
-/** Training that resumed from a checkpoint writes steps again: the newer values replace the older ones, as in TensorBoard. */
+/**
+ * Removes points that a later point replaces: training that resumes from a checkpoint writes some steps again, and TensorBoard shows the
+ * newer values.
+ */
 function withoutOverwritten(curve: Curve): Curve {
   if (curve.steps.every((step, index) => index === 0 || step > (curve.steps[index - 1] ?? 0))) {
     return curve;
@@ -67,8 +66,8 @@ function withoutOverwritten(curve: Curve): Curve {
 }
 
 /**
- * Exponential moving average, corrected for starting at 0, so that the first value stays the same. `weight` 0 changes nothing; near 1 only
- * the trend remains. Matches TensorBoard's slider: the same position shows the same line.
+ * Smooths the values by an exponential moving average, as TensorBoard does for the same slider position. `weight` 0 changes nothing;
+ * near 1, only the trend remains. The bias correction keeps the first value unchanged.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) {
@@ -91,7 +90,7 @@ export function positive(values: readonly (number | null)[]): (number | null)[] 
   return values.map((value) => (value !== null && value > 0 ? value : null));
 }
 
-/** Index of the value nearest to `x` in the ascending `xs`; -1 if `xs` is empty. */
+/** Returns the index of the value nearest to `x` in the ascending `xs`; -1 if `xs` is empty. */
 export function nearest(xs: readonly number[], x: number): number {
   let low = 0;
   let high = xs.length;

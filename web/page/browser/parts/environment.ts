@@ -2,7 +2,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { serverNow } from './api.ts';
 import { parseRoute, type Route } from './route.ts';
 
-/** The server's time, ms since the epoch, updated every `everyMs`; not updated if `everyMs` is null. */
+/**
+ * Returns the server's time (ms since the epoch) and rerenders the component every `everyMs`; if null, only when the component rerenders
+ * anyway.
+ */
 export function useNow(everyMs: number | null): number {
   const [, setTurn] = useState(0);
   useEffect(() => {
@@ -15,7 +18,7 @@ export function useNow(everyMs: number | null): number {
   return serverNow();
 }
 
-/** The section that the URL names. A URL that names no known section leaves the current section selected. */
+/** Returns the section that the URL fragment names. While the fragment names no known section, the current section stays selected. */
 export function useRoute(first: Route): Route {
   const [route, setRoute] = useState<Route>(() => parseRoute(location.hash) ?? first);
   useEffect(() => {
@@ -26,7 +29,7 @@ export function useRoute(first: Route): Route {
   return route;
 }
 
-/** Whether a media query matches. */
+/** Returns whether a media query matches. */
 export function useMedia(query: string): boolean {
   const [holds, setHolds] = useState(() => matchMedia(query).matches);
   useEffect(() => {
@@ -39,7 +42,7 @@ export function useMedia(query: string): boolean {
   return holds;
 }
 
-/** A user preference, stored in this browser. */
+/** A user preference that the browser stores. */
 export function usePreference<T extends string | number | boolean>(name: string, otherwise: T): [T, (value: T) => void] {
   const key = `tony-ts.${name}`;
   const [value, setValue] = useState<T>(() => {
@@ -55,7 +58,7 @@ export function usePreference<T extends string | number | boolean>(name: string,
     try {
       localStorage.setItem(key, JSON.stringify(next));
     } catch {
-      // The browser has no storage; the preference lasts until the page is closed.
+      // Without storage, the preference lasts until the page is closed.
     }
   };
   return [value, set];

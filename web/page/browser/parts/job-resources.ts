@@ -1,34 +1,24 @@
-import { type HistoryEntry, isEndState, type JobStatus, type UsageSample } from '../../../../conf/status.ts';
+import { isEndState, type JobStatus } from '../../../../conf/status.ts';
 import type { EventPage, LogFile, LogTail, ScalarCharts, UsagePage } from '../../../job-view.ts';
 import { ApiError, getJson } from './api.ts';
 import { PolledResource } from './polled-resource.ts';
 import { withSamples } from './usage-history.ts';
 
 const JOB_EVERY_MS = 2_000;
-/** This deadline is short, because the ApplicationMaster answers from memory. */
+/** The ApplicationMaster answers this request from memory, so the deadline is short (ms). */
 const JOB_DEADLINE_MS = 4_000;
 const CHARTS_EVERY_MS = 5_000;
 const LOG_EVERY_MS = 2_000;
-
-export interface Entries {
-  readonly entries: readonly HistoryEntry[];
-  readonly next: number;
-}
-
-export interface Samples {
-  readonly samples: readonly UsageSample[];
-  readonly next: number;
-}
 
 export function isOver(status: JobStatus | null): boolean {
   return status !== null && isEndState(status.state);
 }
 
-/** All resources of the job that the page polls. */
+/** The resources of the job that the page polls. */
 export class JobResources {
   readonly job: PolledResource<JobStatus>;
-  readonly events: PolledResource<Entries>;
-  readonly usage: PolledResource<Samples>;
+  readonly events: PolledResource<EventPage>;
+  readonly usage: PolledResource<UsagePage>;
   readonly scalars: PolledResource<ScalarCharts>;
   readonly configuration: PolledResource<unknown>;
 
@@ -38,8 +28,8 @@ export class JobResources {
       everyMs: JOB_EVERY_MS,
       isComplete: isOver,
     });
-    const isLast = () => isOver(this.job.reading.data);
-    this.events = new PolledResource<Entries>({
+    const isLast = this.#isLast;
+    this.events = new PolledResource<EventPage>({
       load: async (known) => {
         const page = await getJson<EventPage>('events', { after: known?.next ?? 0 });
         return { entries: [...(known?.entries ?? []), ...page.entries], next: page.next };
@@ -47,7 +37,7 @@ export class JobResources {
       everyMs: CHARTS_EVERY_MS,
       isLast,
     });
-    this.usage = new PolledResource<Samples>({
+    this.usage = new PolledResource<UsagePage>({
       load: async (known) => {
         const page = await getJson<UsagePage>('usage', { after: known?.next ?? 0 });
         return { samples: withSamples(known?.samples ?? [], page.samples), next: page.next };
@@ -56,7 +46,7 @@ export class JobResources {
       isLast,
     });
     this.scalars = new PolledResource({ load: () => getJson<ScalarCharts>('scalars'), everyMs: CHARTS_EVERY_MS, isLast });
-    // job.json does not change after the submit.
+    // job.json does not change after the job is submitted.
     this.configuration = new PolledResource({
       load: () => getJson<unknown>('configuration'),
       everyMs: CHARTS_EVERY_MS,
@@ -78,8 +68,10 @@ export class JobResources {
         }
       },
       everyMs: LOG_EVERY_MS,
-      isLast: () => isOver(this.job.reading.data),
+      isLast: this.#isLast,
       isComplete: () => !follow,
     });
   }
+
+  readonly #isLast = (): boolean => isOver(this.job.reading.data);
 }

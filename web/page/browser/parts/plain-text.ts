@@ -3,7 +3,10 @@ const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out; also those that turn the direction of text around
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** A program's output as a terminal shows it, without colours; a line overwritten by carriage returns keeps its last version. */
+/**
+ * Converts a program's output to the text that a terminal would show, without colours. Of a line that carriage returns overwrite, only
+ * the last version remains.
+ */
 export function plainText(text: string): string {
   return text
     .replace(ESCAPES, '')

@@ -8,9 +8,9 @@ export interface Problem {
 }
 
 export interface Reading<T> {
-  /** The newest response; null before the first one. */
+  /** The newest response; null before the first response. */
   readonly data: T | null;
-  /** When `data` arrived, by this machine's clock. */
+  /** When `data` arrived, by the browser's clock (ms since the epoch). */
   readonly at: number | null;
   /** The error of the last request; null if it succeeded. */
   readonly problem: Problem | null;
@@ -19,16 +19,16 @@ export interface Reading<T> {
 export interface PolledResourceOptions<T> {
   readonly load: (known: T | null) => Promise<T>;
   readonly everyMs: number;
-  /** Checked before each request. True if the data no longer changes, so that this request is the last one. */
+  /** Returns true when the data no longer changes, so that the next request is the last one. */
   readonly isLast?: () => boolean;
-  /** Whether the data is final. */
+  /** Returns true if this response is final. */
   readonly isComplete?: (data: T) => boolean;
 }
 
-/** The number of failed requests after which a job that is over is no longer polled: its server may have stopped. */
+/** After the job has ended, polling stops after this number of failed requests: the job's server may have stopped. */
 const LAST_TRIES = 3;
 
-/** Polls one resource of the job while at least one component subscribes to it, one request at a time. */
+/** Polls one resource of the job while at least one component subscribes to it. Sends one request at a time. */
 export class PolledResource<T> {
   readonly #options: PolledResourceOptions<T>;
   readonly #listeners = new Set<() => void>();
@@ -63,7 +63,7 @@ export class PolledResource<T> {
     };
   }
 
-  /** Requests the resource now instead of at the scheduled time. */
+  /** Sends the next request now instead of at its scheduled time. */
   refresh(): void {
     clearTimeout(this.#timer);
     if (!this.#loading && !this.#complete) {
@@ -71,7 +71,7 @@ export class PolledResource<T> {
     }
   }
 
-  /** Refreshes the data when the page becomes visible again. */
+  /** Refreshes the data when the user returns to the page. */
   readonly #onVisibility = (): void => {
     if (!document.hidden) {
       this.refresh();
@@ -91,7 +91,7 @@ export class PolledResource<T> {
       this.#failures++;
       const { kind, message } = error instanceof ApiError ? error : new ApiError('unreachable', String(error));
       this.#reading = { ...this.#reading, problem: { kind, text: message } };
-      // A refused request is not retried.
+      // The server would refuse the next request as well, so polling stops.
       this.#complete = kind === 'refused' || (last && this.#failures >= LAST_TRIES);
     }
     this.#loading = false;
@@ -106,7 +106,7 @@ export class PolledResource<T> {
   }
 }
 
-/** The state of the resource; polls it while the component is mounted. */
+/** Returns the state of the resource, and polls it while the component is mounted. */
 export function usePolledResource<T>(feed: PolledResource<T>): Reading<T> {
   const [, setTurn] = useState({});
   useEffect(() => feed.subscribe(() => setTurn({})), [feed]);

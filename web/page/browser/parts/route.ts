@@ -1,7 +1,7 @@
-/** The part of the page that the URL fragment names: `#tasks`, `#logs/worker:0/stderr`. */
+/** The part of the page that the URL fragment names, for example `#tasks` or `#logs/worker:0/stderr`. */
 export interface Route {
   readonly section: Section;
-  /** The decoded path within the section; each section interprets its own. */
+  /** The decoded path segments after the section; their meaning depends on the section. */
   readonly rest: readonly string[];
 }
 

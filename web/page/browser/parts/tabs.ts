@@ -13,7 +13,7 @@ const TITLES: Readonly<Record<Section, string>> = {
   configuration: 'Configuration',
 };
 
-/** The tabs, operated by mouse and arrow keys, and the panel of the selected one. */
+/** The tab list, which the mouse and the arrow keys control, and the panel of the selected tab. */
 export function Tabs({ route, children }: { route: Route; children: Content }): Content {
   const list = useRef<HTMLDivElement>(null);
   const panel = useRef<HTMLDivElement>(null);
@@ -21,7 +21,7 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
   const { section } = route;
   useEffect(() => {
     const tab = list.current?.querySelector<HTMLElement>('[aria-selected="true"]');
-    // Scrolls only the row of tabs, which overflows on a narrow screen.
+    // Scrolls only the tab list, which overflows on a narrow screen.
     if (tab && list.current) {
       list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
     }
@@ -29,7 +29,8 @@ export function Tabs({ route, children }: { route: Route; children: Content }): 
       first.current = false;
       return;
     }
-    // If the focus is elsewhere, the user followed a link on the page: focus the panel and scroll it into view.
+    // If the focus is outside the tabs and the panel, the user has followed a link on the page: focus the panel and scroll it into
+    // view.
     if (!list.current?.contains(document.activeElement) && !panel.current?.contains(document.activeElement)) {
       panel.current?.focus({ preventScroll: true });
       list.current?.scrollIntoView({ block: 'start' });

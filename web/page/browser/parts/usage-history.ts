@@ -1,9 +1,9 @@
 import type { UsageSample } from '../../../../conf/status.ts';
 
-/** The most samples that a page keeps: when it is open for days, older samples are thinned and the newest are kept. */
+/** The maximum number of samples that a page keeps. When a page is open for days, older samples are thinned. */
 const MOST_SAMPLES = 1_200;
 
-/** Appends the new samples, oldest first, without duplicates. */
+/** Appends the samples that are newer than the known ones. Samples are ordered by time, oldest first. */
 export function withSamples(known: readonly UsageSample[], added: readonly UsageSample[]): readonly UsageSample[] {
   const last = known.at(-1)?.at ?? Number.NEGATIVE_INFINITY;
   const fresh = added.filter(({ at }) => at > last);
@@ -37,7 +37,10 @@ export interface UsageLine {
   readonly values: readonly (number | null)[];
 }
 
-/** `only`: a role (`worker`) or a task (`worker:3`) to show; empty for all. */
+/**
+ * Returns one line per task or role.
+ * @param only a role (`worker`) or a task (`worker:3`) to show; empty for all
+ */
 export function usageLines(samples: readonly UsageSample[], resource: ResourceName, grouping: Grouping, only: string): UsageLine[] {
   const lines = new Map<string, (number | null)[]>();
   const counts = new Map<string, number>();

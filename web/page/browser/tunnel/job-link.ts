@@ -2,12 +2,12 @@ import { ROOT } from './site.ts';
 
 const STRIP_HEIGHT = '34px';
 
-/** Adds a strip below TensorBoard without covering it, in a shadow tree that TensorBoard's styles do not affect. */
+/** Adds a bar with a link to the job's page below TensorBoard. TensorBoard's styles do not affect the shadow tree of the bar. */
 export function addLink(): void {
   const strip = document.createElement('nav');
   strip.setAttribute('aria-label', 'tony-ts');
   const shadow = strip.attachShadow({ mode: 'open' });
-  // Every content security policy allows a style sheet created by script.
+  // Content security policies do not apply to style sheets that a script constructs.
   const style = new CSSStyleSheet();
   style.replaceSync(`
     :host { position: fixed; inset: auto 0 0 0; height: ${STRIP_HEIGHT}; box-sizing: border-box; display: flex; align-items: center; gap: 8px;
@@ -21,7 +21,7 @@ export function addLink(): void {
   link.href = new URL('tony/', ROOT).href;
   link.textContent = 'Job';
   shadow.append(link, 'state, tasks, logs');
-  // TensorBoard takes the height of the page's body.
+  // TensorBoard fills the height of the page's body.
   document.body.style.height = `calc(100% - ${STRIP_HEIGHT})`;
   document.body.append(strip);
 }

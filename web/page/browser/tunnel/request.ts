@@ -9,21 +9,22 @@ interface Call {
   readonly asynchronous: boolean;
   readonly headers: Header[];
   /**
-   * `opened` -> `packing` (sent, from the page's point of view) -> `sent`; `dropped` if the page aborted the request while it was packing.
+   * `opened` -> `packing` (the page has called `send`) -> `sent`. `dropped`: the page aborted the request while it was in the state
+   * `packing`.
    */
   state: 'opened' | 'packing' | 'sent' | 'dropped';
 }
 
 interface Packed {
   readonly bytes: Uint8Array;
-  /** The content type, unless the page has set one. */
+  /** The content type to set if the page has not set one. */
   readonly type: string | null;
 }
 
 const calls = new WeakMap<XMLHttpRequest, Call>();
 const responseUrl = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, 'responseURL');
 
-/** A body whose bytes are available synchronously; null for one that must be read asynchronously. */
+/** Returns the bytes of a body; null if they can only be read asynchronously. */
 function packedNow(body: Document | XMLHttpRequestBodyInit | null | undefined): Packed | null {
   if (body === null || body === undefined) {
     return { bytes: new Uint8Array(), type: null };
@@ -80,7 +81,7 @@ function envelopeFor(call: Call, { bytes, type }: Packed): Envelope {
 function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, content: string): void {
   call.state = 'sent';
   if (way === 'get') {
-    // The request is still in the state opened, so reopening it fires no event.
+    // The XMLHttpRequest is still in the state OPENED, so opening it again fires no event.
     native.open.call(request, 'GET', content, call.asynchronous);
     native.send.call(request, null);
     return;
@@ -89,7 +90,7 @@ function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, cont
   native.send.call(request, content);
 }
 
-/** Fires the events of a failed request for one that was never sent. */
+/** Ends a request that was never sent, and fires the events of a failed request. */
 function endUnsent(request: XMLHttpRequest, event: 'abort' | 'error', stateAfter: number): void {
   Object.defineProperty(request, 'readyState', { value: XMLHttpRequest.DONE, configurable: true });
   request.dispatchEvent(new Event('readystatechange'));
@@ -134,7 +135,7 @@ XMLHttpRequest.prototype.open = function open(
 
 XMLHttpRequest.prototype.setRequestHeader = function setRequestHeader(this: XMLHttpRequest, name: string, value: string): void {
   const call = calls.get(this);
-  // Not opened or already sent: the browser raises the appropriate error.
+  // The request is not open or has already been sent: the native method throws the appropriate error.
   if (call === undefined || call.state === 'sent') {
     native.setRequestHeader.call(this, name, value);
     return;
@@ -158,7 +159,8 @@ XMLHttpRequest.prototype.send = function send(this: XMLHttpRequest, body?: Docum
     sendNow(this, call, body);
     return;
   }
-  // The browser reports the response to the page only, so an outdated token is renewed when the response arrives.
+  // If the response reports an outdated token, gets a new token for the page's next requests. This request itself cannot be repeated,
+  // because the page has already received its response.
   this.addEventListener('load', () => void renewAfter(this), { once: true });
   call.state = 'packing';
   const ready = packedNow(body);
@@ -187,7 +189,7 @@ async function prepare(call: Call, given: Packed | Document | XMLHttpRequestBody
     return [way, content];
   }
   const { parts, last } = addressesOf(content);
-  // A lost part is reported by the response to the last request.
+  // If a part is lost, the response to the last request reports the error.
   if (parts.length > 0 && call.state === 'packing') {
     await sendParts(parts, null).catch(() => {});
   }

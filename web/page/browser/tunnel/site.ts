@@ -1,11 +1,11 @@
-// The page's site, the browser's own request functions, and the token of the tunnel.
+// The URLs of the site, the browser's native request functions, and the tunnel's token.
 
 export const script = document.currentScript as HTMLScriptElement;
-/** The site's root, including any prefix that gateways add. */
+/** The site's root, including the path prefix that gateways add. */
 export const ROOT = new URL('../../', script.src);
 export const TUNNEL = new URL('tony/tunnel', ROOT).href;
-/** The server's error text, see web/tunnel.ts. */
-export const OUTDATED = 'This page is of an earlier server';
+/** The beginning of the server's error message for an outdated token (web/tunnel.ts). */
+export const OUTDATED = 'This page is outdated';
 
 export const nativeFetch = window.fetch.bind(window);
 export const native = {
@@ -14,12 +14,12 @@ export const native = {
   abort: XMLHttpRequest.prototype.abort,
   setRequestHeader: XMLHttpRequest.prototype.setRequestHeader,
 };
-/** The original class, not patched below, so its requests never use the tunnel. */
+/** The tunnel's own requests use the native methods of this class. */
 export const PlainRequest = XMLHttpRequest;
 
 export let token = script.dataset.token ?? '';
 
-/** Returns the path and query relative to the root if the request needs the tunnel; null if it is sent unchanged. */
+/** Returns the path and query relative to the root if the request must use the tunnel; null if the native function can send it. */
 export function tunnelledPath(method: string, address: string | URL): string | null {
   let url: URL;
   try {
@@ -37,7 +37,7 @@ export function tunnelledPath(method: string, address: string | URL): string | n
   return method === 'GET' && passesAsItIs(path) ? null : path;
 }
 
-/** YARN's proxy fails on parameters without a value and on some with brackets or quotes, and unescapes `%25` once too often. */
+/** YARN's proxy fails on parameters without a value and on some brackets and quotes, and decodes `%25` twice. */
 function passesAsItIs(path: string): boolean {
   return (
     /^(?:\/[\w.~:@,+-]*)+(?:\?(?:[\w.~:@,-]+=(?:[\w.~:@,/+*!'()-]|%20|%2C|%2F|%3A|%40)+(?:&|$))*)?$/i.test(path) && !path.includes('//')
@@ -46,7 +46,10 @@ function passesAsItIs(path: string): boolean {
 
 let renewing: Promise<void> | null = null;
 
-/** Each attempt of the ApplicationMaster has its own token. If the token is outdated, reads the new one from the site's root page. */
+/**
+ * If the response reports an outdated token, reads the new token from the site's root page: each attempt of the ApplicationMaster has
+ * its own token. Returns whether the token has changed.
+ */
 export async function renewIfOutdated(status: number, text: string): Promise<boolean> {
   if (status !== 403 || !text.startsWith(OUTDATED)) {
     return false;

@@ -3,7 +3,7 @@ import { native, nativeFetch, PlainRequest, renewIfOutdated, TUNNEL, token } fro
 
 export type Transport = 'put' | 'get';
 
-/** Gateways refuse longer URLs: YARN's proxy beyond 64 KiB, others earlier. */
+/** Gateways reject longer URLs. YARN's proxy allows 64 KiB; other gateways allow less. */
 const MAX_ADDRESS = 6000;
 const PARTS_AT_ONCE = 6;
 const PROBE_MS = 10_000;
@@ -13,7 +13,7 @@ function tunnelAddress(suffix: string, parameters: Readonly<Record<string, strin
   return `${TUNNEL}${suffix}?${query.join('&')}`;
 }
 
-/** For GET: the URLs of the parts, which must be requested first, and the URL that then returns the response. */
+/** Returns the URLs of the GET requests for an envelope: first request all `parts`, then `last`, which returns the response. */
 export function addressesOf(envelope: string): { readonly parts: readonly string[]; readonly last: string } {
   const whole = tunnelAddress('', { e: envelope });
   if (whole.length <= MAX_ADDRESS) {
@@ -32,7 +32,7 @@ export async function sendParts(parts: readonly string[], signal: AbortSignal | 
   const left = parts.values();
   const worker = async (): Promise<void> => {
     for (const part of left) {
-      // A lost part is reported by the response to the last request.
+      // If a part is lost, the response to the last request reports the error.
       const answer = await nativeFetch(part, { cache: 'no-store', signal });
       await answer.text();
     }
@@ -43,7 +43,10 @@ export async function sendParts(parts: readonly string[], signal: AbortSignal | 
 let found: Transport | null = null;
 let finding: Promise<Transport> | null = null;
 
-/** All requests of the page share the result. If neither method works, requests use PUT and the next one probes again. */
+/**
+ * Returns the method that the gateway forwards. All requests of the page share one probe. If both methods fail, the request uses PUT and
+ * the next request probes again.
+ */
 export function transport(): Promise<Transport> {
   finding ??= probe().then((result) => {
     found = result;
@@ -62,13 +65,13 @@ async function probe(): Promise<Transport | null> {
       const [address, options] = probeBy(way, word);
       const answer = await nativeFetch(address, { ...options, cache: 'no-store', signal: AbortSignal.timeout(PROBE_MS) });
       const text = await answer.text();
-      // A gateway may answer 200 without having passed the request on.
+      // A gateway may respond with 200 without forwarding the request.
       if (answer.ok && text.trim() === word) {
         return way;
       }
       await renewIfOutdated(answer.status, text);
     } catch {
-      // There is no connection, or the gateway closes the connection on PUT. The caller tries the other method.
+      // No connection, or the gateway closes the connection on PUT. The loop tries the next method.
     }
   }
   return null;
@@ -82,12 +85,12 @@ function probeBy(way: Transport, word: string): [address: string, options: Reque
   return [`${TUNNEL}/probe`, { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: envelope }];
 }
 
-/** Returns whether the page already knows that the gateway passes PUT. */
+/** Returns whether a probe has shown that the gateway forwards PUT. */
 export function passesPut(): boolean {
   return found === 'put';
 }
 
-/** Finds the transport for a synchronous request, which cannot await a promise. */
+/** Determines the method for a synchronous request, which cannot wait for a promise. */
 export function transportNow(): Transport {
   if (found !== null) {
     return found;

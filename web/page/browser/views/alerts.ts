@@ -17,17 +17,17 @@ export function alerts(status: JobStatus): Content {
   }
   const sentence = describeFailure(failure, failure.role);
   const [head = ''] = message.split('\n');
-  // The message may describe the same failure and how the ApplicationMaster reacted to it. One card then shows both.
+  // If the message describes the same failure and the ApplicationMaster's reaction to it, a single card shows the message.
   const isSame = isNewest(failure, status) && head.includes(sentence);
   return html`
     ${failureCard(failure, isSame ? head : sentence, status)}
     ${message !== '' && !isSame && messageCard(status)}`;
 }
 
-/** Whether the task has not failed again in another way. */
-function isNewest({ role, index, lines }: FirstFailure, { tasks }: JobStatus): boolean {
-  const newest = tasks.find((task) => task.role === role && task.index === index)?.failure;
-  return newest?.lines.join('\n') === lines.join('\n');
+/** Returns whether the job's first failure is also the newest failure of its task. */
+function isNewest(failure: FirstFailure, { tasks }: JobStatus): boolean {
+  const newest = tasks.find((task) => nameOf(task) === nameOf(failure))?.failure;
+  return newest?.lines.join('\n') === failure.lines.join('\n');
 }
 
 function failureCard(failure: FirstFailure, sentence: string, status: JobStatus): Content {
@@ -39,7 +39,7 @@ function failureCard(failure: FirstFailure, sentence: string, status: JobStatus)
     <p>${plainText(sentence)}</p>
     ${shown !== '' && html`<pre class="lines" tabIndex=${0} aria-label="Last lines of its stderr">${shown}</pre>`}
     <p class="more">
-      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job recovered from it.' : 'The job continues.'}</span>`}
+      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job recovered from this failure.' : 'The job continues.'}</span>`}
       <a href=${formatRoute('logs', task, 'stderr')}>Log of ${task}</a>
       <a href=${formatRoute('timeline')}>Timeline</a>
       <a href=${formatRoute('events')}>Events</a>
@@ -65,7 +65,7 @@ function messageCard(status: JobStatus): Content {
   </section>`;
 }
 
-/** Reports that the job does not respond: since when, possible causes, and what to do. */
+/** A banner that reports that the job does not respond, since when, the possible causes, and the next step. */
 export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Content {
   if (problem === null || data === null) {
     return null;

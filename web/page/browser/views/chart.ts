@@ -12,7 +12,7 @@ export interface Line {
   readonly color: number;
   readonly xs: readonly number[];
   readonly ys: readonly (number | null)[];
-  /** The values before smoothing, drawn faintly behind the line. */
+  /** The values before smoothing, drawn faintly behind the smoothed line; null without smoothing. */
   readonly raw: readonly (number | null)[] | null;
 }
 
@@ -22,13 +22,13 @@ export interface ChartProps {
   /** `time`: x counts seconds. */
   readonly x: 'number' | 'time';
   readonly logarithmic: boolean;
-  /** `step`: the distance between two marks when formatting a mark of the axis. */
+  /** Formats an x value; with `step`, the label of an axis tick, where `step` is the distance between ticks. */
   readonly formatX: (x: number, step?: number) => string;
-  /** `step`: as in `formatX`. */
+  /** Formats a y value; `step` as in `formatX`. */
   readonly formatY: (y: number, step?: number) => string;
   /** Charts with the same key share the cursor position. */
   readonly together: string;
-  /** The range of the y axis, given the lowest and the highest value; by default it fits the lines. */
+  /** Returns the range of the y axis for the lowest and the highest value. By default, the range fits the lines. */
   readonly range?: (low: number, high: number) => [number, number];
 }
 
@@ -37,7 +37,7 @@ const MOST_NAMES = 12;
 const HEIGHT = 220;
 export const COLORS = 10;
 
-/** Reads the colours of the canvas from the style sheet. */
+/** Reads the colours for the canvas from the style sheet. */
 function paint(element: Element): { line: (index: number) => string; grid: string; text: string } {
   const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(name).trim();
@@ -49,11 +49,11 @@ export function Chart(props: ChartProps): Content {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
-  // The cursor's position and axis; restored when the chart is recreated for other lines or colours.
+  // The x value and the axis of the cursor, to restore the cursor when the chart is recreated.
   const place = useRef<{ readonly axis: string; readonly at: number } | null>(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   const data = useMemo(() => aligned(lines), [lines]);
-  // The properties that require a new chart; new points only update the existing one.
+  // A change of these properties recreates the chart; new points only update it.
   const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
   const newest = useRef(props);
   newest.current = props;
@@ -108,11 +108,10 @@ export function Chart(props: ChartProps): Content {
 }
 
 /**
- * Options of a new plot.
- *
- * @param newest returns the current properties, whose formats may change without a new plot
- * @param from the x value of the cursor at the start; null for no cursor
- * @param onPoint called with the x value of the cursor; null when there is none
+ * Returns the options of a new plot.
+ * @param newest returns the current properties, because the formats may change without a new plot
+ * @param from the initial x value of the cursor; null for no cursor
+ * @param onPoint called with the x value of the cursor; null when the cursor leaves the plot
  */
 function plotOptions(
   element: HTMLElement,
@@ -131,7 +130,7 @@ function plotOptions(
   return {
     width: widthIn(element),
     height: HEIGHT,
-    // Leaves space for the right half of the last tick label, which may be long.
+    // Leaves space for the right half of the last tick label.
     padding: [10, 22, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
@@ -162,7 +161,7 @@ function plotOptions(
   };
 }
 
-/** The series of one line: the smoothed values, and the raw ones faintly behind them. */
+/** Returns the series of one line: the values before smoothing, if they are shown, and the line itself. */
 function seriesOf(stroke: string, hasRaw: boolean): UPlot.Series[] {
   const line = { stroke, width: 1.75, points: { show: few } };
   return hasRaw ? [{ stroke, width: 1, alpha: 0.28, points: { show: false } }, line] : [line];
@@ -172,7 +171,7 @@ function widthIn(element: HTMLElement): number {
   return Math.max(200, element.clientWidth);
 }
 
-/** Moves the cursor to the next x value in a direction: 1 or -1. */
+/** Moves the cursor to the next (1) or the previous (-1) x value. */
 function movePoint(plot: UPlot, direction: number): void {
   const xs = plot.data[0];
   // Reads the position from the plot's cursor, because keys may be pressed faster than the chart renders.
@@ -202,7 +201,7 @@ function legend(lines: readonly Line[], pointed: number | null, formatY: (y: num
   </ul>`;
 }
 
-/** The value nearest to the cursor; the newest if there is no cursor. */
+/** Returns the value nearest to the cursor; without a cursor, the newest value. */
 function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
   if (pointed !== null) {
     return ys[nearest(xs, pointed)] ?? null;
@@ -216,7 +215,7 @@ function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
   return null;
 }
 
-/** A text alternative for screen readers. */
+/** Returns a text alternative for screen readers. */
 function described({ title, lines, formatX, formatY }: ChartProps): string {
   const parts = lines.slice(0, MOST_NAMES).map((line) => {
     const known = line.ys.filter((value) => value !== null);
@@ -233,7 +232,10 @@ function described({ title, lines, formatX, formatY }: ChartProps): string {
   return `Chart of ${title}. ${parts.join('. ')}. Use the arrow keys to read values.`;
 }
 
-/** uPlot needs a common x axis: undefined marks an x without a point of this line, null a gap. */
+/**
+ * Joins the lines on the common x axis that uPlot requires. In the result, undefined marks an x value at which a line has no point, and
+ * null marks a gap.
+ */
 function aligned(lines: readonly Line[]): UPlot.AlignedData {
   if (lines.length === 0) {
     return [[]];
@@ -246,12 +248,12 @@ function aligned(lines: readonly Line[]): UPlot.AlignedData {
   return UPlot.join(lines.map((line) => [line.xs as number[], ...columns(line)] as UPlot.AlignedData));
 }
 
-/** Whether a line has so few values that its points are drawn. */
+/** Returns whether the line has so few values that its points are drawn. */
 function few(plot: UPlot, series: number): boolean {
   return (plot.data[series] ?? []).filter((value) => value !== null && value !== undefined).length <= 20;
 }
 
-/** Lines rarely have points at the same x values, so each line marks its point nearest to the cursor. */
+/** Returns the index of the line's point nearest to the cursor, because lines rarely have points at the same x values. */
 function nearestPoint(plot: UPlot, series: number, at: number): number {
   const values = plot.data[series] ?? [];
   for (let distance = 0; distance < values.length; distance++) {

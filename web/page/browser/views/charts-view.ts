@@ -27,7 +27,7 @@ export function HeadlineCharts({ feeds }: { feeds: JobResources }): Content {
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);
   const colors = useMemo(() => colorsOf(data), [data]);
   const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))];
-  // If a job logs only one of the two, another tag takes the free place.
+  // If the job logs only one of the two, the chart of another tag fills the space.
   const shown = [...new Set([...headlines, ...tags])].filter((tag) => tag !== undefined).slice(0, 2);
   if (shown.length === 0) {
     return null;
@@ -112,7 +112,7 @@ function lineOf(curve: Curve, { smoothing, logarithmic, axis }: Look, color: num
   };
 }
 
-/** Keeps the times ascending when a clock was set back. */
+/** Makes the times strictly ascending: they may repeat or decrease when a clock was set back. */
 function ascending(xs: readonly number[]): number[] {
   let last = Number.NEGATIVE_INFINITY;
   return xs.map((x) => {
@@ -121,7 +121,7 @@ function ascending(xs: readonly number[]): number[] {
   });
 }
 
-/** Assigns one colour per run, the same in all charts. */
+/** Assigns a colour to each run. A run has the same colour in all charts. */
 function colorsOf(charts: ScalarCharts | null): ReadonlyMap<string, number> {
   const names = (charts?.runs ?? []).map(({ name }) => name).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   return new Map(names.map((name, index) => [name, index % COLORS]));

@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 import { describeEntry, subjectOf } from '../../../../conf/event-text.ts';
 import type { HistoryEntry } from '../../../../conf/status.ts';
-import { searchField } from '../parts/controls.ts';
+import { containsWords, searchField } from '../parts/controls.ts';
 import { formatMoment, formatNumberOf } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import type { JobResources } from '../parts/job-resources.ts';
 import { plainText } from '../parts/plain-text.ts';
 import { usePolledResource } from '../parts/polled-resource.ts';
 
-/** The number of rows that a browser lays out without a visible delay. */
+/** Browsers lay out this number of rows without a visible delay. */
 const PAGE = 300;
 
 export function Events({ feeds }: { feeds: JobResources }): Content {
@@ -18,8 +18,7 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
   if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the events …' : `The events cannot be read: ${problem.text}`}</p>`;
   }
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = data.entries.filter((entry) => words.every((word) => textOf(entry).includes(word)));
+  const found = data.entries.filter((entry) => containsWords(textOf(entry), filter));
   const shown = found.slice(-most).reverse();
   return html`
     <div class="controls">
@@ -46,5 +45,5 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
 }
 
 function textOf(entry: HistoryEntry): string {
-  return `${entry.event} ${subjectOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`.toLowerCase();
+  return `${entry.event} ${subjectOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`;
 }

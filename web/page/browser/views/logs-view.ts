@@ -16,7 +16,7 @@ import { nameOf } from './task-table.ts';
 const FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
 const FIRST_BYTES = 64 * 1024;
 const MOST_BYTES = 1024 * 1024;
-/** The name that stands for the ApplicationMaster in URLs of logs. */
+/** The name of the ApplicationMaster in the URLs of logs. */
 const MASTER = 'master';
 
 /** @param rest the task and the file, from the route */
@@ -73,7 +73,7 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   // Scrolls before the browser paints, so that the beginning of the new text does not flash.
   useLayoutEffect(() => {
     const element = box.current;
-    // Does not scroll while the user has scrolled back.
+    // After the user has scrolled back, the position stays unchanged.
     if (element !== null && atEnd.current) {
       element.scrollTop = element.scrollHeight;
     }
@@ -115,7 +115,7 @@ function withWords(text: string, words: string): string {
     .join('\n');
 }
 
-/** A link to the container logs on the NodeManager's web server, which browsers cannot always reach. */
+/** Links to the container's logs on the NodeManager's web server, which the browser may not be able to reach. */
 function nodeLink({ tasks, user }: JobStatus, name: string): Content {
   const task = tasks.find((each) => nameOf(each) === name);
   if (!task?.nodeHttp || task.containerId === null) {

@@ -11,7 +11,7 @@ import { formatRoute } from '../parts/route.ts';
 import { HeadlineCharts } from './charts-view.ts';
 import { byRole, countsText, nameOf, stateCounts } from './task-table.ts';
 
-/** The number of metrics shown as tiles; the charts show all metrics. */
+/** The maximum number of metrics shown as tiles. The charts show all metrics. */
 const MOST_METRICS = 8;
 
 export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
@@ -40,7 +40,7 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
         </dl>
       </section>
     </div>
-    ${orphans.length > 0 && noticeCard('orphans', 'Programs that may still run', orphans)}
+    ${orphans.length > 0 && noticeCard('orphans', 'Programs that may still be running', orphans)}
     ${status.notices.length > 0 && noticeCard('notices', 'Notices', status.notices)}`;
 }
 

@@ -10,7 +10,7 @@ import { type Grouping, RESOURCES, type ResourceName, usageLines } from '../part
 import { Chart, COLORS } from './chart.ts';
 import { byRole, nameOf } from './task-table.ts';
 
-/** More lines make a chart unreadable. */
+/** With more tasks, the charts show one line per role by default. */
 const MOST_LINES = 10;
 
 const TITLES: Readonly<Record<ResourceName, string>> = {
@@ -27,7 +27,7 @@ const FORMATS: Readonly<Record<ResourceName, (value: number, step?: number) => s
   gpuMemory: bytes,
 };
 
-/** Formats marks of an axis, which are round, without decimals. */
+/** Formats a number of bytes. Axis ticks are round numbers and need no decimals. */
 function bytes(value: number, step?: number): string {
   return step === undefined ? formatBytes(value) : formatBytes(value).replace('.0 ', ' ');
 }

@@ -1,5 +1,6 @@
 import { describeFailure } from '../../../../conf/event-text.ts';
 import { gpuUtilization, type TaskState, type TaskStatus } from '../../../../conf/status.ts';
+import { containsWords } from '../parts/controls.ts';
 
 export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {
   return `${role}:${index}`;
@@ -19,7 +20,7 @@ export function restartsOf({ attempts }: TaskStatus): number {
   return Math.max(0, attempts - 1);
 }
 
-/** Mean utilisation of the task's GPUs, 0..1; null if the task has no GPUs. */
+/** Returns the mean utilisation of the task's GPUs, 0..1; null if the task has no GPUs. */
 export function gpuOf({ usage }: TaskStatus): number | null {
   return usage && gpuUtilization(usage);
 }
@@ -37,7 +38,7 @@ const KEYS: Readonly<Record<SortKey, (task: TaskStatus) => number | string | nul
   gpu: gpuOf,
 };
 
-/** Tasks without a value come last in both directions. */
+/** Sorts the tasks. Tasks without a value come last in both directions. */
 export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort): TaskStatus[] {
   const value = KEYS[key];
   const sign = descending ? -1 : 1;
@@ -55,22 +56,10 @@ export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort):
   });
 }
 
-/** Whether each word of the filter occurs in the row. */
+/** Returns whether each word of the filter occurs in the task's row. */
 export function matches(task: TaskStatus, filter: string): boolean {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) {
-    return true;
-  }
-  const text = [
-    nameOf(task),
-    task.state,
-    task.node ?? '',
-    task.failure === null ? '' : describeFailure(task.failure, task.role),
-    task.containerId ?? '',
-  ]
-    .join('\n')
-    .toLowerCase();
-  return words.every((word) => text.includes(word));
+  const failure = task.failure === null ? '' : describeFailure(task.failure, task.role);
+  return containsWords([nameOf(task), task.state, task.node, failure, task.containerId].join('\n'), filter);
 }
 
 export interface RoleTasks {

@@ -102,7 +102,7 @@ function roleGroup(
   </tbody>`;
 }
 
-/** Numeric columns sort descending first; names and states ascending. */
+/** Numeric columns initially sort in descending order; names and states in ascending order. */
 function startsDescending(key: SortKey): boolean {
   return !['task', 'state', 'node'].includes(key);
 }
@@ -132,7 +132,7 @@ function TaskRow({ task }: { task: TaskStatus }): Content {
     }`;
 }
 
-/** On a narrow screen each cell shows its column's title, and empty cells are hidden. */
+/** A table cell. On a narrow screen, each cell shows its column's title, and empty cells are hidden. */
 function cell(key: SortKey, title: string, text: string, number = false): Content {
   return html`<td role="cell" class=${`c-${key}${number ? ' number' : ''}${text === '' ? ' none' : ''}`} data-title=${title}>${text}</td>`;
 }

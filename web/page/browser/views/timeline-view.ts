@@ -21,7 +21,7 @@ const PHASES: Readonly<Record<Phase, string>> = {
 
 const OUTCOMES: Readonly<Record<End['outcome'], string>> = { succeeded: '✓', failed: '✗', stopped: '■' };
 
-/** The visible part of the timeline. The start takes seconds and the job hours, so they need different scales. */
+/** The visible part of the timeline. A start takes seconds and a job hours, so they need different scales. */
 type Window = 'all' | 'start' | 'recent';
 
 const RECENT_MS = 10 * 60_000;
@@ -105,7 +105,7 @@ function Lane({ task, from, to, moments }: { task: TaskTimeline; from: number; t
   </li>`;
 }
 
-/** Labels only spans that are wide enough. */
+/** Returns the label of a span; empty if the span is too narrow. */
 function label({ generation, from, to }: Span, visibleMs: number): string {
   return generation !== null && (to - from) / visibleMs > 0.12 ? `generation ${generation}` : '';
 }

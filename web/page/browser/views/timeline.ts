@@ -1,9 +1,10 @@
 import { describeEntry } from '../../../../conf/event-text.ts';
 import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/status.ts';
+import { nameOf } from './task-table.ts';
 
 /**
- * requested: the task waits for a container. launching: it has a container whose executor has not reported yet. registered: the executor
- * has registered and waits for the gang. running: the program runs, in one generation.
+ * `requested`: the task waits for a container. `launching`: the container is allocated, but its executor has not registered.
+ * `registered`: the executor waits for the gang. `running`: the program runs in one generation.
  */
 export type Phase = 'requested' | 'launching' | 'registered' | 'running';
 
@@ -12,9 +13,9 @@ export interface Span {
   /** ms since the epoch. */
   readonly from: number;
   readonly to: number;
-  /** The generation of a running program; otherwise null. */
+  /** The generation of the running program; null in all other phases. */
   readonly generation: number | null;
-  /** The number of the task's container, from 1. */
+  /** The number of the task's container, counted from 1. */
   readonly attempt: number;
   readonly node: string | null;
   readonly containerId: string | null;
@@ -30,7 +31,7 @@ export interface End {
 
 export interface TaskTimeline {
   readonly task: string;
-  /** Spans and ends in the order in which they occurred; some share a millisecond. */
+  /** Spans and ends in the order in which they occurred, because some have the same timestamp. */
   readonly steps: readonly (Span | End)[];
   readonly spans: readonly Span[];
   readonly ends: readonly End[];
@@ -59,9 +60,9 @@ interface Lane {
   current: Omit<Span, 'to' | 'open'> | null;
 }
 
-/** Reconstructs each task's phases from the job's events; open spans end at `now`. */
+/** Reconstructs the phases of each task from the job's events. Spans that have not ended extend to `now`. */
 export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, now: number): Timeline {
-  const lanes = new Map<string, Lane>(status.tasks.map(({ role, index }) => [`${role}:${index}`, newLane()]));
+  const lanes = new Map<string, Lane>(status.tasks.map((task) => [nameOf(task), newLane()]));
   const moments: Moment[] = [];
   const until = status.finishedAt ?? Math.max(now, entries.at(-1)?.at ?? 0, status.startedAt);
   let masters = 0;
@@ -94,7 +95,7 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
     from: Math.min(status.startedAt, entries[0]?.at ?? status.startedAt),
     to: Math.max(until, status.startedAt + 1),
     tasks: [...lanes].map(([task, lane]) => {
-      leave(lane, until, goesOn(status, task));
+      leave(lane, until, isActive(status, task));
       const { steps } = lane;
       return { task, steps, spans: steps.filter(isSpan), ends: steps.filter((step): step is End => !isSpan(step)) };
     }),
@@ -110,7 +111,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
   const { at, event } = entry;
   switch (event) {
     case 'task-requested':
-      // Another request while the task is waiting does not restart the wait.
+      // A repeated request does not restart the wait.
       if (lane.current === null) {
         enter(lane, 'requested', entry);
       }
@@ -120,7 +121,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       enter(lane, 'launching', entry);
       return;
     case 'executor-registered':
-      // A task that re-registers with a new ApplicationMaster reports its program's state; the task itself has not changed.
+      // A running task registers again after a restart of the ApplicationMaster; its phase does not change.
       if (lane.current?.phase !== 'running') {
         enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
       }
@@ -142,7 +143,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       lane.steps.push({ at, outcome: 'failed', text: describeEntry(entry) });
       return;
     case 'container-ended':
-      // The container of a failed task often ends after the next one has been allocated.
+      // The container of a failed task often ends after its replacement has been allocated.
       if (lane.current?.containerId === entry.containerId) {
         leave(lane, at);
       }
@@ -173,7 +174,7 @@ function leave(lane: Lane, at: number, open = false): void {
   lane.current = null;
 }
 
-/** Ends the current span when the job has ended, and records a running task as stopped. */
+/** Ends the current span at the end of the job, and marks a task in a container as stopped. */
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
@@ -182,7 +183,7 @@ function stop(lane: Lane, at: number): void {
   }
 }
 
-function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {
-  const task = tasks.find(({ role, index }) => `${role}:${index}` === name);
+function isActive({ tasks, finishedAt }: JobStatus, name: string): boolean {
+  const task = tasks.find((each) => nameOf(each) === name);
   return finishedAt === null && task !== undefined && !isTaskOver(task.state);
 }

@@ -6,12 +6,18 @@ import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
 
-/** Path of a Python interpreter with these packages, from a virtual environment with this name that is kept between runs. */
-export async function pythonWith(name: string, packages: readonly string[], progress: (line: string) => void): Promise<string> {
-  const folder = path.resolve('.cache', 'benchmarks', name);
+/**
+ * Returns the path of a Python interpreter with these packages. The interpreter belongs to a virtual environment in `folder`, which is
+ * kept between runs.
+ */
+export async function pythonWith(
+  folder: string,
+  packages: readonly string[],
+  progress: (line: string) => void = () => {},
+): Promise<string> {
   if (!existsSync(folder)) {
     progress(`installing ${packages.join(', ')} for Python`);
-    // Built under a temporary name until it is complete. `python -m` works after the move.
+    // Built under a temporary name, because two runs may build at the same time. `python -m` works after the rename.
     const building = `${folder}.${process.pid}`;
     await mkdir(path.dirname(folder), { recursive: true });
     await execute('python3', ['-m', 'venv', building]);

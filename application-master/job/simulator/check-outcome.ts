@@ -7,48 +7,48 @@ import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';
 
-/** The outcome of a simulated day. */
-export interface FinishedDay {
+/** The outcome of a simulated run. */
+export interface FinishedRun {
   readonly world: World;
   readonly state: JobState;
   readonly result: JobResult;
   readonly cluster: Cluster;
   readonly training: Training;
-  /** The cluster has room for the job. */
+  /** True if the cluster has room for the job. */
   readonly roomy: boolean;
-  /** A user killed the job. */
+  /** True if a user killed the job. */
   readonly killed: boolean;
-  /** No fault has harmed a task. */
+  /** True if no fault has harmed a task. */
   readonly calm: boolean;
   /** Crashes of the ApplicationMaster while the training made no progress. */
   readonly earlyCrashes: number;
 }
 
-/** Reports a violation for each property that does not hold at the end of the day. */
-export function judge(day: FinishedDay): void {
-  judgeContainers(day);
-  judgeBudgets(day);
-  if (day.result.state === 'KILLED' && !(day.killed && day.result.diagnostics === 'killed by a user')) {
-    violate(day.world, 'killed although no user killed it');
+/** Reports a violation for each property that does not hold at the end of the run. */
+export function checkOutcome(run: FinishedRun): void {
+  checkContainers(run);
+  checkBudgets(run);
+  if (run.result.state === 'KILLED' && !(run.killed && run.result.diagnostics === 'killed by a user')) {
+    violate(run.world, 'killed although no user killed it');
   }
-  if (day.result.state === 'FAILED') {
-    judgeFailure(day);
+  if (run.result.state === 'FAILED') {
+    checkFailure(run);
   }
-  if (day.result.state === 'SUCCEEDED') {
-    judgeSuccess(day);
+  if (run.result.state === 'SUCCEEDED') {
+    checkSuccess(run);
   }
-  judgeEffort(day);
+  checkEffort(run);
 }
 
-function judgeContainers({ world, cluster }: FinishedDay): void {
+function checkContainers({ world, cluster }: FinishedRun): void {
   for (const each of cluster.containers.values()) {
-    if (each.phase !== 'ended' && !each.told) {
+    if (each.phase !== 'ended' && !each.reported) {
       violate(world, `${each.container.id} leaks`);
     }
   }
 }
 
-function judgeBudgets({ world, state }: FinishedDay): void {
+function checkBudgets({ world, state }: FinishedRun): void {
   const failures = state.tasks.reduce((sum, task) => sum + task.failures.charged, 0);
   if (failures > world.charges) {
     violate(world, `${failures} failures were charged, but at most ${world.charges} occurred`);
@@ -64,7 +64,7 @@ function judgeBudgets({ world, state }: FinishedDay): void {
   }
 }
 
-function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): void {
+function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): void {
   const tensorBoard = jobOf(state).roles.find((role) => isTensorBoardRole(jobOf(state), role));
   if (tensorBoard !== undefined && diagnostics.includes(`${tensorBoard.name}:0`)) {
     violate(world, `failed because of ${tensorBoard.name}`);
@@ -88,7 +88,7 @@ function judgeFailure({ world, state, result: { diagnostics } }: FinishedDay): v
   }
 }
 
-function judgeSuccess({ world, state, training }: FinishedDay): void {
+function checkSuccess({ world, state, training }: FinishedRun): void {
   const { success } = jobOf(state);
   const deciding =
     success === 'chief'
@@ -114,8 +114,8 @@ function judgeSuccess({ world, state, training }: FinishedDay): void {
   }
 }
 
-/** No generation is formed without a reason, and a job whose budgets suffice succeeds. */
-function judgeEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedDay): void {
+/** Checks that every new generation had a reason, and that a job with enough restarts succeeded. */
+function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }: FinishedRun): void {
   const job = jobOf(state);
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {
     violate(world, `generation ${state.generation} was formed although no fault had harmed a task`);

@@ -12,39 +12,35 @@ export interface Pass {
   readonly fingerprint: string;
   /** The number of splits. */
   readonly splits: number;
-  /** The number of completed reads at each level of repetition, from the outermost to the innermost. */
+  /** See `Passes`. */
   readonly passes: readonly number[];
 }
 
 /** A pass, and the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** How many times this process has already begun the same pass. It distinguishes two loops over the same files. */
+  /** How many times this process had already begun the same pass. This number distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
 
-export function isSamePass(one: Pass, other: Pass): boolean {
-  return (
-    one.fingerprint === other.fingerprint &&
-    one.splits === other.splits &&
-    one.passes.length === other.passes.length &&
-    one.passes.every((count, depth) => count === other.passes[depth])
-  );
+/** Returns a string that is equal for equal passes. */
+export function passKey({ fingerprint, splits, passes }: Pass): string {
+  return JSON.stringify([fingerprint, splits, passes]);
 }
 
-/** A request to the dispatcher: first SPLITS_JOIN with the log so far, then SPLITS_NEXT for each further entry of the log. */
-export interface SplitQuestion extends PassPlace {
+/** A request to the dispatcher. A reader first sends SPLITS_JOIN with its log, then SPLITS_NEXT for each further entry of the log. */
+export interface SplitRequest extends PassPlace {
   readonly log?: readonly number[];
-  /** True if the reader resumes from a checkpoint, in which case other readers may have logs too. */
+  /** True if the reader resumes from a checkpoint. In that case, other readers may have logs too. */
   readonly restored?: boolean;
   readonly at?: number;
   /** For readers of kind `workers`: the finished splits. */
   readonly done?: readonly number[];
 }
 
-/** Assigns the splits of datasets: the ApplicationMaster, or this process in a standalone program. */
-export interface SplitGiver {
+/** Assigns the splits of datasets to readers. In a job, the ApplicationMaster assigns them; in a standalone program, this process does. */
+export interface SplitAssigner {
   /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
@@ -52,35 +48,35 @@ export interface SplitGiver {
   next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null>;
 }
 
-let giver: SplitGiver | null = null;
+let assigner: SplitAssigner | null = null;
 
 /**
- * The giver of this process.
- * @throws TonyError SERVICE_LOST when there are other readers and the ApplicationMaster cannot be reached.
+ * Returns the assigner of this process.
+ * @throws TonyError SERVICE_LOST when there are other readers and this task has no connection to the ApplicationMaster.
  */
-export function splitGiver(share: Share): SplitGiver {
+export function splitAssigner(share: Share): SplitAssigner {
   const task = readTask();
   if (task !== null && task.services === null && share.count > 1) {
     throw new TonyError('SERVICE_LOST', 'this task cannot reach the ApplicationMaster, which assigns the splits of datasets', {
       hint: 'Remove dispatch() from the dataset. Shards are then assigned in advance.',
     });
   }
-  giver ??= task === null || task.services === null ? new OwnSplits().reader() : new ServedSplits(new Services(task.services));
-  return giver;
+  assigner ??= task === null || task.services === null ? new LocalSplits().reader() : new RemoteSplits(new Services(task.services));
+  return assigner;
 }
 
 class Beginnings {
   readonly #counts = new Map<string, number>();
 
-  readonly begin = ({ fingerprint, splits, passes }: Pass, share: Share): number => {
-    const key = JSON.stringify([fingerprint, splits, passes, share.index, share.count]);
+  readonly begin = (pass: Pass, share: Share): number => {
+    const key = JSON.stringify([passKey(pass), share.index, share.count]);
     const count = this.#counts.get(key) ?? 0;
     this.#counts.set(key, count + 1);
     return count;
   };
 }
 
-class ServedSplits implements SplitGiver {
+class RemoteSplits implements SplitAssigner {
   readonly begin = new Beginnings().begin;
   readonly #services: Services;
 
@@ -105,15 +101,15 @@ class ServedSplits implements SplitGiver {
 }
 
 const PAUSE_MS = 20;
-/** The number of recently begun passes to keep. */
+/** The number of most recent passes to keep. */
 const KEPT_PASSES = 64;
 
 /** Assigns splits within one process, for standalone programs. */
-export class OwnSplits {
+export class LocalSplits {
   readonly #passes = new Map<string, SplitPass>();
 
-  /** Creates the giver of one reader. All readers of this object share its splits. */
-  reader(): SplitGiver {
+  /** Creates the assigner for one reader. The readers of one LocalSplits object share its splits. */
+  reader(): SplitAssigner {
     return {
       begin: new Beginnings().begin,
       join: async (place, log, restored) => this.#join(place, log, restored),
@@ -132,7 +128,7 @@ export class OwnSplits {
         this.#passes.delete(old);
       }
     }
-    pass.tell(String(place.share.index), log);
+    pass.register(String(place.share.index), log);
   }
 
   async #next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null> {
@@ -154,7 +150,7 @@ export class OwnSplits {
   }
 }
 
-/** The key of the pass, equal for all its readers. */
-function keyOf({ fingerprint, splits, passes, reading, share }: PassPlace): string {
-  return JSON.stringify([fingerprint, splits, passes, reading, share.count]);
+/** Returns the key of the pass, which is the same for all its readers. */
+function keyOf(place: PassPlace): string {
+  return JSON.stringify([passKey(place), place.reading, place.share.count]);
 }

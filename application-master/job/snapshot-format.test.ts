@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
-import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
-import { parseSnapshot } from './snapshot.ts';
+import { frozen, workers } from './simulator/example-job.ts';
+import { JobScenario } from './simulator/job-scenario.ts';
+import { parseSnapshot } from './snapshot-format.ts';
 
-it('a snapshot survives storage unchanged', () => {
+it('a stored snapshot is read back unchanged', () => {
   const scene = JobScenario.running(frozen({ roles: [workers()] }));
   scene.exit('c2', 3, { stderr: 'Error: out of cheese' });
   expect(scene.snapshot).toMatchObject({ generation: 1, firstFailure: { lines: ['Error: out of cheese'] } });

@@ -1,0 +1,78 @@
+import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
+
+/** When simulated and scripted jobs begin (ms since the epoch). */
+export const START = 1_700_000_000_000;
+
+export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
+  return {
+    instances: 1,
+    maxInstances: changes.instances ?? 1,
+    resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {} },
+    command: 'node train.ts',
+    env: {},
+    nodeLabel: null,
+    docker: null,
+    restart: { policy: 'on-failure', maxRestarts: 3 },
+    tracking: 'tracked',
+    chief: false,
+    ranked: false,
+    servesParameters: false,
+    ...changes,
+  };
+}
+
+/** Two ranked workers, the first of them the chief. */
+export function workers(changes: Partial<Role> = {}): Role {
+  return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
+}
+
+/** Creates a job with default settings. */
+export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): FrozenJob {
+  return {
+    version: 1,
+    applicationId: 'application_1_0001',
+    user: 'somebody',
+    submittedAt: START,
+    staging: 'file:///staging',
+    history: 'file:///history',
+    historyShared: false,
+    historyUrl: null,
+    checkpointDir: 'file:///checkpoints',
+    summaryDir: 'file:///summaries',
+    outputDir: 'file:///output',
+    data: {},
+    resources: [],
+    roleResources: {},
+    cluster: { kind: 'yarn', hadoop: {} },
+    job: {
+      name: 'mnist',
+      queue: 'default',
+      source: null,
+      framework: 'tfjs',
+      runtime: 'default',
+      data: {},
+      env: {},
+      success: 'all',
+      gang: { timeoutMs: 60_000 },
+      heartbeat: { intervalMs: 1_000, missed: 10 },
+      checkpoint: { dir: null, everySteps: 100, keep: 3 },
+      tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
+      strategy: { type: 'all-reduce', wire: 'float32' },
+      timeoutMs: null,
+      acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+      master: {
+        memoryMb: 1024,
+        vcores: 1,
+        nodeLabel: null,
+        docker: null,
+        env: {},
+        logLevel: 'info',
+        failureWindowMs: null,
+        startTimeoutMs: null,
+      },
+      priority: 0,
+      tags: [],
+      ...changes,
+    },
+  };
+}

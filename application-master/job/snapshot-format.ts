@@ -1,0 +1,70 @@
+import { z } from 'zod';
+import { END_STATES, TASK_STATES } from '../../conf/status.ts';
+import { firstFailureSchema, programEndSchema } from '../../conf/task-failure.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { asGeneration, asRevision } from './counters.ts';
+
+const count = z.int().nonnegative();
+const generation = count.transform(asGeneration);
+
+const taskSchema = z.object({
+  role: z.string(),
+  index: count,
+  state: z.enum(TASK_STATES),
+  /** The task's rank in the snapshot's `generation`; null for tasks without one. */
+  rank: count.nullable(),
+  /** Generation of the task's newest program. */
+  generation,
+  containerId: z.string().nullable(),
+  node: z.string().nullable(),
+  attempts: count,
+  /** Failures charged to the restart budget. */
+  failures: count,
+  failedNodes: z.array(z.string()).readonly(),
+  exit: programEndSchema.nullable(),
+});
+
+const endingSchema = z.object({
+  containerId: z.string(),
+  role: z.string(),
+  index: z.int().min(-1),
+  node: z.string(),
+  /** The executor's lease has ended by this time (ms since the epoch). */
+  until: z.number(),
+  /** See `Ending`. It is saved, because the ResourceManager does not repeat its report to a later attempt. */
+  reported: z.enum(['nothing', 'presumed', 'preempted']),
+  /** True if the failure that ended the container was charged, but the cluster may still report that it caused the failure. */
+  refundable: z.boolean(),
+});
+
+const schema = z.object({
+  version: z.literal(1),
+  /** Increases with every snapshot of an attempt; the highest revision is valid. */
+  revision: count.transform(asRevision),
+  /** The highest generation that may have been started once this snapshot is durable. */
+  generation,
+  startedAt: z.number(),
+  tasks: z.array(taskSchema),
+  /** Containers that were ordered to stop and whose end is not confirmed yet. */
+  ending: z.array(endingSchema),
+  firstFailure: firstFailureSchema.nullable(),
+  /** Generations in a row that failed before they made progress. */
+  fruitless: count,
+  metrics: z.record(z.string(), z.number()),
+  earlyEnd: z.string().nullable(),
+  result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
+});
+
+/** The state that a later ApplicationMaster attempt needs to continue; JSON. */
+export type Snapshot = Readonly<z.infer<typeof schema>>;
+export type SnapshotTask = Snapshot['tasks'][number];
+
+/** Parses a stored snapshot. Throws STATE_UNREADABLE unless the text is a complete, valid snapshot. */
+export function parseSnapshot(text: string): Snapshot {
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch (thrown) {
+    const cause = thrown instanceof z.ZodError ? z.prettifyError(thrown) : messageOf(thrown);
+    throw new TonyError('STATE_UNREADABLE', `The job's saved state cannot be read: ${cause}`, { cause: thrown });
+  }
+}

@@ -1,0 +1,49 @@
+import { readFileSync } from 'node:fs';
+
+/*
+ * The fields of /proc/PID/stat that `parseStat` reads, see proc(5):
+ *
+ *   1 pid   2 (comm)   3 state   4 ppid   5 pgrp   6 session   14 utime   15 stime   22 starttime   24 rss in pages
+ *
+ * The program chooses comm, which may contain blanks and parentheses: the remaining fields begin after the last closing parenthesis.
+ */
+export interface ProcessStat {
+  readonly pid: number;
+  /** One letter; T means stopped by a signal. */
+  readonly state: string;
+  readonly parent: number;
+  readonly group: number;
+  readonly session: number;
+  /** User and system time, in clock ticks. */
+  readonly ticks: number;
+  /** Clock ticks after boot; together with the pid it identifies a process uniquely. */
+  readonly startTime: number;
+  readonly pages: number;
+}
+
+export function parseStat(text: string): ProcessStat | null {
+  const end = text.lastIndexOf(')');
+  const pid = Number.parseInt(text, 10);
+  const fields = text.slice(end + 2).split(' ');
+  const number = (field: number): number => Number(fields[field - 3]);
+  const stat = {
+    pid,
+    state: fields[0] ?? '',
+    parent: number(4),
+    group: number(5),
+    session: number(6),
+    ticks: number(14) + number(15),
+    startTime: number(22),
+    pages: number(24),
+  };
+  return end > 0 && Number.isInteger(pid) && Number.isFinite(stat.ticks) && Number.isFinite(stat.pages) ? stat : null;
+}
+
+/** Returns null if the process does not exist. */
+export function readStat(pid: number): ProcessStat | null {
+  try {
+    return parseStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return null;
+  }
+}
