@@ -136,7 +136,7 @@ final:
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:10:3  final.strategy: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, priority, tags)',
-    "  tony-site.yaml:12:10  final.tags.0: begins with a prefix that tony-ts reserves for its own tags: choose another tag",
+    '  tony-site.yaml:12:10  final.tags.0: begins with a prefix that tony-ts reserves for its own tags: choose another tag',
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);
   expect(mistakes("defaults: {roles: {'*': {resources: {gpu: 1}}}}\nfinal: 3\n")).toContain(
