@@ -143,6 +143,31 @@ describe.each([
   });
 });
 
+test("on YARN, a container gets the variables of YARN's Docker runtime, and a cluster without Docker is noted", async () => {
+  const file = await job('env | grep ^YARN_CONTAINER_RUNTIME | sort\n');
+  const docker = '{image: "ml/train:1", mounts: ["/data:/data:ro"], network: host}';
+  const sets = [
+    'roles.worker.instances=1',
+    `roles.worker.docker=${docker}`,
+    'priority=1',
+    'master.failureWindow=1h',
+    'master.logLevel=debug',
+  ];
+  const { exitCode, stdout } = await cluster.run(['submit', '--conf', file, ...sets.flatMap((set) => ['--set', set])]);
+  expect(exitCode).toBe(0);
+  expect(stdout).toContain('worker sets docker, but yarn.nodemanager.runtime.linux.allowed-runtimes');
+  const id = ID.exec(stdout)?.[0] ?? '';
+  const logs = await until(async () => (await cluster.run(['logs', id])).exitCode === 0 && cluster.run(['logs', id]), {
+    describe: 'logs after the end',
+  });
+  expect(logs.stdout.trim().split('\n')).toEqual([
+    'YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK=host',
+    'YARN_CONTAINER_RUNTIME_DOCKER_IMAGE=ml/train:1',
+    'YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS=/data:/data:ro',
+    'YARN_CONTAINER_RUNTIME_TYPE=docker',
+  ]);
+});
+
 test('on YARN, a job continues when its follower is interrupted', async () => {
   const following = cluster.startCommand(['submit', '--conf', await job('sleep 100\n')]);
   const id = (await following.output(ID))[0];

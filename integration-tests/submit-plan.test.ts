@@ -171,7 +171,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await second.end();
     // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster. YARN's own diagnostics do
     // not mention this.
-    const third = await start((await request({ lines: ['master: {vcores: 8}'] })).words);
+    const third = await start((await request({ lines: ['master: {vcores: 8, startTimeout: 1h}'] })).words);
     try {
       const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores\.$/;
       const waiting = await until(
@@ -185,6 +185,14 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
       expect(waiting).toMatch(/^Application is Activated, waiting for resources to be assigned for AM: /);
       const { stdout } = await cluster.run(['list', '--output', 'json']);
       expect((jsonLines(stdout) as { id: string }[]).find(({ id }) => id === third.id)).toMatchObject({ waiting, phase: 'ACCEPTED' });
+      const late = await request({ lines: ['master: {vcores: 8, startTimeout: 2s}'] });
+      const followed = await cluster.run([...late.words, '--output', 'json']);
+      expect(followed.exitCode).toBe(1);
+      expect(jsonLines(followed.stdout).at(-1)).toMatchObject({
+        type: 'result',
+        state: 'KILLED',
+        diagnostics: expect.stringContaining('The ApplicationMaster did not start within 2 s (master.startTimeout).'),
+      });
     } finally {
       await third.end();
     }
