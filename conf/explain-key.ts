@@ -20,8 +20,8 @@ export interface ExplainedKey {
 }
 
 /**
- * Describes a key of job.yaml or tony-site.yaml from the schema of the file. Names that users choose (of roles, data folders) may have any
- * value.
+ * Describes a key of job.yaml or tony-site.yaml from the schema of the file. User-chosen names (roles, data folders) can be
+ * anything.
  *
  * @param key e.g. `roles.worker.resources.memory`; empty for the file itself.
  * @returns null when the schema has no such key.

@@ -17,7 +17,7 @@ import type { UpstreamRequest } from './reverse-proxy.ts';
 // tony/tunnel/probe with TOKEN "." NONCE (as the body, or as ?e=), and the server returns the nonce. TOKEN prevents other sites from
 // forging requests, because only the page contains it.
 
-/** The maximum size of one envelope. TensorBoard rejects forms of more than 1000 parts, about 200 KiB. */
+/** The maximum size of one envelope (bytes). TensorBoard itself rejects larger forms much earlier, at 1000 parts (about 200 KiB). */
 const MAX_ENVELOPE = 16 << 20;
 /** The maximum total size of the bodies that are being read, and of the parts of incomplete envelopes. */
 const MAX_READING = 64 << 20;

@@ -159,7 +159,7 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) {
     return;
   }
-  // These ends only confirm the ApplicationMaster's own stop order.
+  // The container ended because the ApplicationMaster stopped or released it.
   if (cause.end === 'stopped-by-master' || cause.end === 'released') {
     return;
   }

@@ -62,7 +62,7 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Returns the job's current state: `phase`, `status` with the tasks, and `result` after the end.
+   * Returns the job's current state: `phase`, `status` with the tasks, and `result` once the job has ended.
    * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE.
    */
   status(): Promise<Observation> {

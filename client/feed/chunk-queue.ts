@@ -132,7 +132,7 @@ export class ChunkQueue {
   }
 }
 
-/** Copies the record's bytes, because the caller may reuse its buffer. Throws USAGE for an unsupported or too large value. */
+/** Copies the record's bytes, because the caller may reuse its buffer. Throws USAGE if the value is unsupported or too large. */
 export function toRecordBytes(record: FeedRecord): Uint8Array {
   const bytes = bytesOf(record);
   if (bytes.length > MAXIMUM_RECORD_BYTES) {

@@ -42,7 +42,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   'yarn.scheduler.minimum-allocation-vcores': '1',
 };
 
-/** Properties that job.json contains, from which the ApplicationMaster, the executors and programs connect to the cluster. */
+/** The properties copied into job.json, which the ApplicationMaster, the executors and programs use to connect to the cluster. */
 const FROZEN = [
   /^(fs\.defaultFS|tony\.tls\.authorities)$/,
   /^hadoop\.(rpc\.protection|security\.authentication)$/,

@@ -211,7 +211,7 @@ export class Cluster {
     while (await isAlive(pid)) {
       await delay(20);
     }
-    // The sockets of a killed JVM stay open slightly longer than its process exists. If a port is still in use after the deadline, `start`
+    // The sockets of a killed JVM slightly outlive its process. If a port is still in use after the deadline, `start`
     // reports which process uses it.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);

@@ -121,8 +121,8 @@ function containerFaults(targets: FaultTargets): Fault[] {
         if (each.executor === null) {
           return;
         }
-        // A frozen process cannot enforce its lease. The model kills it if its NodeManager cannot, because the job gives no guarantee for
-        // both faults together.
+        // A frozen process cannot enforce its lease. If the NodeManager cannot kill it either, the model does, because a job makes no
+        // guarantee when both faults occur together.
         if (each.node.cut || each.node.unmanaged) {
           each.executor.die();
         } else {

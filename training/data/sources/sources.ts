@@ -62,7 +62,7 @@ export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOpt
 
 /**
  * Reads the records of IDX files (the format of MNIST, plain or gzip). A file with one dimension (labels) yields numbers; a file with more
- * dimensions (images) yields columns. An object of files yields objects with one record of each file: `idx({ image:
+ * dimensions (images) yields columns. An object of files yields objects with one record from each file: `idx({ image:
  * 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`. If the names are patterns, the matching files are paired in the order of
  * their names. Large files are split among the ranks.
  */
