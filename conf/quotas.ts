@@ -65,7 +65,7 @@ export interface Rule {
   /** e.g. `quotas.queues.research.roles.worker`. */
   readonly path: string;
   readonly limits: RoleLimits;
-  /** The role that the limit counts; null for the whole job. */
+  /** The role to which the limit applies; null if it applies to the whole job. */
   readonly role: string | null;
   /** Returns true if running jobs of this owner count towards the total. */
   readonly shares: (owner: Owner) => boolean;

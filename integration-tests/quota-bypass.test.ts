@@ -111,7 +111,7 @@ const asBob = (honest: FrozenJob): FrozenJob => {
 };
 const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 const port = () => (elsewhere.address() as AddressInfo).port;
-/** Sets a default file system without a site file. The job's paths contain their host, so they remain readable. */
+/** Points the job at another default file system, which has no site file. The job's paths contain their host, so they remain readable. */
 const otherFileSystem = () =>
   withHadoop({
     'fs.defaultFS': 'hdfs://elsewhere',

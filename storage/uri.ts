@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { TonyError } from '../platform/errors.ts';
 
 /*
- * URIs of files. file:// URIs are percent-encoded, as by `pathToFileURL`. hdfs:// URIs are not encoded, as in Hadoop: `%3A` in a name is
+ * URIs of files. file:// URIs are percent-encoded, as `pathToFileURL` does. hdfs:// URIs are not encoded, as in Hadoop: `%3A` in a name is
  * three characters.
  */
 

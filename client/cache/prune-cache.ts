@@ -70,11 +70,12 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 }
 
 /**
- * Removes entries from the user's cache, oldest first. Keeps entries that were written or used recently, or that a possibly running job
- * uses. Also removes the remains of interrupted uploads. From the damaged history of a finished job, only the readable references count.
+ * Removes entries from the user's cache, oldest first. Keeps entries that were written or used recently, or that are used by a job that
+ * may still be running. Also removes the remains of interrupted uploads. If the history of a finished job is damaged, only its readable
+ * references are considered.
  *
- * @throws TonyError JOB_UNREADABLE, without further removals, if the job.json of a possibly running job is unreadable, or if there are too
- * many histories; HDFS_UNREACHABLE, ACCESS_DENIED
+ * @throws TonyError JOB_UNREADABLE if the job.json of a job that may be running is unreadable, or if there are too many histories; it then
+ * removes nothing more. HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function* pruneCache(store: HistoryStore, options: PruneCacheOptions): AsyncGenerator<PrunedEntry> {
   checkOptions('pruneCache', options, PRUNE_OPTIONS);

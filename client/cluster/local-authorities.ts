@@ -18,7 +18,7 @@ export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.Pro
   return file ? readPemFile(file).catch(() => '') : '';
 }
 
-/** Mistakes elsewhere in the site file, or one that cannot be read, are reported by commands that need it. */
+/** Commands that need the site file report other mistakes in it, and an unreadable file. */
 async function authorityFile(folders: readonly string[]): Promise<string | null> {
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);

@@ -21,7 +21,7 @@ export class StartDeadline {
     return result;
   }
 
-  /** The cause in the job's result. */
+  /** Why the job was killed, as its result reports it. */
   get reason(): string {
     return `The ApplicationMaster did not start within ${formatDuration(this.#timeoutMs)} (master.startTimeout).`;
   }

@@ -7,7 +7,7 @@ import { nodeRoom } from './ask-cluster.ts';
 import { type Ask, masterAsk, type NodeRoom } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
-/** The usual time (ms) in which YARN starts an ApplicationMaster. */
+/** How long YARN usually takes to start an ApplicationMaster (ms). */
 const USUAL_WAIT_MS = 3_000;
 /** How long answers about nodes and queues are cached (ms). */
 const ANSWERS_LAST_MS = 10_000;

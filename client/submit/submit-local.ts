@@ -197,7 +197,7 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
   return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
-/** Allocates an application ID by creating its folder. Of several concurrent submits, only one can create the same folder. */
+/** Allocates an application ID by creating its folder. If several submits run at once, only one of them can create a given folder. */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {
     throw localFailure(root, error);

@@ -315,7 +315,7 @@ export class Cluster {
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
       this.getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
-      // The ResourceManager counts a node as active for seconds after its NodeManager ends, so this also queries each NodeManager.
+      // The ResourceManager still counts a node as active for several seconds after its NodeManager exits, so this also queries each NodeManager.
       ...nodes.map(({ http }) => this.getJson(`${this.profile.scheme ?? 'http'}://localhost:${http}/ws/v1/node/info`)),
     ]);
     return (

@@ -175,7 +175,7 @@ function properties({ state }) {
     yarn: {
       'yarn.resourcemanager.principal': `rm/_HOST@${REALM}`,
       'yarn.resourcemanager.keytab': file('rm.keytab'),
-      // NodeManagers would replace _HOST by this machine's name, which differs from the name in their addresses.
+      // NodeManagers would replace _HOST with this machine's name, which differs from the name in their addresses.
       'yarn.nodemanager.principal': `nm/localhost@${REALM}`,
       'yarn.nodemanager.keytab': file('nm.keytab'),
       'yarn.resourcemanager.webapp.spnego-principal': web,

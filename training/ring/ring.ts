@@ -31,7 +31,7 @@ export interface RingTimeouts {
   readonly joinMs: number;
   /**
    * How long a call waits without sending or receiving a byte, in ms. The neighbour then counts as lost. The first call waits for `joinMs`
-   * if that is longer, because ranks may take different times to load their data.
+   * if that is longer, because some ranks may take longer than others to load their data.
    */
   readonly silenceMs: number;
   /**

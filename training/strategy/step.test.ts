@@ -194,7 +194,7 @@ describe('verification of ranks with different weights', () => {
       for (let step = 1; step <= 9; step++) {
         await stepper.run([learner.part(rank * 6, rank * 6 + 6, 1 / worldSize)]);
         if (step === 4 && rank === 1) {
-          // Flips one bit of the first variable that differs; a later variable differs as well.
+          // Makes two variables differ: `unused`, which is compared first, by a single bit, and a later one.
           learner.unused.assign(tf.tensor1d([7.0000005]));
           learner.b.assign(tf.tensor1d([0]));
         }

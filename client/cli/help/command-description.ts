@@ -55,7 +55,7 @@ export interface DescribedCommand {
   readonly positionals: readonly DescribedPositional[];
   readonly options: readonly DescribedOption[];
   readonly commands: readonly DescribedCommand[];
-  /** The default subcommand, which runs without a name. */
+  /** The default subcommand, which runs if none is named. */
   readonly otherwise: DescribedCommand | null;
 }
 
