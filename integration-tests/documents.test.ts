@@ -201,7 +201,7 @@ async function run(
   const line = inCheckout ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null` : `${command}\ncode=$?`;
   const keep = `{ printf 'cd %q\\n' "$PWD"; export -p; } > '${shell}'`;
   const restore = `[ ! -e '${shell}' ] || . '${shell}'`;
-  // `exec` replaces the shell by the server, so the server receives the signal.
+  // `exec` replaces the shell with the server, so the server receives the signal.
   const text = ready === undefined ? `${restore}\n${line}\n${keep}\nexit $code` : `${restore}\nexec ${command}`;
   const child = spawn('bash', ['-c', text], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let output = '';

@@ -353,7 +353,7 @@ describe('when a user changes the settings of the command,', () => {
     expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, but must be 3s/);
   });
 
-  test.each(['table', 'json'])('the command replaces a value from --set by the final value, and reports it (%s)', async (format) => {
+  test.each(['table', 'json'])('the command replaces a value from --set with the final value, and reports it (%s)', async (format) => {
     const { end, output } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
     expect(end.finalStatus).toBe('SUCCEEDED');
     expect(output).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');

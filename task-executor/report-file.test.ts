@@ -104,7 +104,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ notices: [{ text: 'first' }, { text: 'second' }] });
   });
 
-  it('replaces a notice by a newer one on the same subject', () => {
+  it('replaces a notice with a newer one on the same subject', () => {
     const progress = new ProgressSoFar();
     for (let at = 0; at < 100; at++) {
       progress.add(parseReport(`{"type":"notice","message":"${at}","about":"storage"}`));

@@ -148,7 +148,7 @@ function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
   ];
 }
 
-/** Returns all listed names. Replaces `*` by the unlisted names in `found`; keeps `*` if there are none. */
+/** Returns all listed names. Replaces `*` with the unlisted names in `found`; keeps `*` if there are none. */
 function namesWithin<T>(
   entries: Readonly<Record<string, T>>,
   found: readonly string[],

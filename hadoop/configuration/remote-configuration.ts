@@ -79,7 +79,7 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** Replaces the addresses of a ResourceManager without HA by `base`, its known address: it may report 0.0.0.0. */
+/** Replaces the addresses of a ResourceManager without HA with `base`, its known address: it may report 0.0.0.0. */
 export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };

@@ -92,7 +92,7 @@ describe('a mirror', () => {
     expect([await copied(EVENTS), replaced]).toEqual(['some', 2]);
   });
 
-  test('removes deleted files and folders, and replaces a folder by a file', async () => {
+  test('removes deleted files and folders, and replaces a folder with a file', async () => {
     const mirror = mirrorOf();
     await writeFile(source(EVENTS), 'x');
     await writeFile(source('events.out.tfevents.2'), 'y');

@@ -47,7 +47,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(filterNode(this.node, keep));
   }
 
-  /** Replaces each element by any number of elements. */
+  /** Replaces each element with any number of elements. */
   flatMap<U>(convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): Dataset<U> {
     return this.#with(flatMapNode(this.node, convert));
   }
