@@ -139,7 +139,7 @@ export const jobSchema = z.strictObject({
   framework: values.framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
   runtime: text()
     .describe(
-      'default: the archive that `tony-ts runtime build` builds. gpu: the archive of `tony-ts runtime build --gpu`, which computes with CUDA. system: Node.js as installed on the nodes. Any other value is the URI of such an archive.',
+      'default: the archive that `tony-ts runtime build` builds. gpu: the archive that `tony-ts runtime build --gpu` builds, in which TensorFlow uses CUDA. system: Node.js as installed on the nodes. Any other value is the URI of such an archive.',
     )
     .default('default'),
   command: text().describe('Command of every role that does not set its own.').optional(),
@@ -180,7 +180,7 @@ export const jobSchema = z.strictObject({
       every: values.checkpointEvery().describe('Steps between checkpoints.').default(100),
       keep: values.checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
     })
-    .describe('Checkpoints of the training.')
+    .describe('Training checkpoints.')
     .prefault({}),
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })

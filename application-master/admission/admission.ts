@@ -97,7 +97,7 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
  * apply.
  *
  * @param queue the queue in which this attempt admitted the job; null if this attempt took over running containers of the previous attempt.
- * Such containers prove that the job was admitted, in the queue of its submission and with the resources in its application tags. (Tags
+ * Such containers prove that the job was admitted to the queue to which it was submitted, with the resources that its tags state. (Tags
  * never change.) The limits are checked again only if the queue or the requested resources differ from these.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {

@@ -249,7 +249,7 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** Replaces the TensorBoard in the job's stored status, which ended with the job, by the TensorBoard of this server. */
+/** The job's own TensorBoard ended with the job. Replaces it in the stored status with this server's TensorBoard. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
   let shown: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {

@@ -25,7 +25,7 @@ export interface QuotaUsage extends QuotaSums {
 }
 
 /**
- * Returns the use of each total in the site file, and which jobs wait for which total. Like ApplicationMasters, reads the site file on HDFS;
+ * Returns the use of each total in the site file, and the jobs that are waiting for it. Like ApplicationMasters, reads the site file on HDFS;
  * without a site file on HDFS, reads the local site file.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*

@@ -22,7 +22,7 @@ import type { SecurityLayer } from './security-layer.ts';
  *   frame{ header n, RequestHeader, request }              ->
  *                                                          <-     frame{ header n, response }   in any order
  *
- * With authentication `simple`, where the cluster trusts the user name that the client sends, the last byte of the preamble is 00 and the
+ * With `simple` authentication, where the cluster trusts the user name that the client sends, the last byte of the preamble is 00 and the
  * context with the user name follows immediately.
  *
  * With a security layer, the frames from the context on form a byte stream, which is split into frame{ header -33, SASL WRAP }.

@@ -90,7 +90,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
     const onClose = () => settle('closed the connection during the handshake');
     const onData = (chunk: Buffer) => {
       if (received.length + chunk.length > HELLO_BYTES + MAC_BYTES) {
-        settle('sent more data than a handshake');
+        settle('sent more data than a handshake contains');
         return;
       }
       received = Buffer.concat([received, chunk]);

@@ -19,7 +19,7 @@ export interface SimulatedContainer {
   readonly node: SimulatedNode;
   phase: 'allocated' | 'launching' | 'live' | 'ended';
   executor: Executor | null;
-  /** The end that the cluster has decided on. It is reported even if something else ends the container first. */
+  /** How the cluster has decided to end the container. It is reported even if something else ends the container first. */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
   /** The ApplicationMaster has ordered the container to stop, or released it. */
   reported: boolean;

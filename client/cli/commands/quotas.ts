@@ -78,7 +78,7 @@ interface UsageArguments extends ClusterArguments {
 
 const usageCommand: CommandModule<object, UsageArguments> = {
   command: 'usage',
-  describe: 'Show how much of each total is in use, and which jobs wait for which total',
+  describe: 'Show how much of each total quota is in use, and which jobs are waiting for it',
   builder: (yargs): Argv<UsageArguments> =>
     yargs.options({
       user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
@@ -161,7 +161,7 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
 
 const emitCommand: CommandModule = {
   command: 'emit',
-  describe: 'Write a YARN configuration that enforces the quotas for all applications, where YARN can',
+  describe: 'Write a YARN configuration that enforces, for all applications, the quotas that YARN can enforce',
   builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
   handler: () => {},
 };

@@ -13,7 +13,7 @@ export interface Place {
 interface Pane {
   readonly tensor: tfjs.Tensor;
   /**
-   * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` are the numbers of all rows. `shape` is the
+   * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` holds all row indices: 0, 1, 2, … `shape` is the
    * shape of the matrix, or null if the tensor already has that shape.
    */
   readonly rows: tfjs.Tensor;

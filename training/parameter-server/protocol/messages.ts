@@ -141,7 +141,7 @@ export const joinAnswer = z.object({
 });
 /**
  * Body: the weights of the pieces. `known`: false if the server does not hold the variables and the optimizer yet; the receiver is then the
- * chief and must add them. `size`: the number of numbers on the server.
+ * chief and must add them. `size`: the number of weight values (scalars) on the server.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
