@@ -155,16 +155,17 @@ test("on YARN, a container gets the variables of YARN's Docker runtime, and a cl
   ];
   const { exitCode, stdout } = await cluster.run(['submit', '--conf', file, ...sets.flatMap((set) => ['--set', set])]);
   expect(exitCode).toBe(0);
-  expect(stdout).toContain('worker sets docker, but yarn.nodemanager.runtime.linux.allowed-runtimes');
+  // The terminal's width wraps the note.
+  expect(stdout.replace(/\s+/g, ' ')).toContain('worker sets docker, but yarn.nodemanager.runtime.linux.allowed-runtimes');
   const id = ID.exec(stdout)?.[0] ?? '';
   const logs = await until(async () => (await cluster.run(['logs', id])).exitCode === 0 && cluster.run(['logs', id]), {
     describe: 'logs after the end',
   });
   expect(logs.stdout.trim().split('\n')).toEqual([
-    'YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK=host',
-    'YARN_CONTAINER_RUNTIME_DOCKER_IMAGE=ml/train:1',
-    'YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS=/data:/data:ro',
-    'YARN_CONTAINER_RUNTIME_TYPE=docker',
+    'worker:0 | YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK=host',
+    'worker:0 | YARN_CONTAINER_RUNTIME_DOCKER_IMAGE=ml/train:1',
+    'worker:0 | YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS=/data:/data:ro',
+    'worker:0 | YARN_CONTAINER_RUNTIME_TYPE=docker',
   ]);
 });
 
