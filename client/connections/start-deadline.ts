@@ -15,10 +15,13 @@ export class StartDeadline {
 
   /** Whether the job must be killed now: true at most once, and never after the ApplicationMaster has started. */
   isMissed(state: string): boolean {
-    const isMissed = BEFORE_START.has(state) && performance.now() - this.#from >= this.#timeoutMs;
-    const result = isMissed && !this.#isOver;
-    this.#isOver ||= isMissed || !BEFORE_START.has(state);
-    return result;
+    if (this.#isOver) {
+      return false;
+    }
+    const hasStarted = !BEFORE_START.has(state);
+    const isMissed = !hasStarted && performance.now() - this.#from >= this.#timeoutMs;
+    this.#isOver = hasStarted || isMissed;
+    return isMissed;
   }
 
   /** Why the job was killed, as its result reports it. */

@@ -112,7 +112,7 @@ async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new TonyError('USAGE', `Cannot read the base file ${file}: ${fileErrorOf(error)}.`, { cause: error });
   });
-  // An empty list (nobody, or no label) is a single space in Hadoop's files. Restore the space, which the XML parser removes.
+  // Hadoop's files write an empty list of users or labels as a single space. Restore the space, which the XML parser removes.
   const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
   return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, written(name, value)]));
 }
