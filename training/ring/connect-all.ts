@@ -1,17 +1,17 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** A peer. This process connects to the peer or accepts a connection from the peer. */
+/** A peer to connect to, either by dialling it or by accepting its connection. */
 export interface Peer {
   readonly name: string;
-  /** Retries until the connection is open or `signal` aborts. Passes the reason for each failed attempt to `onRefused`. */
+  /** Retries until the connection is open or `signal` aborts. Calls `onRefused` with the reason for each failed attempt. */
   readonly connect: (signal: AbortSignal, onRefused: (reason: string) => void) => Promise<void>;
 }
 
 /**
  * Connects to all peers concurrently.
- * @param onRefused receives the reason for each failed attempt.
- * @param describe returns the error message for the peers that are still missing after `limitMs`. `reason` is the reason for the last
- *   failed attempt; '' if no attempt failed.
+ * @param onRefused called with the reason for each failed attempt.
+ * @param describe returns the error message for the peers that are still missing after `limitMs`. `reason` describes the last failed
+ *   attempt to reach that peer, or is '' if no attempt failed.
  * @throws TonyError RING_JOIN_FAILED after `limitMs`, or the first error that a peer's `connect` throws.
  */
 export async function connectAll(

@@ -18,18 +18,17 @@ import {
 
 export interface IncomingOptions {
   readonly key: Uint8Array;
-  /** The identity that a dialer must claim and prove. */
   readonly expected: ExpectedDialer;
   /** The maximum number of concurrent handshakes. */
   readonly most: number;
-  /** Receives an authenticated connection. Must add a `data` listener before it returns; otherwise data is lost. */
+  /** Called with an authenticated connection. The callback must add a `data` listener synchronously; otherwise data is lost. */
   readonly onAccepted: (socket: Socket, rank: number) => void;
   readonly onRefused: (address: string, reason: string) => void;
 }
 
 /**
- * Authenticates the incoming connections of a server, as the acceptor of the handshake (see ring-handshake.ts). Destroys connections that
- * fail to authenticate.
+ * Authenticates a server's incoming connections as the acceptor of the handshake (see ring-handshake.ts). Destroys connections that fail to
+ * authenticate.
  */
 export class IncomingHandshakes {
   readonly #options: IncomingOptions;
@@ -42,7 +41,7 @@ export class IncomingHandshakes {
   readonly accept = (socket: Socket): void => {
     const { key, expected, most, onAccepted, onRefused } = this.#options;
     if (this.#unauthenticated.size >= most) {
-      // Drops the oldest handshake. A genuine peer completes its handshake within milliseconds.
+      // A genuine peer completes the handshake within milliseconds, so the oldest connection is probably not a peer.
       const [slowest] = this.#unauthenticated;
       slowest?.destroy();
     }
@@ -61,7 +60,7 @@ export class IncomingHandshakes {
     );
   };
 
-  /** Destroys the connections whose handshake is not complete. */
+  /** Destroys the connections that have not completed the handshake. */
   close(): void {
     for (const socket of this.#unauthenticated) {
       socket.destroy();
@@ -69,7 +68,7 @@ export class IncomingHandshakes {
   }
 }
 
-/** Performs the handshake on one connection. @returns the rank of the dialer. */
+/** Performs the handshake on one connection. Resolves with the dialer's rank. */
 function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer): Promise<number> {
   return new Promise<number>((resolve, reject) => {
     const timer = setTimeout(() => settle('took too long to authenticate'), HANDSHAKE_MS);
@@ -82,7 +81,7 @@ function authenticate(socket: Socket, key: Uint8Array, expected: ExpectedDialer)
       if (refusal === null) {
         resolve(rank);
       } else {
-        // Without a listener, an error on the rejected connection would crash the process.
+        // Without an error listener, an error on the rejected connection would crash the process.
         socket.on('error', () => {});
         reject(new TonyError('RING_JOIN_FAILED', refusal));
       }

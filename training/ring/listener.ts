@@ -3,19 +3,19 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
 export interface Listener {
-  /** The file descriptor of an inherited listening socket; null if there is none. */
+  /** The file descriptor of a listening socket that this process inherited; null if it inherited none. */
   readonly fd: number | null;
   readonly host: string;
   readonly port: number;
 }
 
-/** The maximum number of connections to hold until the ring starts to form. */
+/** The maximum number of early connections that a listener holds. */
 const MAX_EARLY = 16;
 
-/** For each early listener, the connections that arrived before the ring started to form. */
+/** The connections that each early listener has accepted before its ring starts to form. */
 const held = new WeakMap<Server, Socket[]>();
 
-/** Listens on a free port for a ring that forms later. Holds the connections that arrive until `takeHeld` returns them. */
+/** Listens on a free port for a ring that forms later. Holds incoming connections until `takeHeld` returns them. */
 export async function openEarlyListener(host: string): Promise<{ readonly server: Server; readonly port: number }> {
   const server = await openListener({ fd: null, host, port: 0 });
   const early: Socket[] = [];
@@ -30,23 +30,20 @@ export async function openEarlyListener(host: string): Promise<{ readonly server
   return { server, port: (server.address() as { port: number }).port };
 }
 
-/** Returns the connections that an early listener holds. From then on, the caller must handle new connections. */
+/** Returns the connections that an early listener holds. The caller must handle all later connections. */
 export function takeHeld(server: Server): Socket[] {
   const early = held.get(server) ?? [];
   held.delete(server);
   return early;
 }
 
-/**
- * Listens on the inherited socket. If this process has not inherited the socket (npm closes unknown descriptors), binds the announced
- * address.
- */
+/** Listens on the inherited socket. If the socket was not inherited (npm closes unknown descriptors), binds the announced address. */
 export async function openListener(listener: Listener): Promise<Server> {
   if (listener.fd !== null && isSocket(listener.fd)) {
     try {
       return await listen(listener.port, { fd: listener.fd });
     } catch {
-      // The descriptor refers to another socket. The code below binds the announced address instead.
+      // The descriptor refers to another socket.
     }
   }
   try {
@@ -56,7 +53,7 @@ export async function openListener(listener: Listener): Promise<Server> {
     if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
       throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
     }
-    // Behind network address translation, the announced host name resolves to an address of another machine.
+    // Behind NAT, the announced host name can resolve to an address of another machine.
     return await listen(listener.port, { port: listener.port });
   }
 }

@@ -1,24 +1,18 @@
 import type { Ring } from './ring.ts';
 import { gatherBytes } from './ring-bytes.ts';
 
-/** The workers of a job, as the data pipeline sees them. */
+/** The workers of a job, as the data pipeline uses them. */
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;
-  /** True if all workers take each step together, false if each worker takes its own steps. */
+  /** True if all workers take each step together; false if each worker steps independently. */
   readonly stepsTogether: boolean;
-  /**
-   * Replaces `numbers` with their sums over all workers that step together. On a worker that steps independently, `numbers` stay unchanged.
-   */
+  /** Replaces `numbers` with their sums over all workers. Leaves `numbers` unchanged if the workers step independently. */
   sum(numbers: Float32Array): Promise<void>;
-  /**
-   * Resolves with the bytes of all workers that step together, by rank. On a worker that steps independently, resolves with its own bytes
-   * only.
-   */
+  /** Resolves with the bytes of all workers, by rank. Resolves with this worker's bytes only if the workers step independently. */
   gather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 
-/** Returns the peers of a worker whose ring takes each step together. */
 export function peersOfRing(ring: Ring): Peers {
   return {
     rank: ring.rank,
@@ -29,7 +23,7 @@ export function peersOfRing(ring: Ring): Peers {
   };
 }
 
-/** Returns the peers of a worker that steps independently, on its own share of the data. */
+/** Returns the peers of a worker that steps independently on its own part of the data. */
 export function lonePeers(rank: number, worldSize: number): Peers {
   return { rank, worldSize, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
 }

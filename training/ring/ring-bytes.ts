@@ -1,6 +1,6 @@
 import type { Ring } from './ring.ts';
 
-/** Sends rank 0's bytes to every rank. All other ranks pass null. */
+/** Sends rank 0's bytes to every rank. The other ranks pass null. */
 export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Promise<Uint8Array> {
   if (ring.worldSize === 1) {
     return bytes ?? new Uint8Array(0);
@@ -18,17 +18,17 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   return view;
 }
 
-/** Resolves on every rank with the texts of all ranks. */
+/** Resolves on every rank with the texts of all ranks, by rank. */
 export async function gatherTexts(ring: Ring, text: string): Promise<string[]> {
   return (await gatherBytes(ring, Buffer.from(text))).map((bytes) => Buffer.from(bytes).toString('utf8'));
 }
 
-/** Resolves on every rank with the bytes of all ranks. Use it for small data only: each rank sends a vector of the total length. */
+/** Resolves on every rank with the bytes of all ranks, by rank. Use it for small data: each rank sends a vector of the total length. */
 export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
   if (ring.worldSize === 1) {
     return [bytes];
   }
-  // Each sum adds zeros to one 16-bit number, so float32 represents the sum exactly.
+  // Only one rank adds a nonzero 16-bit number to each element, so the float32 sums are exact.
   const lengths = ring.vector(ring.worldSize * 2);
   lengths.fill(0);
   lengths[ring.rank * 2] = bytes.length >>> 16;

@@ -15,18 +15,16 @@ import {
   WELCOME,
 } from './ring-handshake.ts';
 
-/** The maximum number of concurrent unauthenticated connections. */
 const MAX_UNAUTHENTICATED = 16;
 const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
 
 /**
- * Waits until the right neighbour connects and authenticates. Passes the reasons for rejected connections to `onRefused`. The server stays
- * open.
+ * Waits until the right neighbour connects and authenticates. Calls `onRefused` with the reason for each rejected connection. Leaves the
+ * server open.
  */
 export function acceptNeighbour(
   server: Server,
   key: Uint8Array,
-  /** The identity that the dialer must claim and prove. */
   expected: Identity,
   signal: AbortSignal,
   onRefused: (reason: string) => void,
@@ -55,13 +53,11 @@ export function acceptNeighbour(
   });
 }
 
-/** Receives the data of a connection. */
+/** Receives a connection's data. */
 export interface Reader {
-  /** Returns the buffer for the next bytes, which is never empty. Called before each read. */
+  /** Returns the buffer for the next read. The buffer is never empty. */
   destination(): Uint8Array;
-  /**
-   * Called after `count` bytes have been read into that buffer. Returns false to pause the socket; the reader must then resume the socket.
-   */
+  /** Handles `count` bytes that were read into the buffer. Returns false to pause the socket; the reader must resume it later. */
   received(count: number): boolean;
 }
 
@@ -69,7 +65,6 @@ export interface Reader {
 export async function dialNeighbour(
   address: { readonly host: string; readonly port: number },
   key: Uint8Array,
-  /** The identity that this process claims and proves. */
   identity: Identity,
   reader: Reader,
   signal: AbortSignal,
@@ -110,7 +105,7 @@ function dialOnce(
       host: address.host,
       port: address.port,
       noDelay: true,
-      // If `buffer` is a function, Node.js calls it before each read.
+      // Node.js calls a `buffer` function before each read.
       onread: { buffer: () => current.destination(), callback: (count) => current.received(count) },
     });
     const timer = setTimeout(() => settle(`did not complete the handshake within ${HANDSHAKE_MS / 1000} s`), HANDSHAKE_MS);
@@ -120,7 +115,7 @@ function dialOnce(
   });
 }
 
-/** The dialer's side of the handshake. It reads one frame at a time, so the bytes after the handshake stay in the socket. */
+/** The dialer's side of the handshake. It reads one frame at a time, so later bytes stay in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
   readonly #key: Uint8Array;
@@ -130,7 +125,7 @@ class DialerHandshake implements Reader {
   #frame = Buffer.alloc(CHALLENGE_BYTES);
   #filled = 0;
 
-  /** @param settle receives null when both sides have authenticated, otherwise the reason for rejecting the peer. */
+  /** @param settle called with null after both sides have authenticated, or with the reason for rejecting the peer. */
   constructor(key: Uint8Array, identity: Identity, send: (proof: Buffer) => void, settle: (refusal: string | null) => void) {
     this.hello = encodeHello(identity, randomBytes(NONCE_BYTES));
     this.#key = key;

@@ -4,14 +4,14 @@ import type { Exchange } from './ring-exchange.ts';
 import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
 
-/** The events of the connection to one neighbour. `lost` is always the last event. */
+/** The events of the connection to one neighbour. No event follows `lost`. */
 export interface EndEvents {
-  /** The neighbour has sent a frame that does not match this rank's call. */
+  /** The neighbour's frame does not match this rank's call. */
   readonly mismatch: (actual: Frame) => void;
-  /** The neighbour has closed its ring with a `bye` frame, after `calls` calls. */
+  /** The neighbour has closed its ring with a `bye` frame after `calls` collective calls. */
   readonly ended: (calls: number) => void;
   readonly lost: (cause: string) => void;
-  /** Bytes have been received, or the operating system has accepted bytes to send. */
+  /** Bytes have arrived, or the operating system has accepted bytes to send. */
   readonly progress: () => void;
 }
 
@@ -22,9 +22,11 @@ interface Receipt {
 }
 
 /**
- * The connection to the left neighbour, from which this rank reads vectors. Each read needs a buffer before the data arrives, so between
- * calls the receiver reads only a header. If the header arrives before this rank makes its own call, the receiver pauses reading. One more
- * read may already be in progress; its data goes to the `#early` buffer, and may contain headers and data of later calls.
+ * Receives vectors from the left neighbour.
+ *
+ * Node.js needs a buffer before the data arrives, so the receiver reads only one header between calls. If the header arrives before this
+ * rank makes the matching call, the receiver pauses the socket. A read that is already in progress then fills `#early`, which may contain
+ * headers and data of later calls.
  */
 export class RingReceiver implements Reader {
   readonly #events: EndEvents;
@@ -32,10 +34,9 @@ export class RingReceiver implements Reader {
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
-  /** The start and end offsets of the unprocessed part of `#early`. */
+  /** The offsets of the first unprocessed byte in `#early` and of the byte after the last one. */
   #earlyFrom = 0;
   #earlyTo = 0;
-  /** True if the last call of `destination()` returned `#early`. */
   #readsEarly = false;
   #receipt: Receipt | null = null;
   #paused = false;
@@ -50,7 +51,7 @@ export class RingReceiver implements Reader {
     watch(socket, (cause) => this.#lose(cause));
   }
 
-  /** Resolves when `exchange` has received all of its bytes. */
+  /** Resolves when `exchange` has received all its bytes. */
   receive(expected: Frame, exchange: Exchange): Promise<void> {
     return new Promise<void>((resolve) => {
       this.#receipt = { expected, exchange, resolve };
@@ -99,7 +100,7 @@ export class RingReceiver implements Reader {
     return !this.#paused;
   }
 
-  /** True if a header has arrived for a call that this rank has not made yet. */
+  /** True while a complete header waits for this rank's next call. */
   #holds(): boolean {
     return this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
   }
@@ -123,7 +124,6 @@ export class RingReceiver implements Reader {
     }
   }
 
-  /** Checks a complete header against this rank's call. */
   #checkHeader(): void {
     const actual = decodeFrame(this.#header);
     if (actual === null) {
@@ -168,12 +168,12 @@ export class RingReceiver implements Reader {
     return this.#socket;
   }
 
-  /** True while a call has bytes left to receive. */
+  /** True while the current call expects more bytes. */
   get waiting(): boolean {
     return this.#receipt !== null;
   }
 
-  /** Sends `bye`, the only frame that a rank sends to its left neighbour, and ignores further input. */
+  /** Sends `bye`, the only frame that a rank sends to its left neighbour. Ignores further input. */
   end(calls: number): void {
     if (!this.#over) {
       this.#over = true;
@@ -182,11 +182,11 @@ export class RingReceiver implements Reader {
   }
 }
 
-/** The connection to the right neighbour, to which this rank writes vectors. */
+/** Sends vectors to the right neighbour. */
 export class RingSender {
   readonly #events: EndEvents;
   #socket: Socket | null = null;
-  /** The number of writes that the operating system has not accepted yet. The buffers of these writes must not change. */
+  /** The number of writes that the operating system has not accepted yet. Their buffers must not change. */
   #pending = 0;
   #whenFlushed: (() => void) | null = null;
   readonly #bye = Buffer.alloc(FRAME_BYTES);
@@ -211,7 +211,7 @@ export class RingSender {
     watch(socket, (cause) => this.#lose(cause));
   }
 
-  /** Writes the header and the first bytes together, so that small vectors need a single TCP segment. */
+  /** Sends the header and the first bytes together, so a small vector fits into one TCP segment. */
   open(frame: Frame, writeFirst: () => void): void {
     this.#socket?.cork();
     this.write(encodeFrame(frame));
@@ -219,7 +219,7 @@ export class RingSender {
     this.#socket?.uncork();
   }
 
-  /** Sends `bytes`, which must not change until `flushed()` resolves. */
+  /** Sends `bytes`. The caller must not change them until `flushed()` resolves. */
   readonly write = (bytes: Uint8Array): void => {
     if (this.#over || this.#socket === null || bytes.length === 0) {
       return;

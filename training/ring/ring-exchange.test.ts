@@ -4,7 +4,7 @@ import { Exchange, planAllReduce, planBroadcast, type Wire } from './ring-exchan
 import { createPlainVector, createVector, type Lane, PIECE_BYTES, type RingVector } from './ring-vector.ts';
 import { SendWindow } from './send-window.ts';
 
-/** Runs a ring in memory. Sent bytes wait in a queue until the right neighbour receives them, in chunks that the test chooses. */
+/** Runs a ring in memory. Each rank's sent bytes wait in a queue until the right neighbour receives them in chunks of the given size. */
 function runRing(
   vectors: RingVector[],
   plans: ReturnType<typeof planAllReduce>[],
@@ -18,7 +18,7 @@ function runRing(
     const plan = plans[rank] as ReturnType<typeof planAllReduce>;
     const queue = queues[(rank + 1) % size] as Uint8Array[];
     const lane = vector[wire] as Lane;
-    // The queue holds the bytes without a copy. Like a socket, it reads them only when they are delivered.
+    // The queue stores references, as a socket does: changing the bytes before delivery would corrupt the sums.
     const sendWindow = new SendWindow((bytes) => queue.push(bytes), plan.steps.length === 0 ? Number.POSITIVE_INFINITY : undefined);
     if (plan.first !== null && size > 1) {
       lane.encode(plan.first.from, plan.first.to);
@@ -61,7 +61,7 @@ test('every rank gets the same sum for any length, number of ranks and division 
       (size, length, operation, chunks, picks, simd) => {
         const vectors = Array.from({ length: size }, (_, rank) => {
           const vector = simd ? createVector(length) : createPlainVector(length);
-          // The numbers are integers, so that their sums are exact in any order.
+          // Integers have exact float32 sums in any order.
           vector.numbers.forEach((_, index) => {
             vector.numbers[index] = ((index * 7 + rank * 13) % 1000) - 500;
           });
@@ -174,7 +174,7 @@ test('with float16, all ranks get identical bits, close to the exact sum', () =>
           expect(Buffer.compare(vector.float32.image, first.float32.image)).toBe(0);
         }
         const factor = operation === 'mean' ? 1 / size : 1;
-        // Each of the `size` roundings may add half a unit in the last place, or half of the smallest float16.
+        // Each of the `size` roundings adds an error of at most half a unit in the last place, or half of the smallest float16.
         const isNear = first.numbers.every((value, index) => {
           const tolerance = size * ((magnitudes[index] as number) * 2 ** -11 + 2 ** -25) + 1e-7;
           return Math.abs(value - (sums[index] as number) * factor) <= tolerance;

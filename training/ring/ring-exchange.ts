@@ -1,25 +1,26 @@
 import { type Lane, PIECE_BYTES } from './ring-vector.ts';
 
-/** The number format on the network; sums are always computed in float32. */
+/** The number format on the network. Sums are always computed in float32. */
 export type Wire = 'float32' | 'float16';
 
 /**
- * The data that one rank sends and receives in one collective call. The algorithm is the ring all-reduce of Patarasuk and Yuan (2009). The
- * vector is split into one segment per rank. Each segment travels around the ring twice: the first round computes the sum, and the second
- * round distributes the sum.
+ * The data that one rank sends and receives in one collective call.
  *
- *   rank r sends     segment r, r-1, r-2, ...   first its own, then the received segments except the last one, in the order of arrival
+ * The algorithm is the ring all-reduce of Patarasuk and Yuan (2009). It splits the vector into one segment per rank. Each segment travels
+ * around the ring twice: the first round computes the sum, and the second round distributes it.
+ *
+ *   rank r sends     segment r, r-1, r-2, ...   first its own segment, then every received segment except the last, in order of arrival
  *   rank r receives  segment r-1, r-2, ...      size-1 segments to add to its own numbers, then size-1 segments with complete sums
  *
- * The received segments form one stream of bytes without barriers: a rank forwards each piece as soon as the piece is summed.
+ * The received segments form one continuous stream: a rank forwards each piece as soon as it has added the piece to its own numbers.
  */
 export interface Plan {
-  /** The span to send when the call begins; null if this rank starts by receiving. */
+  /** The part of the vector to send when the call begins; null if this rank receives first. */
   readonly first: Span | null;
   readonly steps: readonly Step[];
 }
 
-/** A half-open range of indices: from <= i < to, in numbers. */
+/** The half-open range from <= i < to of indices into the vector. */
 export interface Span {
   readonly from: number;
   readonly to: number;
@@ -27,9 +28,9 @@ export interface Span {
 
 export interface Step extends Span {
   readonly action: 'add' | 'take';
-  /** The factor to apply after the addition; null except in the last addition of a mean. */
+  /** The factor to apply after the addition, or null. Only the last addition of a mean has a factor. */
   readonly scale: number | null;
-  /** True for the last addition, which completes the sums of this segment. */
+  /** True for the last addition, which completes the segment's sums. */
   readonly finishes: boolean;
   readonly sendOn: boolean;
 }
@@ -56,7 +57,7 @@ export function planAllReduce(rank: number, size: number, length: number, operat
   return { first: segment(rank), steps: steps.filter((step) => step.to > step.from) };
 }
 
-/** Plans a broadcast: rank 0's vector travels from neighbour to neighbour. */
+/** Plans a broadcast, which passes rank 0's vector from neighbour to neighbour. */
 export function planBroadcast(rank: number, size: number, length: number): Plan {
   const all = { from: 0, to: length };
   if (rank === 0) {
@@ -65,22 +66,23 @@ export function planBroadcast(rank: number, size: number, length: number): Plan 
   return { first: null, steps: length === 0 ? [] : [{ ...all, action: 'take', scale: null, finishes: false, sendOn: rank < size - 1 }] };
 }
 
-/** Whether this rank receives from its left neighbour, and whether it sends to its right neighbour. Every transfer begins with a header. */
+/** Returns whether this rank receives from its left neighbour and sends to its right neighbour. */
 export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: number): { receives: boolean; sends: boolean } {
   return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
 }
 
-/** The minimum size of the pieces that a `take` step forwards. It combines small reads into larger writes. */
+/** The minimum size of a forwarded piece in a `take` step. It combines small reads into larger writes. */
 const SEND_ON_BYTES = 64 * 1024;
 
 /**
- * The receiving half of one call, as a state machine without sockets. `destination` returns the buffer for the next bytes, `received` takes
- * their count, and `send` gets the bytes to forward. Forwarded bytes are not copied: they stay in the vector (or its float16 image) until
- * they are sent. A position is overwritten only when its complete sum arrives. The complete sum includes the forwarded bytes, so the right
- * neighbour has read them by then.
+ * Receives, adds and forwards the data of one call. It is a state machine without sockets.
  *
- * In float16, each partial sum is rounded before it is sent. The rank that completes the sum of a segment also keeps the rounded value, so
- * all ranks hold the same bits.
+ * The caller reads the next bytes into `destination()` and passes their number to `received()`. The exchange calls `send` with the bytes to
+ * forward. It forwards them without a copy, from the vector or its float16 image. A part of the vector changes only when its complete sum
+ * arrives. That sum includes the forwarded bytes, so the right neighbour has already received them.
+ *
+ * In float16, each partial sum is rounded before it is sent. The rank that completes a segment's sums also keeps the rounded sums, so all
+ * ranks hold the same bits.
  */
 export class Exchange {
   readonly #lane: Lane;
@@ -88,13 +90,13 @@ export class Exchange {
   readonly #send: (bytes: Uint8Array) => void;
   readonly #onReceived: (count: number) => void;
   #step = 0;
-  /** The ends of the received bytes and of the processed bytes of the current step, as byte offsets into the image. */
+  /** Byte offsets into the image: the end of the received bytes and the end of the processed bytes. */
   #received = 0;
   #done = 0;
-  /** The number of bytes in scratch that have not been added yet. */
+  /** The number of bytes in `scratch` that have not been added yet. */
   #held = 0;
 
-  /** @param onReceived receives the number of received bytes, after `send` has been called with the bytes to forward. */
+  /** @param onReceived called with the number of received bytes, after `send`. */
   constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void, onReceived: (count: number) => void = () => {}) {
     this.#lane = lane;
     this.#steps = plan.steps;
@@ -107,7 +109,7 @@ export class Exchange {
     return this.#step >= this.#steps.length;
   }
 
-  /** The buffer for the next bytes, which is never empty. Must not be called when `complete` is true. */
+  /** Returns the buffer for the next bytes, which is never empty. Must not be called when `complete` is true. */
   destination(): Uint8Array<ArrayBuffer> {
     const { image, scratch, width } = this.#lane;
     const step = this.#current();
@@ -118,7 +120,7 @@ export class Exchange {
     return scratch.subarray(this.#held, Math.min(PIECE_BYTES, this.#held + end - this.#received));
   }
 
-  /** Processes `count` bytes that were read into `destination()`. */
+  /** Processes the next `count` bytes in `destination()`. */
   received(count: number): void {
     const { width } = this.#lane;
     const step = this.#current();
@@ -158,7 +160,7 @@ export class Exchange {
 
   #take(step: Step): void {
     const { width } = this.#lane;
-    // A read may end in the middle of a number.
+    // The received bytes may end in the middle of a number.
     const [from, to] = [this.#done / width, Math.floor(this.#received / width)];
     this.#lane.decode(from, to);
     if (step.sendOn) {

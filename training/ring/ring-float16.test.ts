@@ -12,7 +12,7 @@ test('every float16 survives conversion to float32 and back', () => {
 });
 
 test('a float32 becomes the nearest float16, with ties to even', () => {
-  // IEEE 754: 1 + 2^-11 is halfway between 1 and 1 + 2^-10.
+  // 1 + 2^-11 is halfway between the float16 values 1 and 1 + 2^-10.
   expect(encodeHalf(1)).toBe(0x3c00);
   expect(encodeHalf(1 + 2 ** -11)).toBe(0x3c00);
   expect(encodeHalf(1 + 3 * 2 ** -11)).toBe(0x3c02);
@@ -51,14 +51,13 @@ test('SIMD and plain JavaScript write identical bits and change no other memory'
         kernels.encode(4096 + at * 2, 1024 + at * 4, count);
         kernels.decode(8192 + at * 4, 1024 + at * 2, count);
         kernels.addHalf(8192 + at * 4, 4096 + at * 2, count);
-        // The bits of a NaN's payload may differ.
+        // The payload bits of NaN may differ.
         const floats = new Float32Array(memory.buffer, 8192, 200).map((value) => (Number.isNaN(value) ? Number.NaN : value));
         return [...all.subarray(4096, 4296), ...new Uint8Array(floats.buffer)];
       });
       expect(results[0]).toEqual(results[1]);
     }),
   );
-  // Covers all float16 values and all roundings.
   const memory = createMemory(1 << 20);
   const [wide, plain] = [halfKernels(memory), plainHalfKernels(memory.buffer)];
   const halves = new Uint16Array(memory.buffer, 0, 65_536);

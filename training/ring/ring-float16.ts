@@ -3,11 +3,12 @@
  *
  *   | sign 1 bit | exponent 5 bits, bias 15 | fraction 10 bits |
  *
- * Rounds to nearest, ties to even. Finite numbers beyond +-65504 saturate: a large gradient is clipped instead of becoming infinite.
+ * Rounds to nearest, ties to even. Finite numbers beyond +-65504 become +-65504, so a large gradient is clipped instead of becoming
+ * infinite.
  */
 import { instantiate } from './wasm.ts';
 
-/** Conversions within one memory. `to` and `from` are byte offsets, `count` is in numbers. */
+/** Conversion functions for one memory. `to` and `from` are byte offsets; `count` is a number of elements. */
 export interface HalfKernels {
   /** float16[to ...] = float32[from ...] */
   encode(to: number, from: number, count: number): void;
@@ -17,7 +18,7 @@ export interface HalfKernels {
   addHalf(to: number, from: number, count: number): void;
 }
 
-/** Assembled from ring-float16.wat. */
+/** The WebAssembly module that wat2wasm assembles from ring-float16.wat. */
 const MODULE_BYTES = Buffer.from(
   'AGFzbQEAAAABBwFgA39/fwACEAEEcmluZwZtZW1vcnkCAAEDBAMAAAAHHQMGZW5jb2RlAAAGZGVjb2RlAAEHYWRkSGFsZgACCvsNA5gFAgF/B3sgAkEDdiEDAkADQC' +
     'ADRQ0BIAH9AAIAIgT9DAAAAIAAAACAAAAAgAAAAID9TiEFIAQgBf1RIQQgBP0MAACAfwAAgH8AAIB/AACAf/0/IQYgBP0MAOB/RwDgf0cA4H9HAOB/R/22ASEHIAf9' +
@@ -57,7 +58,7 @@ export function encodeHalf(value: number): number {
     return sign | 0x7bff;
   }
   if (magnitude < 0x3880_0000) {
-    // The sum with 0.5 has the fraction of the subnormal float16 in its lowest bits.
+    // After the addition, the lowest bits of the sum are the fraction of the subnormal float16.
     cell[0] = Math.abs(cell[0] as number) + 0.5;
     return sign | ((bitsOfCell[0] as number) - 0x3f00_0000);
   }
@@ -74,9 +75,8 @@ export function decodeHalf(half: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
-/** Creates the kernels in plain JavaScript. */
+/** Creates conversion functions in plain JavaScript. */
 export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
-  // All numbers are aligned to their size, so the divisions of offsets have no remainder.
   const floats = new Float32Array(buffer, 0, buffer.byteLength >>> 2);
   const halves = new Uint16Array(buffer, 0, buffer.byteLength >>> 1);
   return {
@@ -98,7 +98,7 @@ export function plainHalfKernels(buffer: ArrayBuffer): HalfKernels {
   };
 }
 
-/** Creates kernels that use WebAssembly SIMD if available. SIMD is about ten times as fast as plain JavaScript. */
+/** Creates conversion functions that use WebAssembly SIMD if available. SIMD is about ten times as fast as plain JavaScript. */
 export function halfKernels(memory: { readonly buffer: ArrayBuffer }): HalfKernels {
   const plain = plainHalfKernels(memory.buffer);
   const wide = instantiate<HalfKernels>(MODULE_BYTES, memory);

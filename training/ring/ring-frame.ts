@@ -1,25 +1,23 @@
 import { FrameHeader } from '../encoding/frame-header.ts';
 
 /**
- * The header that precedes each vector, little-endian like the numbers that follow:
+ * The header before each vector. All fields are little-endian.
  *
  *   +------------+------------+--------------------+------------+
- *   | "TNYV" u32 | kind u32   | sequence u32       | length u32 |   16 bytes, then the segments of `length` numbers,
- *                                                                     4 bytes per number, or 2 if the kind is float16
- *   +------------+------------+--------------------+------------+
+ *   | "TNYV" u32 | kind u32   | sequence u32       | length u32 |   16 bytes, followed by the segments of the vector:
+ *   +------------+------------+--------------------+------------+   4 bytes per number, or 2 if the kind is float16
  *
- * The receiver never allocates memory based on `length`. It rejects the frame if `length` differs from its own call with this sequence
- * number.
+ * The receiver does not allocate memory based on `length`. It rejects a frame whose `length` differs from the length of its own call.
  */
 export interface Frame {
   readonly kind: FrameKind;
-  /** The number of earlier collective calls of the generation, modulo 2^32; for `bye`, the number of all calls. */
+  /** The number of earlier collective calls in this generation, modulo 2^32. For `bye`, the total number of calls. */
   readonly sequence: number;
-  /** The length of the vector, in numbers. */
+  /** The number of elements in the vector. */
   readonly length: number;
 }
 
-/** `bye`: the sender has closed its ring and makes no further calls. */
+/** `bye` means that the sender has closed its ring and makes no further calls. */
 export type FrameKind = (typeof KINDS)[number];
 
 const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;
@@ -31,7 +29,7 @@ export function encodeFrame({ kind, sequence, length }: Frame): Buffer {
   return HEADER.encode(kind, sequence >>> 0, length);
 }
 
-/** Returns null if the bytes are not a frame. */
+/** Returns null if `bytes` is not a frame header. */
 export function decodeFrame(bytes: Uint8Array): Frame | null {
   const header = HEADER.decode(bytes);
   if (header === null) {
@@ -41,7 +39,7 @@ export function decodeFrame(bytes: Uint8Array): Frame | null {
   return { kind: header.kind, sequence, length };
 }
 
-/** Describes a call, for the error message when two ranks make different calls. */
+/** Describes a call for the error message about mismatched calls. */
 export function describeFrame(frame: Frame): string {
   switch (frame.kind) {
     case 'bye':

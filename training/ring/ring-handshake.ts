@@ -1,18 +1,18 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /**
- * Mutual authentication of two neighbours of the ring. Each neighbour proves that it has the ring's key and is the expected rank of this
- * generation. The neighbour that will receive vectors dials. All fields are big-endian.
+ * The mutual authentication of two neighbours in the ring. Each neighbour proves that it has the ring's key and that it is the expected
+ * rank of this generation. The dialer later receives vectors from the acceptor. All fields are big-endian.
  *
  *   dialer -> acceptor   HELLO      | "TNYR" | version u32 | generation u32 | worldSize u32 | from u32 | to u32 | nonce 32 bytes |   56
- *   acceptor -> dialer   CHALLENGE  | the same seven fields, with `from` and `to` swapped and its own nonce  | mac 32 bytes |   88
+ *   acceptor -> dialer   CHALLENGE  | the same seven fields, with `from` and `to` swapped and a new nonce      | mac 32 bytes |   88
  *   dialer -> acceptor   PROOF      | mac 32 bytes |                                                                           32
  *   acceptor -> dialer   WELCOME    | "OKAY" |                                                                                  4
  *
- *   mac = HMAC-SHA256(key, side || HELLO || CHALLENGE's first 56 bytes), side = "tony-ring acceptor" | "tony-ring dialer"
+ *   mac = HMAC-SHA256(key, side || HELLO || first 56 bytes of CHALLENGE), side = "tony-ring acceptor" | "tony-ring dialer"
  *
- * Each MAC covers both nonces, both ranks and the generation, and the MACs of the two sides differ. This prevents replay and reflection.
- * Every frame has a fixed length, so an unauthenticated peer cannot influence how much memory either end allocates.
+ * Each MAC covers both nonces, both ranks and the generation, which prevents replay. The two sides compute different MACs, which prevents
+ * reflection. Every frame has a fixed length, so an unauthenticated peer cannot influence memory allocation.
  */
 export interface Identity {
   readonly generation: number;
@@ -21,15 +21,15 @@ export interface Identity {
   readonly to: number;
 }
 
-/** The identity that an acceptor expects the dialer to claim. */
+/** The identity that the acceptor requires from the dialer. */
 export interface ExpectedDialer extends Omit<Identity, 'from'> {
-  /** The rank of the dialer; null to accept any rank. */
+  /** The dialer's rank; null to accept any rank. */
   readonly from: number | null;
 }
 
-/** The time limit for the handshake of one connection, in ms. */
+/** The time limit in ms for one connection's handshake. */
 export const HANDSHAKE_MS = 10_000;
-/** The idle time, in ms, after which TCP keep-alive probes an authenticated connection. */
+/** The idle time in ms before TCP keep-alive probes an authenticated connection. */
 export const KEEP_ALIVE_MS = 30_000;
 export const NONCE_BYTES = 32;
 export const HELLO_BYTES = 56;
@@ -49,12 +49,12 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
-/** Returns the rank that the sender of a HELLO claims to be. */
+/** Returns the rank that the sender of a HELLO claims. */
 export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }
 
-/** Returns why a HELLO, or the first 56 bytes of a CHALLENGE, does not match the expected identity; null if it matches. */
+/** Returns why a HELLO, or the first 56 bytes of a CHALLENGE, does not match the expected identity. Returns null if it matches. */
 export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
   const [magic, version, generation, worldSize, , to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
   const from = senderOf(head);

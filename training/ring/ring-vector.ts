@@ -2,7 +2,7 @@ import { type HalfKernels, halfKernels, plainHalfKernels } from './ring-float16.
 import { createMemory, instantiate } from './wasm.ts';
 
 /**
- * A vector that the ring sums in place while data from the left neighbour arrives.
+ * A vector that the ring sums in place.
  *
  *   WebAssembly.Memory (or a plain ArrayBuffer without SIMD)
  *   +--------------------+----------------------------------------+---------------------------------------------+
@@ -10,8 +10,8 @@ import { createMemory, instantiate } from './wasm.ts';
  *   +--------------------+----------------------------------------+---------------------------------------------+
  *   0                    PIECE_BYTES
  *
- * The socket writes data from the left neighbour into scratch, and the ring adds each full piece to the vector. Each vector has its own
- * memory, because growing a shared memory would detach the views that callers hold.
+ * Data from the left neighbour arrives in `scratch`. The ring adds each full piece to the vector. Each vector has its own memory, because
+ * growing a shared memory would detach the callers' views.
  */
 export interface RingVector {
   readonly numbers: Float32Array<ArrayBuffer>;
@@ -20,26 +20,26 @@ export interface RingVector {
   readonly float16: Lane | null;
 }
 
-/** A vector in one of the number formats of the network. Number i begins at `image[i * width]`. */
+/** The vector in one network format. Number i begins at `image[i * width]`. */
 export interface Lane {
-  /** The number of bytes per number. */
+  /** The number of bytes per element. */
   readonly width: 2 | 4;
   readonly image: Uint8Array<ArrayBuffer>;
   readonly scratch: Uint8Array<ArrayBuffer>;
-  /** numbers[at + i] += scratch[i] for i < count. */
+  /** numbers[at + i] += scratch[i] for i < count */
   add(at: number, count: number): void;
-  /** numbers[i] *= factor for from <= i < to. */
+  /** numbers[i] *= factor for from <= i < to */
   scale(from: number, to: number, factor: number): void;
-  /** Converts numbers[i] to this format and writes them into the image, for from <= i < to. */
+  /** image[i] = numbers[i], converted to this format, for from <= i < to */
   encode(from: number, to: number): void;
-  /** Converts the image to numbers[i], for from <= i < to. */
+  /** numbers[i] = image[i], converted to float32, for from <= i < to */
   decode(from: number, to: number): void;
 }
 
-/** The number of bytes that are added and forwarded at once. A piece fits the L2 cache, and the overhead per call is negligible. */
+/** The number of bytes that the ring adds and forwards at once. One piece fits into the L2 cache. */
 export const PIECE_BYTES = 512 * 1024;
 
-/** The maximum length of a vector. Frames hold lengths as u32, and a WebAssembly.Memory has at most 4 GiB. */
+/** The maximum length of a vector. Frames store the length as u32, and WebAssembly.Memory is limited to 4 GiB. */
 export const MAX_NUMBERS = (2 ** 32 - 2 * PIECE_BYTES) / 4 - 1;
 /** The maximum length of a vector with a float16 image. */
 export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
@@ -77,22 +77,22 @@ const MODULE_BYTES = Buffer.from(
 );
 
 interface AddKernel {
-  /** numbers[to ...] += numbers[from ...]; `to` and `from` are byte addresses, `count` is in numbers. */
+  /** numbers[to ...] += numbers[from ...]. `to` and `from` are byte addresses; `count` is a number of elements. */
   add(to: number, from: number, count: number): void;
 }
 
-/** Creates a vector. @param image adds a float16 image, with which the ring can send the vector as float16. */
+/** Creates a vector. @param image true to add a float16 image, which float16 calls require. */
 export function createVector(length: number, image = false): RingVector {
   const memory = createMemory(sizeOf(length, image));
   const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
   if (kernel === null) {
     return createPlainVector(length, image);
   }
-  // JavaScript passes byte addresses as i32. Above 2 GiB they wrap to negative numbers, which the module treats as unsigned.
+  // Addresses above 2 GiB become negative i32 values. The module interprets them as unsigned.
   return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);
 }
 
-/** Creates a vector that uses JavaScript loops, about half as fast as SIMD. */
+/** Creates a vector that adds in plain JavaScript, about half as fast as SIMD. */
 export function createPlainVector(length: number, image = false): RingVector {
   const buffer = new ArrayBuffer(sizeOf(length, image));
   return vectorIn(buffer, length, plainAdd(buffer), image ? plainHalfKernels(buffer) : null);

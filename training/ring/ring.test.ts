@@ -31,7 +31,7 @@ interface Setup {
   timeouts?: Partial<RingTimeouts>;
   lost?: Lost[];
   refused?: string[];
-  /** Opens a proxy in front of a rank that listens on `port`. Returns the port that the other ranks connect to. */
+  /** Opens a proxy in front of the rank that listens on `port`. Returns the proxy's port. */
   through?: (port: number) => Promise<number>;
 }
 
@@ -63,7 +63,7 @@ async function joinAll(setup: Setup): Promise<Ring[]> {
   return await Promise.all(joins);
 }
 
-/** Opens a proxy to `target`; `onBytes` must forward each chunk. @returns its port. */
+/** Opens a proxy to the port `target`. `onBytes` must forward each chunk. Resolves with the proxy's port. */
 async function proxy(target: number, onBytes: (chunk: Buffer, to: Socket, ends: [Socket, Socket]) => void): Promise<number> {
   const server = createServer((inner) => {
     const outer = connect(target, '127.0.0.1');
@@ -148,7 +148,7 @@ describe('collective calls', () => {
   });
 
   test('a rank may be several calls ahead of the others', async () => {
-    // Rank 0 does not wait in a broadcast, so it completes many calls before the other ranks make their first call.
+    // Rank 0 does not wait during a broadcast, so it completes many calls before the other ranks make their first call.
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 150_000 })), { minLength: 1, maxLength: 40 }),
@@ -211,7 +211,7 @@ describe('collective calls', () => {
   });
 
   test('sums are correct with a slow reader: a rank does not change bytes before they are sent', async () => {
-    // The proxy pauses after every 200 kB, so that the writers' queues stay full.
+    // The pauses keep the writers' queues full.
     let slow = 0;
     const through = (port: number) =>
       proxy(port, (chunk, to, [inner, outer]) => {
@@ -280,7 +280,6 @@ describe('unauthenticated or missing peers', () => {
       generation: 1,
       key: KEY,
       listener: server,
-      // No process listens on this port.
       addresses: [address, { host: '127.0.0.1', port: 1 }, { host: '127.0.0.1', port: 2 }],
       onLost: () => {},
       timeouts: { joinMs: 2000 },
@@ -300,7 +299,7 @@ describe('unauthenticated or missing peers', () => {
       listener: own.server,
       onRefused: (reason) => refused.push(reason),
     });
-    // Opens more silent connections than the limit for concurrent handshakes.
+    // Exceeds the limit of concurrent handshakes.
     for (let stranger = 0; stranger < 40; stranger++) {
       const silent = connect(port, '127.0.0.1');
       silent.on('error', () => {});
@@ -317,7 +316,7 @@ describe('unauthenticated or missing peers', () => {
     dial().write(Buffer.alloc(20));
     const reset = dial();
     reset.on('connect', () => reset.resetAndDestroy());
-    // Sends the MAC of the challenge back as the proof. This fails because the MACs of the two sides differ.
+    // Reflects the MAC of the challenge as the proof.
     const reflecting = dial();
     reflecting.write(encodeHello({ generation: 1, worldSize: 2, from: 1, to: 0 }, randomBytes(32)));
     reflecting.once('data', (challenge: Buffer) => reflecting.write(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES)));

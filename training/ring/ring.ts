@@ -15,40 +15,43 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  /** The address at which this rank listens, or a server that already listens. */
+  /** This rank's address, or a server that already listens. */
   readonly listener: Listener | Server;
-  /** The address at which each rank listens, indexed by rank. */
+  /** The listening address of each rank, indexed by rank. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
-  /** Called once, as soon as the ring loses a neighbour. */
+  /** Called at most once, as soon as the ring loses a neighbour. */
   readonly onLost: (rank: number, cause: string) => void;
-  /** Called while the ring forms, for each rejected connection and each failed attempt to connect. */
+  /** Called for each rejected connection and each failed connection attempt while the ring forms. */
   readonly onRefused?: (reason: string) => void;
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
 export interface RingTimeouts {
-  /** How long `join` waits for both neighbours, in ms. */
+  /** The maximum time in ms that `join` waits for both neighbours. */
   readonly joinMs: number;
   /**
-   * How long a call waits without sending or receiving a byte, in ms. The neighbour then counts as lost. The first call waits for `joinMs`
-   * if that is longer, because some ranks may take longer than others to load their data.
+   * The time in ms without sending or receiving a byte after which a call treats the neighbour as lost. The first call uses `joinMs` if
+   * that is longer, because ranks may need different times to load their data.
    */
   readonly silenceMs: number;
   /**
-   * The time from the loss of a neighbour until calls throw, in ms. Within this time, the ApplicationMaster usually stops this generation.
+   * The time in ms between the loss of a neighbour and the failure of calls. Usually, the ApplicationMaster stops this generation within
+   * that time.
    */
   readonly graceMs: number;
 }
 
-/** The number of ranks with the same key in this thread. Only tests run several ranks in one thread. */
+/** The number of ranks in this thread that share a key. Only tests run several ranks in one thread. */
 const inThisThread = new WeakMap<Secret, number>();
 
 export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
 
 /**
- * One rank of the ring. The ring consists of the ranks of one generation, each connected to two neighbours over TCP. Every rank makes the
- * same calls in the same order. When the connection to a neighbour fails, the ring calls `onLost`; calls wait for `graceMs` and then throw
- * PEER_LOST. A broken ring cannot be repaired: the next generation forms a new ring.
+ * One rank of the ring. The ring connects the ranks of one generation over TCP, each to its two neighbours. Every rank makes the same calls
+ * in the same order.
+ *
+ * When a connection fails, the ring calls `onLost` immediately. Calls fail with PEER_LOST after `graceMs`. A broken ring cannot be
+ * repaired; the next generation forms a new ring.
  */
 export class Ring {
   readonly rank: number;
@@ -61,14 +64,14 @@ export class Ring {
   #staging: RingVector | null = null;
   #sequence = 0;
   #tail: Promise<void> = Promise.resolve();
-  /** Timer ticks of the current call since bytes were last sent or received; null between calls. */
+  /** The number of timer ticks since the current call last sent or received bytes; null between calls. */
   #silentTicks: number | null = null;
   readonly #broken: Promise<never>;
   #break: (error: TonyError) => void = () => {};
   #state: 'open' | 'lost' | 'broken' | 'closed' = 'open';
   #graceTimer: NodeJS.Timeout | null = null;
   #currentFrame: Frame | null = null;
-  /** The neighbours that have closed their ring, with the number of calls that they have made. */
+  /** The neighbours that have closed their ring, with the number of calls that each has made. */
   readonly #ended = new Map<number, number>();
 
   readonly #options: RingOptions;
@@ -90,7 +93,7 @@ export class Ring {
 
   /**
    * Connects to both neighbours. Retries until `joinMs` have passed.
-   * @throws TonyError RING_JOIN_FAILED. The message names the missing ranks and their last errors.
+   * @throws TonyError RING_JOIN_FAILED with the missing ranks and their last errors.
    */
   static async join(options: RingOptions): Promise<Ring> {
     const ring = new Ring(options);
@@ -101,8 +104,7 @@ export class Ring {
   }
 
   /**
-   * The options for another ring of the same ranks. If `sharesThread` is true, other ranks run in this thread, so this rank must not block
-   * it.
+   * Returns the options for another ring of the same ranks. If `sharesThread` is true, the thread runs several ranks and must not block.
    */
   get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
     readonly hosts: readonly string[];
@@ -160,9 +162,9 @@ export class Ring {
   }
 
   /**
-   * Allocates a vector in memory that collective calls use directly, without a copy.
-   * @param length in numbers.
-   * @param wire 'float16' to allow float16 calls with the vector; float32 calls are always possible.
+   * Allocates a vector that collective calls use without a copy.
+   * @param length the number of elements.
+   * @param wire 'float16' to allow both float16 and float32 calls; 'float32' to allow float32 calls only.
    */
   vector(length: number, wire: Wire = 'float32'): Float32Array<ArrayBuffer> {
     const vector = createVector(length, wire === 'float16');
@@ -171,8 +173,8 @@ export class Ring {
   }
 
   /**
-   * Replaces `numbers` on every rank with the sum (or the mean) over all ranks. All ranks get the same bits and must pass the same length.
-   * @param wire float16 halves the traffic. Sums are still computed in float32, but each partial sum is rounded before it is sent.
+   * Replaces `numbers` on every rank with the sum or mean over all ranks. All ranks must pass the same length. All ranks get the same bits.
+   * @param wire float16 halves the traffic. Sums are computed in float32, but each partial sum is rounded before it is sent.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum', wire: Wire = 'float32'): Promise<void> {
@@ -187,11 +189,11 @@ export class Ring {
 
   /** Resolves when every rank has called `barrier`. */
   async barrier(): Promise<void> {
-    // With one number per rank, every segment has data, so a rank completes only after every other rank has sent its segment.
+    // With one number per rank, every segment contains data. A rank can therefore complete only after all ranks have sent data.
     await this.allReduce(new Float32Array(this.worldSize));
   }
 
-  /** Sends a `bye` frame to both neighbours, which then do not report a loss. Synchronous, for use in exit handlers. */
+  /** Announces to both neighbours that this rank has finished, so they do not report it as lost. Synchronous, for use in exit handlers. */
   close(): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
@@ -213,7 +215,7 @@ export class Ring {
     if (this.worldSize === 1) {
       return;
     }
-    // Runs one call at a time, in call order.
+    // Runs calls one at a time, in call order.
     const before = this.#tail;
     const done = before.then(() => this.#run(kind, numbers, plan, wire));
     this.#tail = done.catch(() => {});
@@ -252,14 +254,14 @@ export class Ring {
     if (part.receives) {
       await this.#left.receive(frame, new Exchange(lane, plan, sendWindow.send, sendWindow.received));
     }
-    // Pending writes still read the vector. The caller may change the vector only after they are flushed.
+    // The socket still reads the vector until its writes are flushed.
     await this.#right.flushed();
     if (own === null) {
       numbers.set(vector.numbers.subarray(0, numbers.length));
     }
   }
 
-  /** Returns the vector that contains `numbers` if `vector()` created it and `numbers` starts at its beginning; otherwise null. */
+  /** Returns the vector that `vector()` created for `numbers`. Returns null if `numbers` is not the beginning of such a vector. */
   #ownVector(numbers: Float32Array, wire: Wire): RingVector | null {
     const vector = this.#vectors.get(numbers.buffer);
     const isOwn = vector?.[wire] && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length;
@@ -293,9 +295,7 @@ export class Ring {
     };
   }
 
-  /**
-   * Fails the current call if a neighbour has ended before making the same call. A neighbour that ended later has already sent its part.
-   */
+  /** Fails the current call if a neighbour closed its ring before it made the same call. */
   #checkEnded(): void {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {
@@ -306,8 +306,8 @@ export class Ring {
   }
 
   /**
-   * Detects silent neighbours. It counts timer ticks instead of elapsed time, because the event loop may have been blocked. In that case
-   * only one tick is late, and the event loop reads the bytes that have arrived before the next tick.
+   * Detects a silent neighbour by timer ticks instead of elapsed time. If the event loop was blocked, only one tick is late. The event loop
+   * then reads the bytes that have arrived before the next tick.
    */
   #watchSilence(isFirst: boolean): NodeJS.Timeout {
     const { silenceMs, joinMs } = this.#timeouts;
@@ -326,7 +326,7 @@ export class Ring {
     );
   }
 
-  /** Reports the loss at once. Calls fail only after `graceMs`, so the job sees the original cause before this process fails. */
+  /** Reports the loss at once. Calls fail only after `graceMs`, so the job learns the original cause before this process fails. */
   lose(peer: number, cause: string): void {
     if (this.#state !== 'open') {
       return;
@@ -350,7 +350,7 @@ export class Ring {
     }
   }
 
-  /** Makes sockets and timers keep the process alive while a call is active, and only then. */
+  /** Makes sockets and timers keep the process alive during a call only. */
   #keepProcessAlive(active: boolean): void {
     for (const handle of [this.#left.socket, this.#right.socket, this.#graceTimer]) {
       if (active) {

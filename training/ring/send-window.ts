@@ -1,23 +1,25 @@
 /**
- * How many more bytes than it has received each of two ranks may send. The window keeps both directions busy, and its data stays in the
- * processor's cache.
+ * The number of bytes that each of two ranks may send beyond the bytes it has received. A window of this size keeps both directions busy
+ * and fits into the processor's cache.
  */
 const AHEAD_BYTES = 512 * 1024;
-/** The minimum size of a write while more bytes are queued. A small write costs as much as a large one. */
+/** The minimum size of a write while more bytes are queued. */
 export const LEAST_WRITE_BYTES = 128 * 1024;
 
 /**
- * Returns the window, in bytes. More than two ranks need no window: their segments are smaller, and a wait for one neighbour would delay
- * the other neighbour (measured with 4 ranks).
+ * Returns the window in bytes. More than two ranks need no window: their segments are smaller, and measurements with 4 ranks showed that
+ * waiting for one neighbour delays the other.
  */
 export function aheadOf(worldSize: number): number {
   return worldSize === 2 ? AHEAD_BYTES : Number.POSITIVE_INFINITY;
 }
 
 /**
- * Limits sending to the rate of receiving. Without a window, a rank would write its whole segment, possibly megabytes, to the socket at
- * once, and the data would leave the processor's cache before the neighbour reads it. The window cannot cause a deadlock: if every rank
- * waited, each rank would have sent more bytes than it had received, which is impossible in a ring.
+ * Limits sending to the rate of receiving. Without a window, a rank would write its whole segment to the socket at once, and the data would
+ * leave the processor's cache before the neighbour reads it.
+ *
+ * The window cannot cause a deadlock. If every rank waited, each rank would have sent more bytes than it received, which is impossible in a
+ * ring.
  */
 export class SendWindow {
   readonly #write: (bytes: Uint8Array) => void;

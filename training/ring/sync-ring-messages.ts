@@ -3,10 +3,10 @@
  * messages, so the worker thread answers through shared memory:
  *
  *   control, Int32:   | state | rank of the lost neighbour |
- *   numbers, Float32: the vector, which the sum replaces; in state `failed`, a JSON text preceded by its length in bytes (u32)
+ *   numbers, Float32: the input and output vector. In state `failed`: the error as JSON, preceded by its length in bytes (u32).
  *
- * To request a sum, the calling thread sets the state to `asked` and posts a message with the vector's length. The worker thread then sets
- * the resulting state and wakes the calling thread.
+ * To request a sum, the calling thread sets the state to `asked` and posts the vector's length. The worker thread sets the resulting state
+ * and wakes the calling thread.
  */
 export const CONTROL = { state: 0, lost: 1, length: 2 } as const;
 

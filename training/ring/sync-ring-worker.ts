@@ -1,4 +1,4 @@
-/** The worker thread of a SyncRing. It runs a ring for the calling thread, which blocks. See sync-ring.ts. */
+/** The worker thread of a SyncRing. It runs a ring on behalf of the blocked calling thread. See sync-ring.ts. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
@@ -20,7 +20,7 @@ function wake(state: number): void {
 }
 
 function onLost(rank: number, cause: string): void {
-  // A blocked calling thread reads the loss from shared memory; otherwise, it receives the message.
+  // The calling thread learns of the loss from shared memory while it is blocked, and from the message otherwise.
   post({ type: 'lost', rank, cause });
   Atomics.store(control, CONTROL.lost, rank);
   hasLost = true;
@@ -56,7 +56,7 @@ async function answer(message: ToSyncRing): Promise<void> {
       return;
     }
     case 'sum': {
-      // The neighbour may have been lost before this request, while the calling thread was not blocked.
+      // The neighbour may have been lost between two requests, while the calling thread was not blocked.
       if (hasLost) {
         notifyBlockedThread();
       }

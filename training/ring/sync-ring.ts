@@ -11,8 +11,8 @@ const LEAST_BYTES = 4096;
 const CLOSE_MS = 2000;
 
 /**
- * Computes sums over all ranks for code that cannot await a promise, such as the forward pass or the gradient of a layer. A worker thread
- * owns the sockets, and the calling thread blocks until the sum is available. Use it for small vectors only.
+ * Computes sums over all ranks for code that cannot await a promise, such as a layer's forward pass or gradient. The calling thread blocks
+ * while a worker thread runs the ring. Use it for small vectors only.
  */
 export class SyncRing {
   readonly #ring: Ring;
@@ -28,14 +28,14 @@ export class SyncRing {
     this.#worker = worker;
     this.#control = new Int32Array(start.control);
     this.#numbers = new Float32Array(start.numbers);
-    // The worker thread enforces its own, shorter deadlines. This deadline applies if the worker thread dies.
+    // The worker thread enforces shorter deadlines. This deadline applies only if the worker thread dies.
     this.#deadlineMs = Math.max(joinMs, silenceMs) + 2 * graceMs + 30_000;
   }
 
   /**
-   * Starts a worker thread on every rank and connects them. Every rank must call this method.
-   * @param capacity the length of the longest vector, in numbers.
-   * @returns null on all ranks if one of them cannot block its thread or cannot start a worker thread.
+   * Starts a worker thread on every rank and connects the worker threads. Every rank must call this method.
+   * @param capacity the length of the longest vector.
+   * @returns null on all ranks if any rank cannot block its thread or cannot start a worker thread.
    * @throws TonyError RING_JOIN_FAILED, PEER_LOST.
    */
   static async open(ring: Ring, capacity: number): Promise<SyncRing | null> {
@@ -60,7 +60,7 @@ export class SyncRing {
     if (joined?.type !== 'joined') {
       await worker.terminate();
       if (joined?.type === 'lost') {
-        // A neighbour was lost after it had joined. `barrier` throws PEER_LOST after the grace period, as any call does after a loss.
+        // The neighbour joined and was then lost, so `barrier` throws PEER_LOST after the grace period.
         ring.lose(joined.rank, joined.cause);
         await ring.barrier();
       }
@@ -74,13 +74,12 @@ export class SyncRing {
         ring.lose(message.rank, message.cause);
       }
     });
-    // The worker thread must not keep the process alive.
     worker.unref();
     return syncRing;
   }
 
   /**
-   * Replaces `numbers` with their sums over all ranks. All ranks must make the same calls in the same order, and get the same bits.
+   * Replaces `numbers` with their sums over all ranks. All ranks must make the same calls in the same order. All ranks get the same bits.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   sum(numbers: Float32Array): void {
@@ -95,7 +94,7 @@ export class SyncRing {
         return;
       }
       if (state === STATE.lost) {
-        // Reports the loss at once. After the grace period, the worker thread's call fails and ends this loop.
+        // Reports the loss at once. The worker thread's call fails after the grace period, which ends this loop.
         this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost during a step');
         Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
         continue;
@@ -110,7 +109,7 @@ export class SyncRing {
     return failureOf(JSON.parse(Buffer.from(Uint8Array.from(new Uint8Array(buffer, 4, length))).toString('utf8')));
   }
 
-  /** Closes the worker's ring. Blocks until the `bye` frames are queued, for at most CLOSE_MS. */
+  /** Closes the worker thread's ring. Blocks until the `bye` frames are queued, for at most CLOSE_MS. */
   close(): void {
     if (!this.#closed) {
       this.#closed = true;
@@ -131,7 +130,7 @@ function failureOf({ code, message }: { readonly code: string; readonly message:
   return new TonyError(code as ErrorCode, message);
 }
 
-/** Starts the worker from its bundle, or from its TypeScript source if this Node.js strips types. Returns null if neither is possible. */
+/** Starts the worker thread from its bundle, or from its TypeScript source if Node.js supports it. Returns null if neither is possible. */
 function startWorker(start: SyncRingStart): Worker | null {
   const bundle = new URL('sync-ring-worker.mjs', import.meta.url);
   const source = new URL('sync-ring-worker.ts', import.meta.url);
@@ -140,7 +139,7 @@ function startWorker(start: SyncRingStart): Worker | null {
   return file === null ? null : new Worker(file, { workerData: start, execArgv: [] });
 }
 
-/** Resolves with the next message of the worker, or with null if the worker exits or `ms` pass without a message. */
+/** Resolves with the worker's next message. Resolves with null if the worker exits or `ms` pass without a message. */
 async function firstMessage(worker: Worker, ms: number): Promise<FromSyncRing | null> {
   return await new Promise((resolve) => {
     const settle = (message: FromSyncRing | null) => {

@@ -1,4 +1,4 @@
-/** The members of WebAssembly that this file uses. The type declarations of Node.js do not contain them. */
+/** The parts of the WebAssembly API that this file uses. The type declarations of Node.js omit them. */
 interface WebAssemblyApi {
   validate(bytes: Uint8Array): boolean;
   readonly Module: new (bytes: Uint8Array) => object;
@@ -14,7 +14,7 @@ const wasm = (globalThis as unknown as { WebAssembly?: WebAssemblyApi }).WebAsse
 const PAGE_BYTES = 64 * 1024;
 const compiled = new Map<Uint8Array, object | null>();
 
-/** Compiles a module, once per process. Returns null if WebAssembly or the module's SIMD instructions are unavailable. */
+/** Compiles a module once per process. Returns null if WebAssembly or SIMD is unavailable. */
 function moduleOf(bytes: Uint8Array): object | null {
   let module = compiled.get(bytes);
   if (module === undefined) {
@@ -24,14 +24,14 @@ function moduleOf(bytes: Uint8Array): object | null {
   return module;
 }
 
-/** Creates memory for modules. Without WebAssembly, the memory is a plain ArrayBuffer. */
+/** Creates a WebAssembly memory, or a plain ArrayBuffer if WebAssembly is unavailable. */
 export function createMemory(bytes: number): Memory {
   return wasm === undefined ? { buffer: new ArrayBuffer(bytes) } : new wasm.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) });
 }
 
 /**
- * Instantiates a module that imports `memory` as `ring.memory`. Returns the module's exports, or null if this platform cannot run the
- * module.
+ * Instantiates a module that imports `memory` as `ring.memory`. Returns the module's exports, or null if WebAssembly or SIMD is
+ * unavailable.
  */
 export function instantiate<Exports extends object>(bytes: Uint8Array, memory: Memory): Exports | null {
   const module = moduleOf(bytes);
