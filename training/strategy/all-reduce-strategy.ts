@@ -12,12 +12,15 @@ import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strat
 import { SyncBatchNorm } from './sync-batch-norm.ts';
 import { verifyEqual } from './verify-equal.ts';
 
-/** Creates strategies for synchronous training. @param wire the number format of gradients on the network; sums are always float32. */
+/**
+ * Creates strategies for synchronous training. @param wire the number format of gradients on the network. Sums are always computed in
+ * float32.
+ */
 export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyFactory {
   return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };
 }
 
-/** Trains synchronously: all ranks apply the averaged gradients, so their weights stay equal. Rank 0 reads and writes the checkpoints. */
+/** Trains synchronously. All ranks apply the averaged gradients, so their weights stay equal. Rank 0 reads and writes the checkpoints. */
 class AllReduceStrategy implements TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
@@ -42,7 +45,6 @@ class AllReduceStrategy implements TrainingStrategy {
       ...numbers,
       ...{ wire, clock },
       onEmpty: () => this.#batchNorm?.runWithoutExamples(model.trainable),
-      // Synchronised batch normalisation keeps the moving averages equal on all ranks.
       alsoEqual: () => (this.#batchNorm === null ? [] : movingAveragesOf(model.model)),
     });
     this.#layerState = new LayerState(tf, ring, [model.model], model.moving, context.onNotice);
@@ -91,7 +93,8 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   /**
-   * Averages the layers' state over the ranks and verifies that all other state is equal. Rank 0 then writes the state in the background.
+   * Averages the layers' state over the ranks and verifies that all other state is equal. Then rank 0 writes the checkpoint in the
+   * background.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     await this.#settle(position.step);
@@ -105,8 +108,8 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   /**
-   * Verifies that the optimizer's slots are equal on all ranks. The weights do not yet show a difference of slots, because slots first
-   * affect the next step.
+   * Verifies that the optimizer slots are equal on all ranks. Comparing the weights is not enough: a slot affects the weights only in the
+   * next step.
    */
   async #verifySlots(step: number): Promise<void> {
     const { tf, model, stepOptions } = this.#context;
@@ -125,7 +128,7 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#checkpoints.finish(position, afterwards);
   }
 
-  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
+  /** Frees the native kernels' memory. Variables and the optimizer keep their state. */
   dispose(): void {
     this.#checkpoints.dispose();
     this.#batchNorm?.uninstall();

@@ -5,8 +5,9 @@ import type { StepOptions } from './step-options.ts';
 type Clipping = Pick<StepOptions, 'clipNorm' | 'clipValue'>;
 
 /**
- * Clips the gradients in place; `numbers` contains all gradients as one vector. This is plain JavaScript, so that all ranks get the same
- * bits on any hardware and backend. The formula is TensorFlow's clip_by_global_norm: g * clipNorm / max(clipNorm, norm).
+ * Clips the gradients in place, as TensorFlow's clip_by_global_norm does: g * clipNorm / max(clipNorm, norm). Plain JavaScript gives all
+ * ranks the same bits on any hardware and backend.
+ * @param numbers all gradients as one vector.
  */
 export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clipping): void {
   if (clipNorm !== undefined) {
@@ -16,7 +17,7 @@ export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clip
       squares += value * value;
     }
     const norm = Math.sqrt(squares);
-    // The negated comparison is also true if the norm is NaN. All gradients then become NaN, which keeps the problem visible.
+    // The negated comparison is also true for a norm of NaN. All gradients then become NaN, which makes the problem visible.
     if (!(norm <= clipNorm)) {
       const factor = clipNorm / norm;
       for (let index = 0; index < numbers.length; index++) {
@@ -32,7 +33,7 @@ export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clip
   }
 }
 
-/** Clips gradients on the backend, for a world of one rank. If it returns new tensors, it disposes the given ones. */
+/** Clips gradients on the backend, for a single rank. Disposes the given tensors if it returns new ones. */
 export function clipGradients(
   tf: typeof tfjs,
   gradients: readonly NamedGradient[],

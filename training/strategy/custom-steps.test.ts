@@ -18,7 +18,7 @@ afterEach(() => {
   tf.disposeVariables();
 });
 
-/** Runs the same program on several ranks, each with its own variables. */
+/** Runs the same program on several ranks. Each rank has its own variables. */
 async function onRanks<T>(worldSize: number, program: (steps: CustomSteps, ring: Ring) => Promise<T>): Promise<T[]> {
   const made = await joinRing(worldSize);
   rings.push(...made);
@@ -34,7 +34,7 @@ async function onRanks<T>(worldSize: number, program: (steps: CustomSteps, ring:
   );
 }
 
-/** Takes a step with TensorFlow.js alone. Gradients exist for the variables in `trained`; the position in `all` determines the slots. */
+/** Takes a step without tony-ts, as a reference. Computes gradients for `trained`; slots are numbered by position in `all`. */
 function plainStep(loss: () => tf.Scalar, optimizer: tf.Optimizer, trained: readonly tf.Variable[], all: readonly tf.Variable[]): void {
   const { value, grads } = tf.variableGrads(loss, [...trained]);
   const gradients = all.map(({ name }) => ({ name, tensor: grads[name] ?? null }));
@@ -63,7 +63,7 @@ class Heads {
     return [this.body, this.one, this.other];
   }
 
-  /** The loss is linear in `number`, so the mean of the ranks' losses equals the loss at the mean of their numbers. */
+  /** The loss is linear in `number`. The mean of the ranks' losses therefore equals the loss at the mean of their numbers. */
   loss(head: 'one' | 'other', number: number): tf.Scalar {
     const target = tf.mul(tf.square(tf.sub(this.body, this[head])), 0.5);
     return tf.add(tf.sum(target), tf.mul(tf.sum(this[head]), number)) as tf.Scalar;
@@ -85,7 +85,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   const make = OPTIMIZERS[name] as () => tf.Optimizer;
 
   describe.each([1, 2, 3])('on %i ranks', (worldSize) => {
-    /** A number for each rank and step. The mean over the ranks is step * 0.1, which the reference uses. */
+    /** The mean over the ranks is step * 0.1, as in the reference. */
     const numberOf = (rank: number, step: number) => step * 0.1 + (rank - (worldSize - 1) / 2);
 
     async function compare(
@@ -155,7 +155,6 @@ test('the number of examples weights each rank, and a rank without examples does
     return { value: variable.dataSync()[0] as number, losses };
   });
   const [first] = results;
-  // The gradients of the three steps are (3 x 2 + 1 x 6) / 4, 6, and (2 x 2 + 2 x 6) / 4.
   expect(first?.value).toBeCloseTo(1 - 0.1 * (3 + 6 + 4), 5);
   expect(first?.losses[0]).toBeCloseTo(3, 5);
   expect(results[1]).toEqual(first);
@@ -275,7 +274,7 @@ test('the moving averages of batch normalisation are the means over the ranks af
     });
     const optimizer = tf.train.sgd(0);
     const moving = movingAveragesOf(model);
-    // The mean is 2 on rank 0 (three examples) and 6 on rank 1 (one example); the variances are 0.
+    // Rank 0 has three examples with mean 2, and rank 1 has one example with mean 6. All variances are 0.
     const loss = () => tf.mean(model.apply(tf.fill([4, 1], rank === 0 ? 2 : 6), { training: true }) as tf.Tensor) as tf.Scalar;
     await steps.step(loss, optimizer, { variables: model, examples: rank === 0 ? 3 : 1 });
     return moving.map((variable) => variable.dataSync()[0] as number);

@@ -12,12 +12,12 @@ import { Stepper } from './step.ts';
 export interface CustomStepOptions {
   /**
    * The variables, layer weights or models to train, in the same order on every rank. The list may change from step to step. Default: all
-   * trainable variables of TensorFlow.js. If the list contains a model, the ranks also average its moving averages of batch normalisation.
+   * trainable variables in TensorFlow.js. For a model, the ranks also average the moving averages of batch normalisation.
    */
   readonly variables?: Trainable | readonly Trainable[];
   /**
-   * The number of examples whose mean loss `loss` returns. The step weights this rank's gradients by this number, which gives the same
-   * result as one step over the examples of all ranks. On a rank that passes 0, the step does not call `loss`. Default: all ranks have
+   * The number of examples in the mean loss that `loss` returns. The step weights this rank's gradients by this number, so the result
+   * equals one step over the examples of all ranks. If the number is 0, the step does not call `loss` on this rank. Default: all ranks have
    * equal weight.
    */
   readonly examples?: number;
@@ -25,7 +25,7 @@ export interface CustomStepOptions {
 
 const STEP_OPTIONS: OptionNames<CustomStepOptions> = { variables: true, examples: true };
 
-/** @param name the name of the function in error messages, for example `cluster.step`. @throws TonyError USAGE. */
+/** @param name the function name in error messages, for example `cluster.step`. @throws TonyError USAGE. */
 export function checkStepOptions(name: string, options: CustomStepOptions): void {
   checkOptions(name, options, STEP_OPTIONS);
   const { examples } = options;
@@ -34,18 +34,18 @@ export function checkStepOptions(name: string, options: CustomStepOptions): void
   }
 }
 
-/** The resources shared by all steps with the same optimizer and the same list of variables. */
+/** The resources that all steps with the same optimizer and the same variables share. */
 interface Plan extends TrainedVariables {
   readonly optimizer: tfjs.Optimizer;
   readonly stepper: Stepper;
 }
 
-/** The maximum number of plans. Each plan holds a buffer for the gradients of its variables. */
+/** The maximum number of plans. Each plan holds a buffer with its variables' gradients. */
 const MAX_PLANS = 8;
 
 /**
- * Takes the synchronous steps of a custom training loop, with any loss, several optimizers, and lists of variables that change between
- * steps. Every rank makes the same calls. When a step uses a variable or an optimizer for the first time, all ranks receive rank 0's
+ * Takes the synchronous steps of a custom training loop. The loop may use any loss, several optimizers, and different variables in each
+ * step. Every rank must make the same calls. When a step uses a variable or an optimizer for the first time, all ranks receive rank 0's
  * values.
  */
 export class CustomSteps {
@@ -54,7 +54,7 @@ export class CustomSteps {
   readonly #wire: Wire;
   /** The plans, most recently used first. */
   readonly #plans: Plan[] = [];
-  /** The variables and optimizers that already have equal values on all ranks. */
+  /** The variables and optimizers that are known to be equal on all ranks. */
   readonly #shared = new WeakSet<object>();
   readonly #optimizers = new Set<tfjs.Optimizer>();
 
@@ -77,7 +77,7 @@ export class CustomSteps {
     return values.read()[0] ?? 0;
   }
 
-  /** Marks variables and optimizers that already hold the same values on all ranks. */
+  /** Marks variables and optimizers as equal on all ranks. */
   markEqual(shared: readonly object[]): void {
     for (const each of shared) {
       this.#shared.add(each);
@@ -167,7 +167,7 @@ export class CustomSteps {
     }
   }
 
-  /** Broadcasts rank 0's values of all variables, and of the optimizer, that are used for the first time. */
+  /** Broadcasts rank 0's values of the variables and the optimizer, unless they are already equal on all ranks. */
   async #share(optimizer: tfjs.Optimizer, { variables, moving }: TrainedVariables): Promise<void> {
     const isNew = (each: object) => !this.#shared.has(each);
     const unshared = [...variables, ...moving].filter(isNew);
@@ -184,7 +184,7 @@ export class CustomSteps {
     }
   }
 
-  /** Broadcasts rank 0's optimizer state. The optimizer may already have slots, for example from a checkpoint. */
+  /** Broadcasts rank 0's optimizer state, which may contain slots from a checkpoint. */
   async #shareOptimizer(optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): Promise<void> {
     const [tf, ring] = [this.#tf, this.#ring];
     const { iterations } = optimizer;

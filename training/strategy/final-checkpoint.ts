@@ -8,9 +8,9 @@ export interface FinalCheckpoint {
 }
 
 /**
- * Whether the final checkpoint of this step already exists or is not needed. It exists if training had ended before this run began, or if
- * an earlier process of this rank wrote it in this generation. An existing final checkpoint must not be rewritten, because the folder would
- * have no final checkpoint for a moment.
+ * Returns true if the final checkpoint is complete or not needed. The final checkpoint is complete if training had ended before this run
+ * began, or if an earlier process of this rank wrote it in this generation. Do not rewrite a complete final checkpoint: during the rewrite,
+ * the folder would have none.
  * @param ended the step at which training had ended before this run began; null if it had not ended.
  */
 export async function hasFinalCheckpoint(own: FinalCheckpoint, step: number, ended: number | null): Promise<boolean> {

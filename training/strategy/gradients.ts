@@ -6,13 +6,13 @@ import type { Ring } from '../ring/ring.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
 
 /**
- * Holds the gradients of all variables and a few extra numbers in one vector of the ring's memory:
+ * Stores the gradients of all variables and a few extra numbers in one vector of the ring's memory:
  *
  *   | gradient of variable 0 | gradient of variable 1 | ... | extra numbers (loss, metrics, signals) |
  *
- * Each gradient begins at a multiple of ALIGNMENT numbers; zeros fill the gaps. Each rank weights its gradients by its share of the
- * examples, so the sum over the ranks is the mean over the examples. If gradients are sent as float16, a separate exchange sends the extra
- * numbers as float32, because they are shown to users.
+ * Each gradient begins at a multiple of ALIGNMENT numbers, with zeros in the gaps. Each rank weights its gradients by its share of the
+ * examples, so the sum over the ranks is the mean over the examples. If gradients are sent as float16, the extra numbers are still sent as
+ * float32, because users see them.
  */
 export class FusedGradients {
   readonly #tf: typeof tfjs;
@@ -22,9 +22,7 @@ export class FusedGradients {
   readonly #places: readonly Place[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
-  /**
-   * Makes the ring's memory accessible to the backend; null if the backend cannot use it. Gradients are then copied to the vector and back.
-   */
+  /** Gives the backend direct access to the ring's memory. null if the backend cannot use that memory; gradients are then copied. */
   readonly #window: MemoryWindow | null;
 
   constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
@@ -45,9 +43,9 @@ export class FusedGradients {
   }
 
   /**
-   * Copies this rank's gradients into the vector.
-   * @param gradients weighted gradients by variable name; null if this rank has no examples. `load` disposes the tensors.
-   * @param present receives one number per variable: 1 if this rank has a gradient for it, otherwise 0.
+   * Copies this rank's gradients into the vector and disposes the gradient tensors.
+   * @param gradients weighted gradients by variable name; null if this rank has no examples.
+   * @param present set to one number per variable: 1 if this rank has a gradient for the variable, otherwise 0.
    */
   load(gradients: tfjs.NamedTensorMap | null, present: Float32Array): void {
     for (const [index, { name, size, shape }] of this.#variables.entries()) {
@@ -68,7 +66,7 @@ export class FusedGradients {
     }
   }
 
-  /** Sums the loaded gradients over all ranks. @param extras the extra numbers; replaced with their sums. */
+  /** Sums the loaded gradients over all ranks. @param extras replaced with their sums over all ranks. */
   async sum(extras: Float32Array): Promise<void> {
     const vector = this.#vector;
     if (this.#wire === 'float32') {
@@ -86,8 +84,8 @@ export class FusedGradients {
   }
 
   /**
-   * Passes the gradients to `use` as tensors. If no rank has a gradient for a variable, the variable's gradient is null: with a gradient of
-   * zeros, momentum and decay would still change the variable.
+   * Passes the gradients to `use` as tensors. A variable without a gradient on any rank gets null instead of zeros: with a zero gradient,
+   * momentum and decay would still change the variable.
    * @param present the numbers that `load` has set, summed over the ranks.
    * @param use must not keep the tensors, because they may share the ring's memory.
    */

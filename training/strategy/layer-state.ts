@@ -5,9 +5,9 @@ import type { Ring } from '../ring/ring.ts';
 import { differingVariables } from './verify-equal.ts';
 
 /**
- * The untrained variables that layers update from their inputs: moving averages of batch normalisation, or the state of a custom layer.
- * Ranks process different examples, so they average these variables before each checkpoint. Variables that are already equal keep their
- * exact bits.
+ * The untrained variables that layers update from their inputs: moving averages of batch normalisation, and the state of custom layers.
+ * Each rank processes different examples, so the ranks average these variables before each checkpoint. Variables that are already equal
+ * keep their exact bits.
  */
 export class LayerState {
   readonly #tf: typeof tfjs;
@@ -17,7 +17,6 @@ export class LayerState {
   readonly #onNotice: (message: string) => void;
   #hasNoticed = false;
 
-  /** @param variables the untrained float32 variables of the models. */
   constructor(
     tf: typeof tfjs,
     ring: Ring,

@@ -1,19 +1,19 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
 
-/** The gradients, loss and metrics of one worker's examples in one step. They are on the worker's backend. */
+/** The gradients, loss and metrics of one worker's examples in one step, on the worker's backend. */
 export interface LocalGradients {
   /**
-   * The gradients of the variables on which the loss depends, by variable name. They are weighted and summed over the parts; null if no
-   * part has examples. The caller must dispose them.
+   * The weighted gradients, summed over the parts, by variable name. Contains only variables on which the loss depends. null if no part has
+   * examples. The caller must dispose the gradients.
    */
   readonly gradients: tfjs.NamedTensorMap | null;
-  /** This worker's weighted share of the loss and the metrics. The caller must read or dispose them. */
+  /** This worker's weighted share of the loss and the metrics. The caller must read or dispose it. */
   readonly values: LazyValues;
 }
 
 /**
- * Computes the gradients of the parts (micro-batches) one after the other. Memory holds the sums and the gradients of one part.
+ * Computes the gradients of the parts (micro-batches) one after the other. At most the sums and one part's gradients are in memory.
  * @param onEmpty called for each part without examples.
  */
 export function localGradients(
@@ -33,11 +33,11 @@ export function localGradients(
     const weighted = () => {
       const computed = compute();
       metrics = computed.metrics;
-      // The weight of the loss also applies to all gradients, at no further cost.
+      // Weighting the loss also weights all gradients.
       return weight === 1 ? computed.loss : (tf.mul(computed.loss, weight) as tfjs.Scalar);
     };
     const { value, grads } = tf.variableGrads(weighted, [...variables]);
-    // The weight of the loss is 1, because its value is already weighted.
+    // The value is already weighted.
     shares.push({ kind: 'loss', tensors: [value], weight: 1 }, { kind: 'metrics', tensors: metrics, weight });
     gradients = gradients === null ? grads : sumInPlace(tf, gradients, grads);
   }

@@ -13,24 +13,23 @@ import {
 } from '../model/training-state.ts';
 import type { KeptState } from './restore-newest.ts';
 
-/** A single value, or several values by name. */
+/** One value, or several values by name. */
 type OneOrNamed<T> = T | Readonly<Record<string, T>>;
 
-/** The models, variables and optimizers of a custom training loop. */
 export interface LoopParts {
   readonly models?: OneOrNamed<tfjs.LayersModel>;
-  /** Variables outside of models, by name. */
+  /** Variables that belong to no model, by name. */
   readonly variables?: Readonly<Record<string, tfjs.Variable>>;
   readonly optimizers?: OneOrNamed<tfjs.Optimizer>;
 }
 
 /**
- * The variables of a loop and the slots of its optimizers, under their names in checkpoints:
+ * The state of a custom training loop. Checkpoints use these tensor names:
  *
- *   model:<index>:<weight>           a weight of the only model; model/<name>:<index>:<weight> if there are several models
- *   variable/<name>                  a variable outside of models
- *   optimizer:...                    a slot of the only optimizer, named as in training-state.ts; optimizer/<name>:... if there are
- *                                    several optimizers. The index of a slot is that of its variable in `variables`
+ *   model:<index>:<weight>           a model weight; model/<name>:<index>:<weight> if the loop has several models
+ *   variable/<name>                  a variable that belongs to no model
+ *   optimizer:...                    an optimizer slot, named as in training-state.ts; optimizer/<name>:... if the loop has several
+ *                                    optimizers. A slot has the same index as its variable in `variables`
  *   optimizer:iterations             the optimizer's step counter
  */
 export class LoopState implements KeptState {
@@ -38,10 +37,10 @@ export class LoopState implements KeptState {
   readonly models: ReadonlyMap<string, tfjs.LayersModel>;
   readonly #weights: readonly NamedVariable[];
   readonly #optimizers: ReadonlyMap<string, tfjs.Optimizer>;
-  /** Always 0, because checkpoints of loops store each optimizer's step counter as a tensor. */
+  /** Always 0: a loop's checkpoints store each optimizer's step counter as a tensor. */
   readonly iterations = 0;
 
-  /** @throws TonyError USAGE when `parts` contains no variables, or contains a variable twice. */
+  /** @throws TonyError USAGE if `parts` contains no variables or the same variable twice. */
   constructor(tf: typeof tfjs, parts: LoopParts) {
     this.#tf = tf;
     this.models = namedOf('model', parts.models, (value) => 'trainableWeights' in value);
@@ -75,7 +74,7 @@ export class LoopState implements KeptState {
     return [...this.#optimizers.values()];
   }
 
-  /** The untrained float32 weights of the models: moving averages, the state of custom layers, frozen weights. */
+  /** The models' untrained float32 weights: moving averages, state of custom layers, frozen weights. */
   get untrained(): tfjs.Variable[] {
     const models = [...this.models.values()];
     const trained = new Set(models.flatMap(({ trainableWeights }) => trainableWeights.map((weight) => weight.read())));
@@ -84,7 +83,7 @@ export class LoopState implements KeptState {
       .filter((variable) => variable.dtype === 'float32' && !trained.has(variable));
   }
 
-  /** All variables and optimizer slots, with their names in checkpoints. They must be equal on all ranks. */
+  /** Returns all variables and optimizer slots with their names in checkpoints. They must be equal on all ranks. */
   named(): NamedVariable[] {
     const variables = this.variables;
     const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerVariables(this.#tf, optimizer, variables, prefix));
@@ -137,8 +136,8 @@ export class LoopState implements KeptState {
 }
 
 /**
- * Removes the weight's own name from its name in checkpoints. Weights then match by index, because the program that wrote the checkpoint
- * may have named its layers differently.
+ * Removes the weight's own name from its tensor name. Weights then match by index, because layer names may differ between the program that
+ * wrote the checkpoint and this program.
  */
 function keyOf(name: string): string {
   return name.replace(/^(model[^:]*:\d+):.*$/s, '$1');
@@ -146,10 +145,7 @@ function keyOf(name: string): string {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/**
- * Returns the given values by the prefix of their tensor names: `model` for a single model, otherwise `model/<name>`. @throws TonyError
- * USAGE.
- */
+/** Maps each value to its tensor name prefix: `model` for one model, `model/<name>` for several. @throws TonyError USAGE. */
 function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefined, isOne: (value: T) => boolean): Map<string, T> {
   if (given === undefined) {
     return new Map();

@@ -1,7 +1,7 @@
 import { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
 import type { CheckpointPlan, StrategyContext } from './strategy.ts';
 
-/** Opens the writer of a run's checkpoints. Called only on the rank that writes checkpoints. */
+/** Opens the checkpoint writer of a run. Call it only on the rank that writes checkpoints. */
 export function openCheckpointWriter(
   context: Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'>,
   { store, keep, phase }: CheckpointPlan,

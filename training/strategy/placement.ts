@@ -2,14 +2,14 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Returns the index of the parameter server for a variable, or null or undefined for automatic placement, which gives all servers about the
- * same number of weights. A function that places whole layers implements model parallelism.
+ * Returns the index of a variable's parameter server. Returns null or undefined for automatic placement, which balances the number of
+ * weights per server. To implement model parallelism, place whole layers.
  * @param variable the variable's name, for example `dense_1/kernel`.
- * @param layer the name of its layer; '' for a variable outside of layers.
+ * @param layer the name of the variable's layer; '' for a variable outside of layers.
  */
 export type Placement = (variable: string, layer: string) => number | null | undefined;
 
-/** Returns the index of each variable's server, or null for automatic placement. @throws TonyError USAGE. */
+/** Returns each variable's server index, or null for automatic placement. @throws TonyError USAGE. */
 export function placesOf(
   placement: Placement | undefined,
   variables: readonly { readonly name: string; readonly layer: string }[],
@@ -33,7 +33,7 @@ interface LayerTree {
   readonly weights?: readonly { read(): tfjs.Variable }[];
 }
 
-/** Maps each variable's id to the name of the innermost layer that contains it. */
+/** Maps each variable ID to the name of the innermost layer that contains the variable. */
 export function layerNames(model: tfjs.LayersModel): Map<number, string> {
   const names = new Map<number, string>();
   const visit = (layer: LayerTree) => {

@@ -1,4 +1,4 @@
-/** The phases of a step, for which the profile measures times. */
+/** The phases of a step, in the order in which reports list them. */
 export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
 
 /**
@@ -15,8 +15,8 @@ export type Phase = (typeof PHASES)[number];
 export type PhaseTimes = Readonly<Record<Phase, number>>;
 
 /**
- * A stopwatch that runs in one phase at a time. GPUs compute asynchronously, so the wait for a result counts in the phase that reads it.
- * Strategies therefore enter `exchange` only after they have read the gradients from the backend.
+ * A stopwatch that measures the time in each phase; exactly one phase is active. GPUs compute asynchronously, so the clock attributes the
+ * waiting time to the phase that reads the result. Strategies must therefore read the gradients before they enter `exchange`.
  */
 export class StepClock {
   readonly #now: () => number;
@@ -30,7 +30,7 @@ export class StepClock {
     this.#since = now();
   }
 
-  /** Switches to another phase. @returns the previous phase, to which the caller can switch back. */
+  /** Switches to another phase. @returns the previous phase. */
   enter(phase: Phase): Phase {
     const now = this.#now();
     const left = this.#phase;
@@ -40,7 +40,7 @@ export class StepClock {
     return left;
   }
 
-  /** The time in each phase since the clock was created, in ms. */
+  /** Returns the total time in each phase, in ms. */
   read(): PhaseTimes {
     this.enter(this.#phase);
     return { ...this.#times };

@@ -47,7 +47,7 @@ describe('the profile', () => {
   });
 });
 
-/** The metrics of each progress report that contains a profile, in order. */
+/** Returns the metrics of each progress report that contains a profile. */
 function profileOf(reports: readonly Report[]): Record<string, number>[] {
   return reports.flatMap((report) =>
     report.type === 'progress' && report.metrics?.['profile/step ms'] !== undefined ? [report.metrics as Record<string, number>] : [],
@@ -55,14 +55,13 @@ function profileOf(reports: readonly Report[]): Record<string, number>[] {
 }
 
 describe('the profile attributes the time of a step', () => {
-  // Time advances only when the test calls `pass`.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'Date'] }));
   afterEach(() => void vi.useRealTimers());
   const pass = (ms: number) => void vi.advanceTimersByTime(ms);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
   test('to `input` when the dataset is slow', async () => {
-    // The dataset has so few examples that the first step waits for all of them.
+    // The first step waits for all examples, because the dataset is small.
     const slow = fromGenerator(async function* () {
       for (let index = 0; index < 12; index++) {
         pass(20);
@@ -111,7 +110,7 @@ describe('the profile attributes the time of a step', () => {
         if (step === 6) {
           return;
         }
-        // Waits until the other ranks have begun their next step, in which they wait for this rank.
+        // Waits until the other ranks wait for this rank in their next step.
         while (begun[0] === step || begun[2] === step) {
           await turn();
         }
@@ -120,14 +119,14 @@ describe('the profile attributes the time of a step', () => {
     };
     await fitTogether(models, data, (rank) => ({ batchSize: 1, ...(rank === 1 ? { callbacks } : {}) }), { reports, summaries });
     const [[fast], [slow]] = [profileOf(reports[0] as Report[]), profileOf(reports[1] as Report[])];
-    // Five of six steps take 40 ms.
+    // Five of the six steps take 40 ms.
     const mean = 33.333;
     expect(fast).toMatchObject({ 'profile/exchange ms': mean, 'profile/other ms': 0, 'profile/step ms': mean });
     expect(slow).toMatchObject({ 'profile/exchange ms': 0, 'profile/other ms': mean, 'profile/step ms': mean });
     for (const metrics of [fast, slow]) {
       expect(metrics).toMatchObject({ 'profile/slowest rank': 1, 'profile/slowest rank ms': mean });
     }
-    // The last summary covers only the steps after the first one.
+    // The last summary excludes the first step.
     const last = { 'profile/exchange ms': 40, 'profile/slowest rank': 1, 'profile/slowest rank ms': 40 };
     expect(written.at(-1)).toMatchObject({ loss: expect.any(Number), ...last });
   });

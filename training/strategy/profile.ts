@@ -1,13 +1,13 @@
 import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
 
-/** Phases that few steps enter. The metrics omit them if their time is 0. */
+/** Phases that the metrics omit if their time is 0. */
 const RARE: readonly Phase[] = ['checkpoint', 'validation'];
 
-/** Measures how much time this rank's steps spend in each phase, and which rank is the slowest. */
+/** Measures the time that this rank's steps spend in each phase, and determines the slowest rank. */
 export class StepProfile {
   readonly clock: StepClock;
   #steps = 0;
-  /** The total busy time of each rank, in ms, which excludes waiting for other ranks; empty in a world of one rank. */
+  /** Each rank's total busy time in ms, excluding the time it waits for other ranks. Empty if there is only one rank. */
   readonly #busy: number[] = [];
   #ownBusy = 0;
 
@@ -15,15 +15,11 @@ export class StepProfile {
     this.clock = clock;
   }
 
-  /** Counts a completed step of this rank. */
   stepTaken(): void {
     this.#steps++;
   }
 
-  /**
-   * This rank's busy time since the last call, in ms: the time of all phases except `validation` and `exchange`, which includes waiting for
-   * other ranks.
-   */
+  /** Returns this rank's busy time in ms since the last call: the time of all phases except `validation` and `exchange`. */
   busySinceLast(): number {
     const { exchange, validation, ...own } = this.clock.read();
     const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);
@@ -32,14 +28,14 @@ export class StepProfile {
     return elapsed;
   }
 
-  /** Records the busy time of each rank in one step, in ms. */
+  /** Records each rank's busy time in one step, in ms. */
   addBusyTimes(busy: Float32Array): void {
     busy.forEach((ms, rank) => {
       this.#busy[rank] = (this.#busy[rank] ?? 0) + ms;
     });
   }
 
-  /** Opens a window whose first report begins now. */
+  /** Opens a reporting window that begins now. */
   window(): ProfileWindow {
     return new ProfileWindow(() => ({ times: this.clock.read(), steps: this.#steps, busy: [...this.#busy] }));
   }
@@ -63,8 +59,8 @@ export class ProfileWindow {
 
   /**
    * Returns the mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several
-   * ranks, `profile/slowest rank` is the rank with the longest busy time, and `profile/slowest rank ms` is that time. Empty if no step was
-   * taken.
+   * ranks, also returns the rank with the longest busy time (`profile/slowest rank`) and that time (`profile/slowest rank ms`). Returns an
+   * empty record if no step was taken.
    */
   take(): Record<string, number> {
     const [last, now] = [this.#last, this.#read()];
@@ -93,7 +89,7 @@ export class ProfileWindow {
   }
 }
 
-/** Rounds to microseconds, because smaller differences are noise. */
+/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

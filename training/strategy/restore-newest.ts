@@ -4,7 +4,7 @@ import type { CheckpointPlan, StrategyContext } from './strategy.ts';
 
 /** The state that a checkpoint stores in addition to the training position. */
 export interface KeptState {
-  /** The optimizer's step counter; always 0 if the tensors contain it. */
+  /** The optimizer's step counter; 0 if the tensors contain the counter. */
   readonly iterations: number;
   capture(): Promise<StoredTensor[]>;
   /** @throws TonyError CHECKPOINT_MISFIT. */
@@ -12,13 +12,13 @@ export interface KeptState {
 }
 
 export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'> & {
-  /** null if the run neither reads nor writes checkpoints. */
+  /** null if the run has no checkpoints. */
   readonly checkpoints: CheckpointPlan | null;
 };
 
 /**
- * Restores the phase's newest intact checkpoint. Called only on the rank that reads and writes checkpoints.
- * @returns the position to resume from, with `final` if this application has already completed the phase; null for a fresh start.
+ * Restores the phase's newest intact checkpoint. Call it only on the rank that reads and writes checkpoints.
+ * @returns the position to resume from; null for a fresh start. `final` is true if this application has already completed the phase.
  * @throws TonyError CHECKPOINT_MISFIT.
  */
 export async function restoreNewest(context: CheckpointContext, state: KeptState): Promise<TrainingPosition | null> {

@@ -7,16 +7,16 @@ import type { Ring } from '../ring/ring.ts';
 import { openCheckpointWriter } from './open-checkpoint-writer.ts';
 import { type CheckpointContext, type KeptState, restoreNewest } from './restore-newest.ts';
 
-/** The interval, in ms, at which rank 0 informs the other ranks that it is still writing the final checkpoint. */
+/** The interval in ms at which rank 0 tells the other ranks whether the final checkpoint is stored. */
 const FINISH_ROUND_MS = 2000;
 
-/** The checkpoints of ranks that step together. All ranks hold the same state; rank 0 restores, broadcasts and writes this state. */
+/** The checkpoints of ranks that step together. All ranks hold the same state. Rank 0 restores, broadcasts and writes it. */
 export class RingCheckpoints {
   readonly #ring: Ring;
   readonly #context: CheckpointContext;
   readonly #state: KeptState;
   readonly #writer: CheckpointWriter | null;
-  /** On rank 0, the step of this job's final checkpoint if training had ended before this run began; otherwise null. */
+  /** The step of the final checkpoint if training had ended before this run began, otherwise null. Set on rank 0 only. */
   #ended: number | null = null;
 
   constructor(ring: Ring, context: CheckpointContext, state: KeptState) {
@@ -28,7 +28,7 @@ export class RingCheckpoints {
   }
 
   /**
-   * Gives every rank the state of the phase's newest intact checkpoint; without a checkpoint, the state of rank 0.
+   * Restores the phase's newest intact checkpoint on every rank. Without a checkpoint, copies rank 0's state to every rank.
    * @returns the position to resume from; null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
@@ -47,7 +47,7 @@ export class RingCheckpoints {
     return head.position;
   }
 
-  /** Copies the current state; rank 0 writes it in the background. */
+  /** Captures the current state. Rank 0 then writes it in the background. */
   async record(position: TrainingPosition): Promise<void> {
     await this.#writer?.record(async () => ({ position, tensors: await this.#state.capture() }));
   }
@@ -62,7 +62,7 @@ export class RingCheckpoints {
       await afterwards;
       return;
     }
-    // An existing final checkpoint must not be rewritten, because the folder would have no final checkpoint for a moment.
+    // A complete final checkpoint must not be rewritten: during the rewrite, the folder would have none.
     if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
       await this.record(position);
     }
@@ -98,7 +98,7 @@ export class RingCheckpoints {
     }
   }
 
-  /** Stops retrying checkpoints that have not been written yet. */
+  /** Stops retrying unwritten checkpoints. */
   dispose(): void {
     this.#writer?.giveUp();
   }

@@ -1,20 +1,20 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** Options of a training step. Not every strategy supports all of them. */
+/** The options of a training step. Not every strategy supports all options. */
 export interface StepOptions {
-  /** The maximum norm of the summed gradients of all variables as one vector. Gradients with a larger norm are scaled down. */
+  /** The maximum norm of all summed gradients as one vector. Gradients with a larger norm are scaled down. */
   readonly clipNorm?: number;
-  /** Limits each number of the summed gradients to the range from -clipValue to clipValue. */
+  /** The maximum absolute value of each number in the summed gradients. Larger values are clipped. */
   readonly clipValue?: number;
   /**
-   * The interval, in steps, at which workers that step together compare their weights. Default: 100. Workers also compare their weights at
-   * each checkpoint. 0 disables all comparisons. The weights must be equal bit for bit; a difference indicates a faulty machine or a defect
-   * of the program, and fails the job.
+   * The interval in steps at which workers that step together compare their weights. Workers also compare their weights at each checkpoint.
+   * The weights must be equal bit for bit. A difference indicates a faulty machine or a program error, and fails the job. 0 disables all
+   * comparisons. Default: 100.
    */
   readonly verifyEverySteps?: number;
   /**
-   * Whether batch normalisation uses the statistics of all workers' examples, at the cost of two small exchanges per layer and step.
-   * Default: true. If false, each worker normalises by its own examples, and checkpoints hold the mean of the workers' moving averages.
+   * Whether batch normalisation uses the statistics of all workers' examples. This requires two small exchanges per layer and step. If
+   * false, each worker normalises by its own examples, and checkpoints contain the mean of the workers' moving averages. Default: true.
    */
   readonly syncBatchNorm?: boolean;
 }

@@ -43,7 +43,7 @@ class Learner {
     return [this.w, this.unused, this.b];
   }
 
-  /** A part with the examples from `from` up to, but not including, `to`. Its metric is their mean output. */
+  /** Returns a part with the examples from <= i < to. The metric is the mean output. */
   part(from: number, to: number, weight: number): StepPart {
     const compute = () => {
       const x = tf.tensor2d(X.subarray(from * 3, to * 3), [to - from, 3]);
@@ -59,7 +59,7 @@ class Learner {
   }
 }
 
-/** Generates divisions of all COUNT examples into ranks and micro-batches, cut at random positions. */
+/** Generates random divisions of all COUNT examples into ranks and micro-batches. */
 const cuts = (ranks: number, parts: number) =>
   fc.array(fc.integer({ min: 0, max: COUNT }), { minLength: ranks * parts - 1, maxLength: ranks * parts - 1 }).map((inner) => {
     const edges = [0, ...inner.sort((one, other) => one - other), COUNT];
@@ -150,7 +150,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
       expect(learner.numbers()).toEqual(first.numbers());
     }
     expectNear(first.numbers(), (full.learners[0] as Learner).numbers(), 5e-3);
-    // The loss travels as float32 even then.
+    // The loss is always sent as float32.
     expectNear(half.values[0]?.[0] as readonly number[], full.values[0]?.[0] as readonly number[], 1e-6);
   });
 });
@@ -194,7 +194,7 @@ describe('verification of ranks with different weights', () => {
       for (let step = 1; step <= 9; step++) {
         await stepper.run([learner.part(rank * 6, rank * 6 + 6, 1 / worldSize)]);
         if (step === 4 && rank === 1) {
-          // Makes two variables differ: `unused`, which is compared first, by a single bit, and a later one.
+          // Makes two variables differ: the first one by a single bit, and a later one.
           learner.unused.assign(tf.tensor1d([7.0000005]));
           learner.b.assign(tf.tensor1d([0]));
         }
@@ -230,7 +230,7 @@ test('a single worker reads losses late, leaks no tensors, and yields the thread
   }
   clearInterval(timer);
   expect(ticks).toBeGreaterThan(1);
-  // The stepper has read the oldest losses itself, so that tensors do not accumulate.
+  // The stepper has read the oldest losses, so tensors do not accumulate.
   expect(values[0]?.read()[0]).toBeGreaterThan(values.at(-1)?.read()[0] as number);
   stepper.dispose();
   expect(tf.memory().numTensors).toBe(before);

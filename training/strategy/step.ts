@@ -12,32 +12,29 @@ import { checkStepOptions, type StepOptions } from './step-options.ts';
 import { verifyEqual } from './verify-equal.ts';
 
 export interface StepperOptions extends StepOptions {
-  /** The number of metrics that each step returns in addition to the loss; 0 by default. */
+  /** The number of metrics that each step returns in addition to the loss. Default: 0. */
   readonly metrics?: number;
-  /** The number of signals, the caller's own numbers that each step sums over the ranks; 0 by default. */
+  /** The number of signals: the caller's own numbers, which each step sums over the ranks. Default: 0. */
   readonly signals?: number;
-  /** The number format of gradients on the network; sums are always computed in float32. */
+  /** The number format of gradients on the network. Sums are always computed in float32. */
   readonly wire?: Wire;
   readonly clock?: StepClock;
   /** Called for each part without examples. */
   readonly onEmpty?: () => void;
   /** Returns additional variables that must be equal on all ranks. */
   readonly alsoEqual?: () => readonly tfjs.Variable[];
-  /**
-   * Moving averages that each rank updates from its own examples. After each step, all ranks hold the mean over the ranks, weighted by
-   * examples.
-   */
+  /** Moving averages that each rank updates from its own examples. After each step, all ranks hold their mean, weighted by examples. */
   readonly moving?: readonly tfjs.Variable[];
 }
 
 const VERIFY_EVERY_STEPS = 100;
-/** The maximum number of recent steps whose losses stay on the backend as tensors. */
+/** The maximum number of steps whose losses stay on the backend as tensors. */
 const MAX_UNREAD = 64;
-/** The interval, in ms, at which a single worker yields to the event loop, since it never waits for the network. */
+/** The interval in ms at which a single worker yields to the event loop. A single worker never waits for the network. */
 const YIELD_MS = 20;
 const NO_SIGNALS = new Float32Array(0);
 
-/** Takes synchronous steps: every rank applies the averaged gradients of all ranks with the same optimizer. */
+/** Takes synchronous steps. Every rank applies the averaged gradients of all ranks with the same optimizer. */
 export class Stepper {
   readonly #tf: typeof tfjs;
   readonly #ring: Ring;
@@ -50,7 +47,7 @@ export class Stepper {
   readonly #moving: MovingAverages;
   #steps = 0;
   #withoutGradient: readonly string[] | null = null;
-  /** The losses and metrics of recent steps, oldest first. */
+  /** The losses and metrics that are still on the backend, oldest first. */
   readonly #unread: LazyValues[] = [];
   #yieldedAt = 0;
 
@@ -70,7 +67,7 @@ export class Stepper {
   /**
    * Takes one step.
    * @param parts this rank's micro-batches. All ranks must pass the same number of parts.
-   * @param signals the caller's numbers; replaced with their sums over all ranks.
+   * @param signals replaced with their sums over all ranks.
    * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
   async run(parts: readonly StepPart[], signals: Float32Array = NO_SIGNALS): Promise<StepValues> {
@@ -114,13 +111,13 @@ export class Stepper {
     const { clock } = this.#options;
     clock?.enter('compute');
     const { gradients, values } = localGradients(this.#tf, this.#variables, parts, this.#options.onEmpty);
-    // Layout of extras: loss and metrics | the caller's signals | for each variable, 1 if it has a gradient, else 0 | moving averages.
+    // Layout: loss and metrics | signals | for each variable, 1 if it has a gradient, otherwise 0 | moving averages
     const presentAt = this.#signalsAt + signals.length;
     const movingAt = presentAt + this.#variables.length;
     const extras = new Float32Array(movingAt + this.#moving.size);
     const present = extras.subarray(presentAt, movingAt);
     const moving = extras.subarray(movingAt);
-    // The gradients must be read from the backend anyway, so reading the loss and metrics here adds no wait.
+    // Loading the gradients waits for the backend anyway, so reading the loss and metrics here costs no extra time.
     extras.set(values.read());
     extras.set(signals, this.#signalsAt);
     fused.load(gradients, present);
@@ -142,31 +139,33 @@ export class Stepper {
 
   /**
    * Compares the variables of all ranks.
-   * @throws TonyError RANKS_DIFFER. The message names the first variable that differs, and the ranks.
+   * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
    */
   async verify(): Promise<void> {
     const variables = [...this.#variables, ...(this.#options.alsoEqual?.() ?? [])];
     await verifyEqual(this.#ring, variables, `after ${this.#steps} steps`);
   }
 
-  /** Runs `verify` unless the program has disabled verification or the world has one rank. */
+  /** Compares the variables of all ranks unless verification is disabled or there is only one rank. */
   async verifyIfWanted(): Promise<void> {
     if (this.#verifyEverySteps > 0 && this.#ring.worldSize > 1) {
       await this.verify();
     }
   }
 
-  /** The names of the variables without a gradient on any rank in the first step: they are frozen, or the loss does not depend on them. */
+  /**
+   * The names of the variables that had no gradient on any rank in the first step: they are frozen, or the loss does not depend on them.
+   */
   get withoutGradient(): readonly string[] {
     return this.#withoutGradient ?? [];
   }
 
-  /** Why steps run without native kernels; null if steps use native kernels. */
+  /** The reason why steps do not use native kernels; null if they do. */
   get reasonOfSlowSteps(): string | null {
     return this.#optimizer.reason;
   }
 
-  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
+  /** Frees the native kernels' memory. Variables and the optimizer keep their state. */
   dispose(): void {
     for (const values of this.#unread.splice(0)) {
       values.read();

@@ -30,7 +30,7 @@ test('the merged moments of parts equal the moments of the whole, even if the me
   );
 });
 
-/** The last batch of each epoch has only one example, so the second rank (and the third) gets none. */
+/** The last batch of each epoch has one example, so only the first rank gets an example. */
 const SIZES = { batchSize: 4, examples: 25 } as const;
 
 const CASES: readonly CorrectnessCase[] = [

@@ -3,7 +3,7 @@ import { type LayerTree, layersOf } from '../backend/backend.ts';
 import type { Ring } from '../ring/ring.ts';
 import { SyncRing } from '../ring/sync-ring.ts';
 
-/** The members of TensorFlow.js's BatchNormalization layer that this file uses. */
+/** The parts of TensorFlow.js's BatchNormalization layer that this file uses. */
 interface BatchNormLayer extends LayerTree {
   readonly axis: number;
   readonly momentum: number;
@@ -29,13 +29,13 @@ interface Moments {
 }
 
 /**
- * Synchronised batch normalisation: layers normalise by the statistics of all ranks' examples, so that N ranks with batches of B examples
- * train the same model as one rank with batches of N * B. The forward pass merges the ranks' moments (Chan, Golub and LeVeque, 1979). The
- * gradient is
+ * Synchronised batch normalisation: layers normalise by the statistics of all ranks' examples. N ranks with batches of B examples therefore
+ * train the same model as one rank with batches of N * B examples. The forward pass merges the ranks' moments (Chan, Golub and LeVeque,
+ * 1979). The gradient is
  *
  *   dx = gamma / sqrt(variance + epsilon) (dy - sum(dy) / m - x^ sum(dy x^) / m)
  *
- * where x^ is the normalised input, m is the number of values of a channel on all ranks, and each sum is over all of these values.
+ * where x^ is the normalised input, m is the number of values per channel on all ranks, and each sum is over these m values.
  *
  * Each layer needs two small exchanges per step. They block the thread, because TensorFlow.js computes gradients synchronously.
  */
@@ -46,7 +46,7 @@ export class SyncBatchNorm {
   readonly #worldSize: number;
   readonly #model: tfjs.LayersModel;
   readonly #layers: readonly BatchNormLayer[];
-  /** True while this rank has no examples in a step. The rank then contributes zeros to the exchanges. */
+  /** True during a step in which this rank has no examples and contributes zeros. */
   #isEmpty = false;
 
   private constructor(tf: typeof tfjs, ring: Ring, sync: SyncRing, model: tfjs.LayersModel, layers: readonly BatchNormLayer[]) {
@@ -64,9 +64,9 @@ export class SyncBatchNorm {
   }
 
   /**
-   * Replaces the `call` method of the model's batch normalisation layers. Every rank must call this function, with equal models.
-   * @returns null if there is nothing to synchronise: the model has no such layers, or the world has one rank. If synchronisation is
-   *   impossible, the reason, on all ranks, as a clause that follows "because".
+   * Replaces the `call` method of the model's batch normalisation layers. Every rank must call this function with the same model.
+   * @returns null if the model has no such layers or there is only one rank. If synchronisation is impossible, the reason, as a clause that
+   *   follows "because". All ranks get the same result.
    */
   static async install(tf: typeof tfjs, ring: Ring, model: tfjs.LayersModel): Promise<SyncBatchNorm | string | null> {
     const layers = [...layersOf(model as unknown as LayerTree)].filter(
@@ -86,16 +86,16 @@ export class SyncBatchNorm {
       : new SyncBatchNorm(tf, ring, sync, model, [...new Set(layers)]);
   }
 
-  /** Restores TensorFlow.js's own implementation in the layers. */
+  /** Restores TensorFlow.js's own implementation. */
   uninstall(): void {
     for (const layer of this.#layers) {
-      // Makes the `call` of the layer's class visible again.
+      // Uncovers the `call` method of the layer's class.
       Reflect.deleteProperty(layer, 'call');
     }
     this.#ring.close();
   }
 
-  /** Contributes zeros to the other ranks' exchanges, in a step for which this rank has no examples. */
+  /** Takes part in the other ranks' exchanges with zeros, for a step in which this rank has no examples. */
   runWithoutExamples(variables: readonly tfjs.Variable[]): void {
     const tf = this.#tf;
     this.#isEmpty = true;
@@ -125,7 +125,7 @@ export class SyncBatchNorm {
       this.#move(layer.movingMean, moments.mean, layer.momentum);
       this.#move(layer.movingVariance, moments.variance, layer.momentum);
       const shaped = tf.reshape(output, last.shape);
-      // Moves the channel axis back to its place. The permutation gives, for each axis of the input, its index among the axes of `shaped`.
+      // Moves the channel axis back. The permutation lists, for each axis of the input, its index among the axes of `shaped`.
       return isLast
         ? shaped
         : tf.transpose(
@@ -135,7 +135,7 @@ export class SyncBatchNorm {
     });
   }
 
-  /** Normalises an input of the shape [values, 1, 1, channels]. */
+  /** Normalises an input with the shape [values, 1, 1, channels]. */
   #normalise(input: tfjs.Tensor, gamma: tfjs.Tensor, beta: tfjs.Tensor, epsilon: number): { output: tfjs.Tensor; moments: Moments } {
     const tf = this.#tf;
     let moments: Moments | null = null;
@@ -173,7 +173,7 @@ export class SyncBatchNorm {
   #gradients(dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], epsilon: number, count: number): tfjs.Tensor[] {
     const tf = this.#tf;
     const [x, scale, mean, variance] = saved as [tfjs.Tensor4D, tfjs.Tensor1D, tfjs.Tensor1D, tfjs.Tensor1D];
-    // TensorFlow.js (or the native kernel) computes the gradients for fixed statistics: dy gamma / sqrt(...), sum(dy x^), sum(dy).
+    // TensorFlow.js or the native kernel computes the gradients for fixed statistics: dy gamma / sqrt(...), sum(dy x^) and sum(dy).
     const fixed = tf.getGradient('FusedBatchNorm').gradFunc(dy, [x, mean, variance, scale], { varianceEpsilon: epsilon });
     const forScale = tf.reshape((fixed.scale as () => tfjs.Tensor)(), scale.shape);
     const forOffset = tf.reshape((fixed.offset as () => tfjs.Tensor)(), scale.shape);
@@ -186,14 +186,14 @@ export class SyncBatchNorm {
     this.#ring.sum(sums);
     const inverse = tf.rsqrt(tf.add(variance, epsilon));
     const factor = tf.mul(scale, inverse);
-    // The other two terms of dx are linear in x: their sum is slope * x + intercept.
+    // The other two terms of dx are linear in x: slope * x + intercept.
     const slope = tf.mul(tf.mul(factor, inverse), tf.tensor1d(sums.subarray(0, channels).map((sum) => sum / count)));
     const intercept = tf.sub(tf.mul(factor, tf.tensor1d(sums.subarray(channels).map((sum) => sum / count))), tf.mul(mean, slope));
     const forX = tf.sub((fixed.x as () => tfjs.Tensor)(), tf.add(tf.mul(x, slope), intercept));
     return [forX, forScale, forOffset];
   }
 
-  /** Updates a moving average in the same way as TensorFlow.js's layer. */
+  /** Updates a moving average exactly as TensorFlow.js does. */
   #move(weight: Weight, value: Float32Array, momentum: number): void {
     const tf = this.#tf;
     tf.tidy(() => {

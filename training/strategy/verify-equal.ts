@@ -2,20 +2,16 @@ import { crc32 } from 'node:zlib';
 import { TonyError } from '../../platform/errors.ts';
 import type { Ring } from '../ring/ring.ts';
 
-/** The members of a tf.Variable that the comparison uses. */
 export interface Comparable {
   readonly name: string;
   readonly dtype: string;
   dataSync(): unknown;
 }
 
-/**
- * Returns the hash of each variable on each rank, as `[variable][rank]`. Each rank sends two numbers per variable, regardless of the
- * variable's size.
- */
+/** Resolves with the hash of each variable on each rank, as `[variable][rank]`. Sends two numbers per variable, regardless of its size. */
 async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<number[][]> {
   const { rank, worldSize } = ring;
-  // Each rank fills its own row with 16-bit halves of hashes, which float32 represents exactly. The sum contains all rows.
+  // Each rank fills its own row with the hashes as 16-bit halves, which float32 represents exactly. The sum contains all rows.
   const width = variables.length * 2;
   const rows = new Float32Array(width * worldSize);
   for (const [index, variable] of variables.entries()) {
@@ -32,7 +28,7 @@ async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<n
   );
 }
 
-/** Returns the variables whose bits differ between ranks. Every rank gets the same result. */
+/** Resolves with the variables whose bits differ between ranks. Every rank gets the same result. */
 export async function differingVariables<T extends Comparable>(ring: Ring, variables: readonly T[]): Promise<T[]> {
   if (ring.worldSize === 1 || variables.length === 0) {
     return [];
@@ -43,9 +39,8 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
 
 /**
  * Verifies that all ranks hold the same bits. If a variable differs, every rank throws the same error.
- *
  * @param when the time of the comparison, for the error message: "after 200 steps".
- * @throws TonyError RANKS_DIFFER. The message names the first variable that differs, and the ranks.
+ * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
  */
 export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {
   if (ring.worldSize === 1 || variables.length === 0) {
@@ -60,8 +55,8 @@ export async function verifyEqual(ring: Ring, variables: readonly Comparable[], 
 }
 
 /**
- * Describes the groups of ranks with equal hashes: "rank 2 differs from ranks 0, 1 and 3" or, if no group is the largest, "rank 0 versus
- * rank 1".
+ * Describes the groups of ranks with equal hashes: "rank 2 differs from ranks 0, 1 and 3", or "rank 0 versus rank 1" if no group is the
+ * largest.
  */
 function describeGroups(hashes: readonly number[]): string {
   const groups = new Map<number, number[]>();
