@@ -10,12 +10,12 @@ import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
 /**
- * A real ResourceManager reads the configuration that `quotas emit` writes, and enforces the limits of users and jobs without the
+ * A ResourceManager loads the configuration that `quotas emit` writes, and enforces the limits on users and jobs without the
  * ApplicationMaster's help.
  */
 
 const cluster = useCluster();
-/** The configuration file that the ResourceManager reads, and its original content. */
+/** The scheduler configuration of the ResourceManager, and its original content. */
 const file = path.join(cluster.state, 'conf', 'resourcemanager', 'capacity-scheduler.xml');
 let folder: string;
 let original: string;
@@ -36,7 +36,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** The ResourceManager reads some settings only at startup, so the test restarts it instead of refreshing the queues. */
+/** Some settings take effect only when the ResourceManager starts, so the test restarts it instead of refreshing the queues. */
 async function restart(): Promise<void> {
   await cluster.stop('resourcemanager');
   await cluster.start('resourcemanager');
@@ -53,14 +53,14 @@ async function refreshQueues(): Promise<void> {
     connectTimeoutMs: 10_000,
   });
   try {
-    // Both this request and the request of `refreshQueues` are empty messages, which have the same encoding.
+    // Protobuf encodes all empty messages identically, so this request also serves as the request of `refreshQueues`.
     await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
   } finally {
     connection.close();
   }
 }
 
-/** Writes a site file that only the admin's command reads; the cluster has no site file. */
+/** Writes a site file for the admin's command only. The cluster has no site file. */
 async function emit(quotas: string, ...words: string[]): Promise<{ stderr: string }> {
   await writeFile(path.join(folder, 'tony-site.yaml'), `quotas:\n${quotas.replace(/^/gm, '  ')}\n`);
   const emitted = path.join(folder, 'capacity-scheduler.xml');
@@ -131,7 +131,6 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
   test('make the ResourceManager reject any application of a user without access to the queue', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
-    // Compares the command's warning with the ResourceManager's behaviour.
     expect(stderr.replace(/\s+/g, ' ')).toContain(
       'The largest container becomes smaller in root.gpu: the ResourceManager rejects this change when queues are refreshed',
     );
@@ -144,14 +143,14 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
       // No quota sets a total for the queue, so the queue's capacity remains a percentage.
       mode: 'percentage',
     });
-    // bob is a student; dave is in no group.
+    // bob is a student; dave belongs to no group.
     const accepted = await Promise.all(['alice', 'bob'].map((user) => submitOther(user, 'gpu')));
     expect(accepted).toMatchObject([{ status: 202 }, { status: 202 }]);
     const refused = await submitOther('dave', 'gpu');
     expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/AccessControlException: User dave .*to queue gpu/) });
     const elsewhere = await submitOther('dave', 'default');
     expect(elsewhere).toMatchObject({ status: 202 });
-    // If the ResourceManager stopped before the applications end, it would recover them into a queue that no longer exists.
+    // A ResourceManager that stops before the applications end recovers them after its restart. Their queue then no longer exists.
     await Promise.all([...accepted, elsewhere].map(({ id }) => cluster.ended(id)));
   });
 });
@@ -168,13 +167,12 @@ describe('the emitted total of a queue', () => {
     expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
     const wide = await submit('alice', 'gpu', 4);
     await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
-    // The job in the other queue gets the GPUs that the limit leaves free.
     const other = await submit('bob', 'default', 2);
     await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
     await delay(2_000);
     expect(await gpusOf(wide)).toBe(3);
     await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
-    // If the ResourceManager stopped before it has stored the final state, it would recover the applications.
+    // A ResourceManager that stops before it has stored the final states recovers the applications after its restart.
     await Promise.all([cluster.ended(wide), cluster.ended(other)]);
   });
 });

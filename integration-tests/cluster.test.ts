@@ -48,7 +48,7 @@ test('two nodes offer GPUs as a countable resource', async () => {
         availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu')?.value,
     );
   };
-  // The ResourceManager detects the end of the GPUs' process with a delay.
+  // The ResourceManager learns with a delay that the process with the GPUs has ended.
   await until(async () => (await gpus()).join() === '4,4', { describe: gpus });
 });
 
@@ -106,7 +106,7 @@ test('containers survive a killed NodeManager, and applications a killed Resourc
 test('the error for a port in use names the process that holds it', async () => {
   await cluster.up();
   const second = new TestCluster(cluster.offset + 10);
-  // With an offset that is larger by ten, the ResourceManager's ports collide with ports of the NodeManager.
+  // At an offset that is ten higher, the ResourceManager's ports collide with the NodeManager's.
   expect(await second.portsInUse(['resourcemanager'])).toEqual(
     expect.arrayContaining([expect.objectContaining({ port: cluster.ports.nodemanager1.localizer })]),
   );

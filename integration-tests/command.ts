@@ -16,11 +16,11 @@ export interface CommandResult {
 }
 
 export interface CommandOptions {
-  /** Variables to add to the command's environment; undefined removes a variable. */
+  /** Variables to add to the command's environment. A value of undefined removes the variable. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   readonly timeoutMs?: number;
-  /** The Node.js executable that runs the command; default: the executable that runs the tests. */
+  /** Node.js executable for the command. Default: the executable that runs the tests. */
   readonly node?: string;
 }
 
@@ -60,7 +60,6 @@ export class Command {
     return this.#child.pid;
   }
 
-  /** The output so far. */
   get stdout(): string {
     return this.#stdout;
   }
@@ -69,7 +68,6 @@ export class Command {
     return this.#stderr;
   }
 
-  /** Waits until stdout or stderr contains `pattern`. */
   async output(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
     return until(() => pattern.exec(this.#stdout) ?? pattern.exec(this.#stderr), {
       timeoutMs,
@@ -89,7 +87,7 @@ export function startCommand(words: readonly string[], options: CommandOptions =
   return command;
 }
 
-/** Runs `tony-ts` until it exits; the caller checks the exit code. Also usable in `beforeAll`. */
+/** Runs `tony-ts` until it exits. The caller checks the exit code. Also usable in `beforeAll`. */
 export async function runCommand(words: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
   await access(COMMAND);
   return new Command(words, options).result;
@@ -103,7 +101,7 @@ export function jsonLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** All tests share the runtimes of this user, even tests that set another HOME. */
+/** All tests share this user's runtimes, including tests that set another HOME. */
 const TONY_CACHE_DIR = process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts');
 
 /** This process's environment, without the variables that select a cluster or a user. */

@@ -1,11 +1,9 @@
 import { z } from 'zod';
 
 const cell = z.object({
-  /** Version of Hadoop. */
   hadoop: z.string(),
-  /** Profile of the test cluster. */
   profile: z.string(),
-  /** Major version of the Node.js that runs the command; null for the Node.js that runs the tests. */
+  /** Major version of the Node.js that runs the command, or null for the Node.js that runs the tests. */
   node: z.union([z.literal(20), z.literal(22), z.literal(24)]).nullable(),
 });
 

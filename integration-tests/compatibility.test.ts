@@ -9,8 +9,8 @@ import { nodeOfMajor } from './node-versions.ts';
 import { smallMnist } from './small-mnist.ts';
 
 /**
- * Runs jobs on several versions of Hadoop and several cluster profiles. By default the tests take a short form; TONY_MATRIX selects the
- * long form. `npm run matrix` runs the long form on all combinations and writes docs/compatibility.md.
+ * Runs jobs on several Hadoop versions and cluster profiles. The tests have a short form (the default) and a long form (with TONY_MATRIX).
+ * `npm run matrix` runs the long form on all combinations and writes docs/compatibility.md.
  */
 
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });

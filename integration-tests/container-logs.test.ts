@@ -108,7 +108,7 @@ test('a log has the same bytes when read from the node of a running container an
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  // The pid of the shell, as opposed to the short `sleep` processes that it starts.
+  // Matches the shell itself, not the short `sleep` processes that it starts.
   const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
   await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);
@@ -116,7 +116,6 @@ test('a log has the same bytes when read from the node of a running container an
     describe: () => resourceManager.application(application),
   });
   await check(true, ', and more');
-  // The container ID suffices to find its log.
   expect((await logs.read({ ...container, nodeHttp: null }, 'tony.log', { tail: 9 }))?.bytes.toString()).toBe(' and more'.slice(-9));
 });
 

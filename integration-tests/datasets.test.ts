@@ -33,7 +33,7 @@ test('two ranks train on TFRecords in HDFS and use each record once per epoch', 
   const records = Array.from(labels, (label, index) =>
     encodeExample({ image: Uint8Array.from(images.subarray(index * 784, (index + 1) * 784)), label: BigInt(label), id: BigInt(index) }),
   );
-  // The files have different lengths, so one rank finishes its first file before the other rank.
+  // The files differ in length, so the ranks finish their first file at different times.
   for (const [name, from, to] of [
     ['a', 0, 5000],
     ['b', 5000, 8000],
@@ -54,7 +54,6 @@ import { fixedLenFeature, join, parseExample, tfrecords } from 'tony-ts/training
 const cluster = await join();
 const { tf, rank } = cluster;
 const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64'), id: fixedLenFeature([], 'int64') };
-// In the second epoch, the rank reads from its container's local disk.
 const examples = tfrecords(cluster.uri('mnist', 'train-*'), { localCopy: true }).map(parseExample(schema));
 const asTraining = ({ image, label }: { image: Buffer; label: number }) => ({ xs: Float32Array.from(image, (pixel) => pixel / 255), ys: label });
 const train = examples
@@ -106,7 +105,8 @@ checkpoint: {every: 30}
     times[id] = (times[id] as number) + 1;
   }
   expect(new Set(times)).toEqual(new Set([2]));
-  // Each rank reads 5000 records per epoch: one file of 5000, or files of 3000 and 2000. With batches of 50, two epochs are 200 steps.
+  // Each rank reads 5000 records per epoch, as one file of 5000 or two files of 3000 and 2000. With batches of 50, two epochs are 200
+  // steps.
   expect(result.metrics.steps).toBe(200);
   expect(result.metrics.right).toBeGreaterThan(0.85);
 });

@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
-/** Tests the first commands of an admin and of a new user: `doctor`, `init` and `list`. */
+/** Runs the first commands of an admin and of a new user: `doctor`, `init` and `list`. */
 
 const cluster = useCluster();
 afterAll(() => cluster.heal());

@@ -9,8 +9,8 @@ import { ROOT } from './command.ts';
 import { jsonLines, USER, until, useCluster } from './harness.ts';
 
 /**
- * Runs the commands of all `sh` blocks in README.md and docs/ in order, as a reader of each document would: against the cluster, in a
- * separate home folder. Only example paths and IDs are replaced.
+ * Runs the commands of all `sh` blocks in README.md and docs/ in order, on the cluster, with a separate home folder for each document. Only
+ * example paths and IDs are replaced.
  */
 
 /** Commands that cannot run in a test, with the reason. All other commands must succeed. */
@@ -33,7 +33,6 @@ const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
 const cluster = useCluster();
 let folder: string;
 let environment: Record<string, string>;
-/** A job that runs until the tests end, and a job that has already ended. */
 let running: string;
 let ended: string;
 let jobs = 0;
@@ -125,7 +124,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
-/** Creates the files that a reader would have: a job and some data. */
+/** Creates the files that the documents assume: a job and some data. */
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
@@ -138,7 +137,7 @@ async function readersFiles(place: string): Promise<void> {
   await writeFile(path.join(place, 'tony-site.yaml'), 'quotas: {roles: {worker: {instances: 100}}}\n');
 }
 
-/** Replaces the documents' example paths and IDs with the reader's own. */
+/** Replaces the documents' example paths and IDs with real ones. */
 async function filledIn(text: string): Promise<string> {
   let filled = text
     .replaceAll('ROLE[:INDEX]', 'worker:0')
@@ -185,9 +184,9 @@ async function startJob(job: string, option = ''): Promise<string> {
 }
 
 interface RunOptions {
-  /** The file that carries the working directory and the exported variables from one command to the next. */
+  /** File that passes the working directory and the exported variables from one command to the next. */
   readonly shell?: string;
-  /** The output that proves that the command works; the test then sends Ctrl-C. */
+  /** Output that proves that the command works. The test then sends Ctrl-C. */
   readonly ready?: RegExp | undefined;
 }
 

@@ -7,7 +7,7 @@ import type { HistoryEntry, JobStatus } from '../conf/status.ts';
 import { runCommand, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** Elastic jobs use the available resources: they start small, grow when other jobs end, and shrink instead of failing. */
+/** Elastic jobs start small, grow when other jobs free resources, and shrink instead of failing. */
 
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-steps.mjs');
 
@@ -68,7 +68,6 @@ describe('elastic jobs on a cluster', () => {
   test('a job starts with the available tasks, grows when another job ends, and shrinks when a failed worker finds no room', {
     timeout: 300_000,
   }, async () => {
-    // Each node has room for only one such worker.
     const large = 'resources: {memory: 512m, gpus: 3}';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
     const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
@@ -87,7 +86,7 @@ describe('elastic jobs on a cluster', () => {
     expect(grown.map(({ index }) => index)).toEqual([0, 1]);
     expect(Math.min(...grown.map(({ from }) => from))).toBeGreaterThan(0);
 
-    // The second job's request is older, because the elastic job requests a replacement only after one of its workers has ended.
+    // The elastic job requests a replacement only after one of its workers has ended, so the second job's request is older.
     const secondId = await submit(second.file);
     await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
@@ -136,7 +135,7 @@ describe('elastic jobs on a cluster', () => {
     expect(from).toBeGreaterThan(0);
     expect(alone.length).toBeGreaterThanOrEqual(from);
     expect(together.map(({ step }) => step)).toEqual(together.map((_, at) => from + 1 + at));
-    // The global batch is the same before and after the change, so the next step has the same loss as without the change.
+    // The global batch stays constant, so the change of size does not affect the loss of the next step.
     const same = alone.find(({ step }) => step === from + 1);
     expect(together[0]?.loss).toBeCloseTo(same?.loss ?? Number.NaN, 4);
   });
@@ -169,7 +168,6 @@ test('training continues from the checkpoint with fewer workers and the learning
   expect(first.map(({ step }) => step)).toEqual(first.map((_, at) => at + 1));
   expect(first.length).toBeGreaterThanOrEqual(44);
   expect(new Set(first.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['3 0.030']));
-  // Two workers repeat the steps after step 40.
   expect(second.map(({ step }) => step)).toEqual(Array.from({ length: 160 }, (_, at) => 41 + at));
   expect(new Set(second.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['2 0.020']));
 });
@@ -199,7 +197,7 @@ interface TrainedStep {
   readonly loss: number;
 }
 
-/** The values that the chief recorded in a generation. */
+/** Returns the values that the chief recorded in a generation. */
 function trained(steps: string, generation: number): TrainedStep[] {
   if (!existsSync(steps)) {
     return [];

@@ -66,7 +66,6 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   const { checkpointDir, step, notices, metrics, message } = final;
   const read = async (name: string) => JSON.parse((await storage.read(`${checkpointDir}/${name}`)).toString('utf8')) as object;
 
-  // The job's final message states why training ended, and the evaluator reports the best result.
   const [, ended, reason] = EARLY_END.exec(message) ?? [];
   expect(Number(ended), message).toBe(step);
   expect(step).toBeLessThan(ALL_STEPS);

@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The direction of the data, as seen by the client that connects to the proxy. */
+/** Direction of the data, from the perspective of the client that connects to the proxy. */
 export type Direction = 'request' | 'answer';
 
 interface Link {
@@ -38,7 +38,6 @@ export class FaultyProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Number of connections accepted so far. */
   get accepted(): number {
     return this.#accepted;
   }
@@ -56,15 +55,14 @@ export class FaultyProxy {
     this.#links.clear();
   }
 
-  /** Resets every connection, and immediately resets each new one. */
+  /** Resets every connection, and immediately resets each new connection. */
   refuse(): void {
     this.#refusing = true;
     this.cut();
   }
 
   /**
-   * Keeps connections open but forwards no data, like a network that drops packets. `restore` forwards the held data; `cut` discards
-   * it.
+   * Keeps connections open without forwarding data, like a network that drops packets. `restore` forwards the held data; `cut` discards it.
    */
   hold(...directions: Direction[]): void {
     for (const direction of directions.length === 0 ? (['request', 'answer'] as const) : directions) {
@@ -72,7 +70,7 @@ export class FaultyProxy {
     }
   }
 
-  /** Delays each chunk of data by this time. */
+  /** Delays each chunk of data. */
   slow(delayMs: number): void {
     this.#delayMs = delayMs;
   }

@@ -12,7 +12,7 @@ import { tfRecordFile } from '../training/data/testing/files.ts';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** Data that the ApplicationMaster distributes: records that other processes write to a feed while the job runs, and splits of files. */
+/** Data that the ApplicationMaster distributes: feed records from other processes, and splits of files. */
 
 /** Reads records from the feed, or from the files that FILES or CLAIM names, and writes them to `$OUT/<name>-<index>-<generation>`. */
 const PROGRAM = `
@@ -26,13 +26,13 @@ const there = async (name) => {
   while (!existsSync(OUT + '/' + name)) await delay(10);
 };
 if (CLAIM) {
-  // The other tasks wait until task 0 has died, so that splits remain when task 0 starts.
+  // The other tasks wait until task 0 has died, so splits remain for its restart.
   if (TONY_INDEX !== '0') await there('died');
   const dataset = lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
     const records = [];
     for await (const line of dataset.read({ split })) records.push(line);
-    // Task 0 kills itself once while it holds a split. The file marks that this has happened.
+    // Task 0 kills itself while it holds a split. The file ensures that this happens only once.
     if (TONY_INDEX === '0' && !existsSync(OUT + '/died')) {
       appendFileSync(OUT + '/died', '');
       process.kill(process.pid, 'SIGKILL');
@@ -52,7 +52,6 @@ if (CLAIM) {
 } else {
   for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) {
     note('feed', record);
-    // Each task waits until the other task has received a record.
     if (SHARED === 'yes') for (const index of ['0', '1']) await there('feed-' + index + '-' + TONY_GENERATION);
   }
 }
@@ -93,7 +92,6 @@ function recordsIn(out: string, name: string): string[] {
 const numbers = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, at) => String(from + at));
 const sorted = (records: readonly string[]): string[] => [...records].sort((a, b) => Number(a) - Number(b));
 
-/** Runs `tony-ts feed` with the given input, and returns the exit code and the output. */
 function feed(
   words: readonly string[],
   input: string | Buffer,
@@ -135,7 +133,6 @@ describe('a feed on this machine', () => {
     expect(await typed).toMatchObject({ code: 0 });
     expect(await command.result).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 21_000));
-    // Each worker has received some of the records.
     expect(readdirSync(out).filter((name) => name.startsWith('feed-'))).toHaveLength(2);
     expect(states).toContain('over');
     await expect(openFeed(id, 'numbers', { localRoot: root })).rejects.toMatchObject({ code: 'FEED_ENDED' });
@@ -334,7 +331,7 @@ test.each([
   expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0, last: { generations: 1 } });
   const [others, own] = [job.used(0, 1).flat().map(String), job.used(1, 1).flat().map(String)];
   expect(sorted([...others, ...new Set(own)])).toEqual(numbers(0, 600));
-  // The recorded position is up to a fraction of a second old, so the restarted worker reads a few records twice.
+  // The recorded position is up to a fraction of a second old, so the restarted worker repeats a few records.
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
@@ -363,7 +360,6 @@ describe('a feed on a cluster', () => {
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
-    // Another user cannot connect.
     expect(await feed([id, 'numbers'], '', cluster.clientEnvironment('bob'))).toMatchObject({ code: 1 });
     await noneLeft(cluster, id);
   });
@@ -387,7 +383,7 @@ describe('a feed on a cluster', () => {
 
   test('dispatches files in HDFS to ranks in containers, even after one rank dies', async () => {
     const { id, command, ...job } = await dispatched('all-reduce', true);
-    // The checkpoint to resume from must exist, regardless of HDFS's speed.
+    // Waits for the checkpoint that the second generation resumes from, however slow HDFS is.
     await command.output(/"type":"checkpoint"/, 120_000);
     await job.held();
     job.kill(1);

@@ -5,7 +5,7 @@ import { listJobs } from '../client/listing/list-jobs.ts';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Client commands for a job on YARN and on this machine: following a job, `status`, `logs` and `kill`, with their exit codes. */
+/** Client commands for jobs on YARN and on this machine: following a job, `status`, `logs` and `kill`, with their exit codes. */
 
 const cluster = useCluster();
 
@@ -123,7 +123,6 @@ describe.each([
     const { exitCode, stdout: followed } = await attached.result;
     expect(exitCode).toBe(1);
     expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'FAILED', applicationId: id });
-    // After the job has ended, `attach` prints the final status.
     expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
   });
 
@@ -155,7 +154,6 @@ test("on YARN, a container gets the variables of YARN's Docker runtime, and a cl
   ];
   const { exitCode, stdout } = await cluster.run(['submit', '--conf', file, ...sets.flatMap((set) => ['--set', set])]);
   expect(exitCode).toBe(0);
-  // The terminal's width wraps the note.
   expect(stdout.replace(/\s+/g, ' ')).toContain('worker sets docker, but yarn.nodemanager.runtime.linux.allowed-runtimes');
   const id = ID.exec(stdout)?.[0] ?? '';
   const logs = await until(async () => (await cluster.run(['logs', id])).exitCode === 0 && cluster.run(['logs', id]), {

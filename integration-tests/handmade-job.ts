@@ -7,22 +7,22 @@ import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** What a user could change in a submission by sending it without this client. */
+/** Changes that a user could make to a submission by sending it without this client. */
 export interface Changes {
-  /** The application ID to submit under; default: a new ID. */
+  /** Application ID of the submission. Default: a new ID. */
   readonly id?: string;
   readonly job?: (honest: FrozenJob) => FrozenJob;
-  /** The tags to send in place of the tags that describe the resources in job.json. */
+  /** Tags in place of the tags that describe the resources in job.json. */
   readonly tags?: (honest: readonly string[]) => readonly string[];
   readonly type?: string;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Memory of the ApplicationMaster's container, regardless of job.json (MiB). */
+  /** Memory of the ApplicationMaster's container in MiB, regardless of job.json. */
   readonly masterMb?: number;
   /** Returns the job.json that YARN localises in place of the staged one. The rest of the submission stays unchanged. */
   readonly replaced?: (submitted: FrozenJob) => FrozenJob;
 }
 
-/** Stages and submits a job without the client, with bundles that the client staged for an earlier job. */
+/** Stages and submits a job without the client. The job uses the bundles that the client staged for an earlier job. */
 export class HandmadeJobs {
   readonly #cluster: TestCluster;
   readonly #user: string;

@@ -14,10 +14,10 @@ import { until } from './until.ts';
 export { jsonLines } from './command.ts';
 export { until } from './until.ts';
 
-/** The tests run as this user, not as HDFS's superuser, so that they detect missing permissions. */
+/** The tests run as an ordinary user instead of HDFS's superuser, so missing permissions cause failures. */
 export const USER = 'alice';
 
-/** The ResourceManager's report of an application; only the fields that tests read. */
+/** The ResourceManager's report of an application. The type declares only the fields that tests need. */
 export interface YarnApplication {
   readonly id: string;
   readonly user: string;
@@ -38,7 +38,7 @@ export interface HdfsEntry {
 }
 
 export class TestCluster extends Cluster {
-  /** Environment of a client that runs as `user`. */
+  /** Returns the environment of a client that runs as `user`. */
   clientEnvironment(user: string = USER): Record<string, string> {
     return this.environment(user);
   }
@@ -48,7 +48,6 @@ export class TestCluster extends Cluster {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
-  /** Starts `tony-ts WORDS` on this cluster. */
   startCommand(words: readonly string[], options: CommandOptions = {}): Command {
     return startCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
@@ -86,7 +85,7 @@ export class TestCluster extends Cluster {
     );
   }
 
-  /** Returns all files and folders below an HDFS path; empty if the path does not exist. */
+  /** Returns all files and folders below an HDFS path, or an empty list if the path does not exist. */
   async hdfsTree(folder: string): Promise<HdfsEntry[]> {
     const answer = await this.request(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
     if (answer.status === 404) {
@@ -121,8 +120,7 @@ export class TestCluster extends Cluster {
       }
       return;
     }
-    // A DataNode sends "100 Continue" although the client has not requested it, which `fetch` rejects. Therefore this uses
-    // node:http.
+    // This uses node:http because a DataNode sends an unrequested "100 Continue", which `fetch` rejects.
     const request = httpRequest(Location, { method: 'PUT', signal: AbortSignal.timeout(60_000) }).end(content);
     const [written] = (await once(request, 'response')) as [IncomingMessage];
     written.resume();
@@ -141,7 +139,6 @@ export class TestCluster extends Cluster {
     }
   }
 
-  /** Changes the owner of a path. */
   async hdfsGive(file: string, user: string): Promise<void> {
     const answer = await this.request(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
     if (!answer.ok) {
@@ -154,8 +151,8 @@ export class TestCluster extends Cluster {
   }
 
   /**
-   * Restarts the daemons that a test has killed, and waits until the cluster is ready: a DataNode detects a new NameNode only on its
-   * next call.
+   * Restarts killed daemons and waits until the cluster is ready. The wait is necessary because a DataNode detects a new NameNode only on
+   * its next call.
    */
   async heal(): Promise<void> {
     await this.up();
@@ -183,14 +180,14 @@ export class TestCluster extends Cluster {
   }
 }
 
-/** The number of the Vitest worker that runs this file, counted from 1. */
+/** Number of the Vitest worker that runs this file, counted from 1. */
 function worker(): number {
   return Number(process.env.VITEST_POOL_ID);
 }
 
 /**
- * Returns the worker's cluster, and starts it before the file's first test. After the last test, restarts the daemons that tests have
- * killed, and fails the file if an application or a container process is still running.
+ * Returns the worker's shared cluster, which starts before the file's first test. After the last test, restarts killed daemons, and fails
+ * the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);
@@ -200,7 +197,7 @@ export function useCluster(): TestCluster {
     try {
       await allEnded(cluster);
     } finally {
-      // A restarted NodeManager needs some time to detect that containers ended while it was down.
+      // A restarted NodeManager needs some time to detect that containers ended during its downtime.
       await noneLeft(cluster, undefined, 40_000);
     }
   });
@@ -208,8 +205,8 @@ export function useCluster(): TestCluster {
 }
 
 /**
- * Returns a separate cluster for one test file, with its own profile, configuration or Hadoop version. The cluster starts empty and
- * stops after the last test.
+ * Returns a separate cluster for one test file, with its own profile, configuration or Hadoop version. The cluster starts empty and stops
+ * after the last test.
  */
 export function useOwnCluster(profile: string, overrides: SiteProperties = {}, hadoop?: string): TestCluster {
   const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
@@ -223,7 +220,7 @@ function hasEnded({ state }: YarnApplication): boolean {
   return state === 'FINISHED' || state === 'FAILED' || state === 'KILLED';
 }
 
-/** Waits until every application has ended, including applications that wait for resources and have no processes yet. */
+/** Waits until every application has ended. This includes applications that wait for resources and have no processes yet. */
 async function allEnded(cluster: TestCluster): Promise<void> {
   const left = async () => (await cluster.applications()).filter((application) => !hasEnded(application));
   try {
@@ -240,7 +237,7 @@ async function allEnded(cluster: TestCluster): Promise<void> {
   }
 }
 
-/** Waits until every container process of an application, or of all applications, has ended. */
+/** Waits until every container process has ended, of one application or of all. */
 export async function noneLeft(cluster: Cluster, applicationId?: string, timeoutMs = 10_000): Promise<void> {
   try {
     await until(async () => (await cluster.containers(applicationId)).length === 0, {

@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('ha');
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
 
-/** The URL of the job's page behind the proxy of the active ResourceManager. */
+/** URL of the job's page behind the proxy of the active ResourceManager. */
 async function pageOf(id: string): Promise<JobStatus> {
   const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
   if (!answer.ok) {
@@ -72,7 +72,6 @@ test('a job trains on through the failover of the ResourceManager and of the Nam
     [1, 0],
   ]);
   expect(readFileSync(steps, 'utf8').trim().split('\n').length).toBeGreaterThan(40);
-  // The first NameNode in the configuration is down.
   const logs = await cluster.run(['logs', id, 'worker:0']);
   expect(logs.exitCode, logs.stderr).toBe(0);
 });

@@ -23,7 +23,6 @@ beforeAll(async () => {
   const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${bound.port}\n`;
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
-  // Removes the histories of other tests' jobs.
   for (const user of ['alice', 'bob']) {
     await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
   }
@@ -136,7 +135,6 @@ describe('a history for all users', () => {
     const [{ status, events }] = jsonLines(json.stdout) as [{ status: JobStatus; events: unknown[] }];
     expect(status).toMatchObject({ state: 'KILLED', user: 'alice', name: 'killed', tasks: [{ role: 'worker', state: 'stopped' }] });
     expect(events.length).toBeGreaterThan(2);
-    // `status` reads the job from the history in the shared folder.
     expect((await cluster.run(['status', good], { env: site })).stdout).toContain('worker:0');
   });
 
@@ -163,8 +161,7 @@ describe('a history for all users', () => {
       expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
     }
 
-    // Signs in as a browser does: the form sends the user name, the response sets a cookie, and the redirect removes the name from
-    // the URL.
+    // Signs in as a browser does: the form sends the user name, the response sets a cookie, and the redirect removes the name from the URL.
     const form = await fetch(`${url}${job}`, { headers: { accept: 'text/html' } });
     expect([form.status, form.headers.get('www-authenticate'), await form.text()]).toEqual([
       401,
@@ -184,7 +181,6 @@ describe('a history for all users', () => {
     const forged = cookie.replace(/=[\w-]+/, `=${Buffer.from('bob').toString('base64url')}`);
     expect((await fetch(`${url}jobs/bob/${others}/tony/`, { headers: { cookie: forged } })).status).toBe(401);
 
-    // YARN's link for the ended job redirects to the history server.
     expect((await cluster.application(good)).trackingUrl).toContain(`/proxy/${good}/`);
     const link = await fetch(`${cluster.resourceManager}/proxy/${good}/`, { redirect: 'manual' });
     expect([link.status, link.headers.get('location')]).toEqual([302, `${url}${job}`]);
@@ -201,7 +197,6 @@ describe('a history for all users', () => {
     const { jobs } = (await (await fetch(`${origin}/tony/api/history`, { headers })).json()) as HistoryList;
     expect(jobs.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
     expect((await fetch(`${origin}/jobs/bob/${others}/tony/`, { headers })).status).not.toBe(200);
-    // The server reads the logs that YARN has aggregated.
     const log = await until(
       async () => {
         const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });

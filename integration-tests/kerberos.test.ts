@@ -73,8 +73,8 @@ test('workers train, write checkpoints and files to HDFS, and read each other’
 });
 
 test('a job is visible and accessible to its user only, and its logs are readable while it runs and afterwards', async () => {
-  // On this cluster, NodeManagers run all containers as the same user. A secure NodeManager serves a log file only if that user owns
-  // the application, so this test runs as that user.
+  // A secure NodeManager serves a log file only if its owner also owns the application. On this cluster, NodeManagers run all containers as
+  // the same user, so this test submits the job as that user.
   const owner = cluster.administrator;
   const flag = path.join(folder, 'end');
   const id = await submitShell(owner, `echo out of worker; while [ ! -e ${flag} ]; do sleep 0.1; done`);
@@ -117,7 +117,7 @@ test('the ApplicationMaster applies the site file of the cluster, although nodes
   const site = Buffer.from('quotas: {groups: {students: {job: {memory: 512m}}}}\n');
   await putAsAdministrator('/apps/tony-ts/site.yaml', site);
   try {
-    // This limit applies to the user's group. The ApplicationMaster requests the user's groups from the NameNode with its token.
+    // This limit applies to the user's group. The ApplicationMaster queries the user's groups from the NameNode with its token.
     const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
     const ended = await until(
       async () => {
@@ -158,7 +158,6 @@ test('commands say why Kerberos fails, and what to do', async () => {
   const short = `FILE:${path.join(folder, 'short')}`;
   const kinit = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', '1s', '-c', short, 'alice'];
   await promisify(execFile)('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });
-  // The alias is not a principal.
   const aliased = path.join(folder, 'aliased');
   await mkdir(aliased);
   await writeFile(
@@ -181,7 +180,7 @@ test('commands say why Kerberos fails, and what to do', async () => {
   );
 });
 
-/** Without the tony-ts under test. */
+/** Writes a file with curl, because the test must not depend on the storage client under test. */
 async function putAsAdministrator(file: string, content: Uint8Array): Promise<void> {
   const found = await cluster.request(`${cluster.nameNode}/webhdfs/v1${file}?op=CREATE&overwrite=true&noredirect=true`, { method: 'PUT' });
   const { Location } = (await found.json()) as { Location: string };

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
-/** The source folders, each with the lower folders that it may import. */
+/** Source folders, each with the lower folders that it may import. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   platform: [],
   conf: ['platform'],
@@ -31,11 +31,11 @@ const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '
   // Excludes files that git tracks but that were deleted in the working tree.
   .filter((file) => file !== '' && existsSync(path.join(ROOT, file)));
 
-/** `import ... from 'x'`, `export ... from 'x'`, `import 'x'`, `import('x')`. */
+/** Matches `import ... from 'x'`, `export ... from 'x'`, `import 'x'` and `import('x')`. */
 const SPECIFIER = /\b(?:from|import)\s*\(?\s*['"]([^'"\n]+)['"]/g;
 
 function importsOf(file: string): Import[] {
-  // Ignores comments: some contain an import as an example.
+  // Removes comments, because some contain an import as an example.
   const text = readFileSync(path.join(ROOT, file), 'utf8').replace(/^\s*(\*|\/\*|\/\/).*$/gm, '');
   return [...text.matchAll(SPECIFIER)].map(([, specifier = '']) => ({ file, specifier }));
 }
@@ -100,7 +100,6 @@ test('the checks find the source files and their imports', () => {
 });
 
 test("no file contains a path of a developer's machine", () => {
-  // Alice and Bob are the example users.
   const somebodysHome = /(?<![\w.~-])\/(?:home|Users)\/(?!alice\b|bob\b)[a-z][\w.-]*\//;
   const top = `/${ROOT.split('/')[1]}/`;
   const usual = ['/home/', '/Users/', '/tmp/', '/var/', '/usr/', '/opt/', '/srv/', '/mnt/', '/root/', '/private/', '/builds/'];

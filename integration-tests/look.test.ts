@@ -249,7 +249,6 @@ test('list shows progress and the reason for waiting, and filters jobs by state'
   expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
-  // The job requests more resources than the cluster has, so it waits and reports the reason.
   const folder = await temporaryFolder();
   const large =
     'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';

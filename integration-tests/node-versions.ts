@@ -7,13 +7,10 @@ import { NODE_PACKAGES, type NodeMajor } from '../client/runtime/pins.ts';
 
 const CACHE = path.resolve(import.meta.dirname, '..', '.cache', 'node');
 
-/** The Node.js versions for which runtimes are built. */
+/** Node.js versions for which runtimes are built. */
 export const NODE_MAJORS: readonly NodeMajor[] = [20, 22, 24];
 
-/**
- * Returns the path of the Node.js executable of a runtime with this major version. Downloads the executable once, without the rest of
- * the runtime.
- */
+/** Returns the path of the Node.js executable with this major version. Downloads the executable once, without the rest of the runtime. */
 export async function nodeOfMajor(major: NodeMajor): Promise<string> {
   const node = NODE_PACKAGES[major][process.arch === 'arm64' ? 'arm64' : 'x64'];
   const folder = path.join(CACHE, `${node.name}-${node.version}`);

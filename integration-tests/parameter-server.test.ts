@@ -13,7 +13,7 @@ import { MNIST, smallMnist } from './small-mnist.ts';
 const EXAMPLE = path.join(ROOT, 'examples', 'mnist-ps', 'job.yaml');
 const cluster = useCluster();
 
-/** Time limit that allows for trainings of a minute on a slow machine (ms). */
+/** Time limit in ms, long enough for one-minute trainings on a slow machine. */
 vi.setConfig({ testTimeout: 400_000 });
 
 const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d\d) %$/m.exec(text)?.[1]);
@@ -49,7 +49,7 @@ interface Training {
   pid(task: string, start: number): Promise<number>;
 }
 
-/** Copies the example for YARN; each program appends its pid to a file of its task. */
+/** Copies the example for YARN. In the copy, each program appends its pid to a file of its task. */
 async function train(): Promise<Training> {
   const folder = await temporaryFolder();
   await cp(path.join(ROOT, 'examples'), path.join(folder, 'examples'), { recursive: true });

@@ -131,7 +131,6 @@ test('two local workers predict all records although one is killed, and a second
   const again = await startCommand(['submit', ...submit], { env, timeoutMs: 300_000 }).result;
   expect(again.exitCode).toBe(0);
   expect(await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs))).toEqual(times);
-  // The folder contains the results of this model, so a job with another model must not write to it.
   await writeFile(
     path.join(source, 'predict.ts'),
     (await readFile(path.join(source, 'predict.ts'), 'utf8')).replace('batchSize: 256', "batchSize: 256, version: 'b'"),

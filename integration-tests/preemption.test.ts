@@ -4,7 +4,7 @@ import { expect, onTestFailed, test, vi } from 'vitest';
 import type { HistoryEntry, JobStatus } from '../conf/status.ts';
 import { temporaryFolder, USER, until, useOwnCluster } from './harness.ts';
 
-/** The Capacity Scheduler preempts containers of a queue that exceeds its share, some seconds after it has announced the preemption. */
+/** The Capacity Scheduler preempts containers of a queue that exceeds its share. It announces the preemption some seconds in advance. */
 
 vi.setConfig({ testTimeout: 300_000 });
 const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
@@ -38,7 +38,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'command: exec node elastic-fit.mjs FOLDER/steps FOLDER/go',
     // The job writes no periodic checkpoint during the test.
     'checkpoint: {every: 1000000}',
-    // Not elastic: an elastic job that starts with one worker grows only at a checkpoint.
+    // The job is not elastic, because an elastic job that starts with one worker grows only at a checkpoint.
     'roles: {worker: {instances: 2, resources: {memory: 1g, gpus: 4}}}',
   ]);
   const trained = () =>
@@ -62,7 +62,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'master: {memory: 512m}',
   ]);
   const last = (generation: number) => trained().filter((each) => each[0] === generation);
-  // Both containers of this job can run only after YARN has preempted a container of the training.
+  // YARN must preempt a container of the training before both containers of this job can run.
   await until(async () => (await cluster.application(fuller.id)).runningContainers === 2, {
     describe: () => cluster.application(fuller.id),
     timeoutMs: 120_000,
@@ -72,7 +72,6 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
   await until(() => last(2).length > 10, { describe: () => cluster.application(training.id), timeoutMs: 120_000 });
   const [first] = last(2) as [[number, number, number]];
   expect(first[2]).toBe(2);
-  // Training resumes from the checkpoint that the announcement caused, not from the beginning.
   expect(first[1]).toBeGreaterThan(before);
   expect(first[1]).toBeLessThanOrEqual((last(1).at(-1) as [number, number, number])[1] + 1);
 

@@ -5,15 +5,14 @@ import { localPaths } from '../client/files/local-layout.ts';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Each program has its own working directory: its changes there affect neither other tasks nor later jobs with the same source. */
+/** Each program has its own working directory. Its changes there affect neither other tasks nor later jobs with the same source. */
 
 const cluster = useCluster();
 /** There are more tasks than nodes, so two tasks share a node. */
 const TASKS = 3;
 
 /**
- * Records the files in the working directory, changes them, waits until the other tasks have changed theirs, and records the files
- * again.
+ * Records the files in the working directory, changes them, waits until the other tasks have changed theirs, and records the files again.
  */
 const PROGRAM = [
   'record=$OUT/$RUN-$TONY_INDEX-$TONY_GENERATION',
@@ -22,7 +21,6 @@ const PROGRAM = [
   'touch $record-changed',
   `while [ $(ls $OUT/$RUN-*-$TONY_GENERATION-changed | wc -l) -lt ${TASKS} ]; do sleep 0.1; done`,
   'cat state.txt > $record-after',
-  // The program starts a second time in the same container.
   'if [ $RUN-$TONY_INDEX-$TONY_GENERATION = restarted-0-1 ]; then exit 3; fi',
 ];
 
@@ -40,7 +38,7 @@ async function makeJob(): Promise<Job> {
   for (const each of [out, source]) {
     mkdirSync(each);
   }
-  // Unique to this run, so that no other test has the same source.
+  // This text is unique to the run, so no other test has the same source.
   writeFileSync(path.join(source, 'state.txt'), `pristine ${folder}\n`);
   writeFileSync(path.join(source, 'job.yaml'), 'a file like any other\n');
   writeFileSync(path.join(source, 'run.sh'), PROGRAM.join('\n'), { mode: 0o755 });

@@ -23,7 +23,7 @@ while True:
     if terminal in ready:
         try:
             shown = os.read(terminal, 65536)
-        except OSError:  # The other end of the pseudo-terminal is closed.
+        except OSError: # The other end of the pseudo-terminal is closed.
             shown = b""
         if not shown:
             break

@@ -23,7 +23,7 @@ export class PseudoTerminal {
   /** Resolves when the emulator has processed all output received so far. */
   #shown: Promise<void> = Promise.resolve();
   #raw = '';
-  /** Lines that were wider than the terminal, so that it wrapped them. */
+  /** Lines that the terminal wrapped because they were wider than the screen. */
   readonly #broken = new Set<string>();
 
   constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = 170_000 }: TerminalOptions) {
@@ -59,7 +59,7 @@ export class PseudoTerminal {
     return this.#raw;
   }
 
-  /** All lines including the scrollback, without colours and trailing empty lines. */
+  /** All lines including the scrollback, without colors and trailing empty lines. */
   lines(): string[] {
     const { active } = this.#terminal.buffer;
     const lines = Array.from({ length: active.length }, (_, at) => active.getLine(at)?.translateToString(true) ?? '');
@@ -75,12 +75,10 @@ export class PseudoTerminal {
     return [...this.#broken];
   }
 
-  /** Whether the cursor is visible. */
   get cursorShown(): boolean {
     return this.#raw.lastIndexOf('\x1b[?25h') >= this.#raw.lastIndexOf('\x1b[?25l');
   }
 
-  /** Waits until the screen shows `pattern`. */
   async sees(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
     return until(() => pattern.exec(this.text()), {
       timeoutMs,
@@ -93,7 +91,6 @@ export class PseudoTerminal {
     this.#child.stdin?.write(keys);
   }
 
-  /** Closes the terminal window. */
   close(): void {
     this.#child.kill('SIGKILL');
   }
@@ -116,7 +113,6 @@ export function openTerminal(words: readonly string[], options: TerminalOptions)
   return terminal;
 }
 
-/** Runs `tony-ts WORDS` in a pseudo-terminal. */
 export function terminalCommand(words: readonly string[], options: TerminalOptions): PseudoTerminal {
   return openTerminal([process.execPath, COMMAND, ...words], options);
 }

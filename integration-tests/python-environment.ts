@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 
 /**
- * Returns the path of a Python interpreter with these packages. The interpreter belongs to a virtual environment in `folder`, which is
- * kept between runs.
+ * Returns the path of a Python interpreter with these packages. The interpreter belongs to a virtual environment in `folder`, which is kept
+ * between runs.
  */
 export async function pythonWith(
   folder: string,
@@ -17,7 +17,7 @@ export async function pythonWith(
 ): Promise<string> {
   if (!existsSync(folder)) {
     progress(`installing ${packages.join(', ')} for Python`);
-    // Built under a temporary name, because two runs may build at the same time. `python -m` works after the rename.
+    // Two runs may build at the same time, so each builds under a temporary name. `python -m` still works after the rename.
     const building = `${folder}.${process.pid}`;
     await mkdir(path.dirname(folder), { recursive: true });
     await execute('python3', ['-m', 'venv', building]);

@@ -14,8 +14,8 @@ import { type Changes, HandmadeJobs } from './handmade-job.ts';
 import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
 /**
- * Attempts of users to bypass the site file on a real cluster, other than by replacing the ApplicationMaster. YARN's final status shows
- * whether the attempt failed.
+ * Users try to bypass the site file on a real cluster without replacing the ApplicationMaster. YARN's final status shows whether an attempt
+ * succeeded.
  */
 
 vi.setConfig({ testTimeout: 400_000 });
@@ -33,7 +33,7 @@ const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
 const EVERYBODYS = '/everybodys';
 let folder: string;
 let handmade: HandmadeJobs;
-/** A server that an attacker names as the cluster's file system and as the node. In both roles it imposes no limits. */
+/** An attacker's server that poses as the cluster's file system and as the node. It imposes no limits. */
 let elsewhere: Server;
 const requests: string[] = [];
 
@@ -71,11 +71,9 @@ afterAll(async () => {
 interface Ended {
   readonly id: string;
   readonly end: YarnApplication;
-  /** All output of the command. */
   readonly output: string;
 }
 
-/** Submits a job with the command and waits until the job has ended. */
 async function submit(job: string, words: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
@@ -111,7 +109,7 @@ const asBob = (honest: FrozenJob): FrozenJob => {
 };
 const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 const port = () => (elsewhere.address() as AddressInfo).port;
-/** Points the job at another default file system, which has no site file. The job's paths contain their host, so they remain readable. */
+/** Sets another default file system in the job, one without a site file. The job's paths contain their host, so they remain readable. */
 const otherFileSystem = () =>
   withHadoop({
     'fs.defaultFS': 'hdfs://elsewhere',

@@ -16,10 +16,9 @@ vi.setConfig({ testTimeout: 400_000 });
 const cluster = useCluster();
 const SITE = '/apps/tony-ts';
 let configuration: HadoopConfiguration;
-/** Storage with the admin's permissions. */
 let storage: Storage;
 let folder: string;
-/** The configuration folder of a user who has created a site file without limits. */
+/** Configuration folder of a user who has created a site file without limits. */
 let cheating: string;
 
 beforeAll(async () => {
@@ -128,7 +127,6 @@ test('when two jobs submitted at the same time together exceed a limit, one wait
     (typeof submitted)[0],
     (typeof submitted)[0],
   ];
-  // A third user's job in the other queue does not wait.
   const other = await submit({ user: 'carol', workers: 3, queue: 'default' });
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
@@ -137,8 +135,8 @@ test('when two jobs submitted at the same time together exceed a limit, one wait
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
-  // For a job without resource tags, tony-ts counts the resources that the ResourceManager reports. The ResourceManager shows all
-  // users how many resources a job uses, but not how many containers.
+  // For a job without resource tags, tony-ts uses the resources that the ResourceManager reports. The ResourceManager shows all users how
+  // many resources a job uses, but not how many containers.
   const resourceManager = ResourceManager.of(configuration, 'carol');
   try {
     expect(await resourceManager.application(first.id)).toMatchObject({ runningContainers: 0, used: { 'yarn.io/gpu': 3 } });

@@ -27,8 +27,7 @@ afterAll(() => {
 });
 
 /**
- * Submits an application whose ApplicationMaster is a shell command. The application does not register, so YARN kills it after a
- * timeout.
+ * Submits an application whose ApplicationMaster is a shell command. The application does not register, so YARN kills it after a timeout.
  */
 function shell(applicationId: string, script: string, more: Partial<ApplicationSubmission> = {}): ApplicationSubmission {
   return {
@@ -184,7 +183,7 @@ test('the client waits for a killed ResourceManager, and fails when it does not 
     code: 'RM_UNREACHABLE',
     exitCode: 3,
   });
-  // A ResourceManager that is starting does not know the application yet; the client must not report that the application does not
+  // During its start, the ResourceManager does not know the application yet. The client must not report that the application does not
   // exist.
   const patient = ResourceManager.of(configuration, USER, { patienceMs: 60_000 });
   const found = Promise.all([patient.application(endedApplication), patient.clusterInfo()]);

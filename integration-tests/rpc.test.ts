@@ -196,7 +196,7 @@ test('YARN allocates and runs containers with and without a GPU, and reports eve
     [3, 'exited'],
     [-100, 'released'],
   ]);
-  // The NodeManager has forgotten the ended containers; stopping them again is not an error.
+  // The NodeManager no longer knows the ended containers. Stopping them again is not an error.
   expect((await master.nodes.stop(first.node, [first.id])).get(first.id)).toBeNull();
 
   await master.scheduler.finish({ status: 'SUCCEEDED', diagnostics: 'all is well', trackingUrl: '' });
@@ -297,7 +297,7 @@ describe('when connections or daemons fail,', () => {
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
-      // Restarts one NodeManager at a time: YARN declares a node lost if it is down for too long.
+      // Restarts one NodeManager at a time, because YARN declares a node lost if it is down for too long.
       await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });

@@ -8,7 +8,7 @@ import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** `run` calls functions on workers, on this machine and on a cluster; `start` returns a handle that controls the job. */
+/** `run` calls functions on workers, on this machine and on a cluster. `start` returns a handle that controls the job. */
 
 vi.setConfig({ testTimeout: 400_000 });
 

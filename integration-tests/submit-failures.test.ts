@@ -56,7 +56,7 @@ describe('a request that the cluster rejects', () => {
     expect(stderr).toMatch(/^error: Cannot write to the staging folder hdfs:\/\/\S+\/user\/bob\/staging: /);
     expect(exitCode).toBe(2);
     expect((await cluster.hdfsTree('/user/bob')).filter((entry) => entry.path.startsWith('/user/bob/staging'))).toEqual([]);
-    // A user without a home directory on HDFS.
+    // This user has no home directory on HDFS.
     const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
     expect(carol).toMatchObject({
       exitCode: 2,

@@ -165,12 +165,11 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     await settle('fail');
     const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
-    // `submit` submits the job in spite of the warning.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();
-    // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster. YARN's own diagnostics do
-    // not mention this.
+    // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster. YARN's own diagnostics do not
+    // mention this.
     const third = await start((await request({ lines: ['master: {vcores: 8, startTimeout: 1h}'] })).words);
     try {
       const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores\.$/;

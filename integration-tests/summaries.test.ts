@@ -31,7 +31,6 @@ afterAll(async () => {
 
 interface Place {
   readonly uri: string;
-  /** Copies the written files to a local folder. */
   fetch(): Promise<string>;
 }
 
@@ -74,7 +73,7 @@ function open(place: Place, run: string, now: () => number = Date.now): SummaryW
   });
 }
 
-/** Waits until TensorBoard has read a run up to a step; it may not have read later records. */
+/** Waits until TensorBoard has loaded a run up to a step. Later records may still be missing. */
 async function readUpTo(
   server: TensorBoardServer,
   run: string,
@@ -97,8 +96,7 @@ interface SessionGroup {
 }
 
 /**
- * Waits until TensorBoard shows the success of session `train`, which is the last record of its run. Returns the rows of the HParams
- * tab.
+ * Waits until TensorBoard shows the success of session `train`, which is the last record of its run. Returns the rows of the HParams tab.
  */
 async function readToTheEnd(server: TensorBoardServer): Promise<readonly SessionGroup[]> {
   const groups = async (): Promise<readonly SessionGroup[]> => {
@@ -249,7 +247,6 @@ describe.each(Object.keys(PLACES))('TensorBoard shows, from files in %s,', (sche
     const graph = await (await server.get('data/plugin/graphs/graph', { run: 'train', tag: 'keras', conceptual: 'true' })).text();
     expect(graph).toMatch(/name: "[^"]*first"[\s\S]*name: "[^"]*second"\s+input: "[^"]*first"/);
 
-    // The API of the Time Series tab.
     const series =
       await server.data<Record<string, { tagDescriptions?: unknown; runTagInfo?: unknown; tagRunSampledInfo?: unknown }>>(
         'timeseries/tags',
@@ -277,7 +274,6 @@ describe.each(Object.keys(PLACES))('TensorBoard shows, from files in %s,', (sche
     const server = await TensorBoardServer.start(await written.fetch());
     const run = 'a run/with parts';
     await readUpTo(server, run, 'strange', 3);
-    // The last record of the run.
     await until(async () => (await server.data<unknown[]>('text/text', { run, tag: 'text of 1' })).length === 1, {
       describe: () => server.tags('scalars'),
     });

@@ -1,4 +1,4 @@
-/** A real TensorBoard that listens on its own port, and a client of the HTTP API of its plugins. */
+/** A real TensorBoard that listens on its own port, and a client for the HTTP API of its plugins. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
@@ -14,7 +14,7 @@ export class TensorBoardServer {
 
   /**
    * Serves a folder and its subfolders until the test ends.
-   * @param words more options of TensorBoard
+   * @param words additional TensorBoard options
    */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
@@ -43,7 +43,6 @@ export class TensorBoardServer {
     return await this.#fetch(`${path}?${new URLSearchParams(query)}`, {});
   }
 
-  /** A plugin's response, parsed as JSON. */
   async data<T>(plugin: string, query: Readonly<Record<string, string>> = {}): Promise<T> {
     return (await (await this.get(`data/plugin/${plugin}`, query)).json()) as T;
   }
@@ -54,13 +53,13 @@ export class TensorBoardServer {
     return (await answer.json()) as T;
   }
 
-  /** The tags of a plugin, by run. */
+  /** Returns a plugin's tags, grouped by run. */
   async tags(plugin: string): Promise<Record<string, string[]>> {
     const runs = await this.data<Record<string, Record<string, unknown>>>(`${plugin}/tags`);
     return Object.fromEntries(Object.entries(runs).map(([run, tags]) => [run, Object.keys(tags).sort()]));
   }
 
-  /** [step, value] of each point; TensorBoard encodes NaN and infinite values as strings. */
+  /** [step, value] of each point. TensorBoard encodes NaN and infinite values as strings. */
   async scalars(run: string, tag: string): Promise<[number, number | string][]> {
     const points = await this.data<[number, number, number | string][]>('scalars/scalars', { run, tag });
     return points.map(([, step, value]) => [step, value]);

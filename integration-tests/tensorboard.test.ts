@@ -11,13 +11,13 @@ import { processesWithArgument } from './cluster/processes.mjs';
 import { runCommand, startCommand } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** TensorBoard as a sidecar of a job: it runs in its own container, and only the job's ApplicationMaster connects to it. */
+/** TensorBoard as a job's sidecar: it runs in its own container, and only the job's ApplicationMaster connects to it. */
 
 beforeAll(async () => {
   await ensureTensorBoard((line) => console.log(line));
 }, 600_000);
 
-/** Time limit for TensorBoard to start or restart on a busy machine (ms). */
+/** Time limit in ms for TensorBoard to start or restart on a busy machine. */
 const STARTS_MS = 120_000;
 
 interface Yaml {
@@ -66,12 +66,10 @@ async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
   return until(look, { describe: status, timeoutMs: STARTS_MS, everyMs: 500 });
 }
 
-/** Returns the container of a job's TensorBoard. */
 function containerOf(status: JobStatus): string | null {
   return status.tasks.find(({ role }) => role === 'tensorboard')?.containerId ?? null;
 }
 
-/** Returns data from the TensorBoard behind a job's pages. */
 async function runs(get: (place: string) => Promise<Response>): Promise<string[]> {
   const answer = await get('data/runs');
   if (!answer.ok) {
@@ -153,7 +151,7 @@ describe('TensorBoard on this machine', () => {
   });
 });
 
-/** The process whose environment contains this container ID. */
+/** Finds the process whose environment contains this container ID. */
 async function executorOf(pids: readonly number[], containerId: string | null): Promise<number | null> {
   for (const pid of pids) {
     const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
@@ -188,7 +186,7 @@ describe('TensorBoard on YARN', () => {
       return ((await answer.json()) as [number, number, number][]).map(([, step]) => step);
     };
     await until(async () => (await points()).length === 2, { describe: points });
-    // Rewrites the file with its content and more records, as the training library does.
+    // Rewrites the whole file with more records, as the training library does.
     await storage.write(eventFile, events('loss', [1, 2, 3, 4]));
     await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
 

@@ -7,7 +7,7 @@ import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 /** Terminal output for a cluster and its jobs, and how `logs` continues after failures of the cluster. */
 
 const cluster = useCluster();
-/** Time limit for many commands and consecutive jobs on a slow machine (ms). */
+/** Time limit in ms for many commands and consecutive jobs on a slow machine. */
 vi.setConfig({ testTimeout: 500_000 });
 const ID = /application_\d+_\d+/;
 
@@ -84,7 +84,6 @@ test('Ctrl-C detaches from a job or kills it, as the user chooses, and every tab
 });
 
 test('logs -f waits for the job to start, and continues after an outage of the ResourceManager and a restart of a worker', async () => {
-  // This job uses all GPUs, so the next job waits for them.
   const other = await job(UNTIL_GATE, 4);
   const otherId = ID.exec((await cluster.run(['submit', '--conf', other.file, '--detach'])).stdout)?.[0] ?? '';
   const others = () => cluster.application(otherId);
@@ -123,7 +122,6 @@ test('logs -f waits for the job to start, and continues after an outage of the R
   expect(lines[0]).toEqual({ task: expect.any(String), container: expect.stringMatching(/^container_/), file: 'stdout', text: 'begun 1' });
   expect(lines.map(({ text }) => text)).toContain('begun 2');
 
-  // `logs` reads from HDFS after the nodes have uploaded the logs.
   const later = await until(
     async () => {
       const { exitCode, stdout: text } = await cluster.run(['logs', id, '--tail', '1']);

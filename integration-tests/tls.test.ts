@@ -9,11 +9,14 @@ import { authorityFile } from './cluster/tls.mjs';
 import { type CommandResult, ROOT } from './command.ts';
 import { jsonLines, USER, until, useOwnCluster } from './harness.ts';
 
-/** A cluster whose web servers speak HTTPS only, with certificates of a private authority that only the truststore of ssl-client.xml names. */
+/**
+ * A cluster whose web servers accept HTTPS only. Their certificates come from a private authority, which only the truststore of
+ * ssl-client.xml contains.
+ */
 
 vi.setConfig({ testTimeout: 240_000 });
 
-/** The policy for the connection from the ResourceManager's proxy to the ApplicationMaster. */
+/** Policy for the connection from the ResourceManager's proxy to the ApplicationMaster. */
 const POLICY = 'yarn.resourcemanager.application-https.policy';
 const cluster = useOwnCluster('tls', { yarn: { [POLICY]: 'STRICT' } });
 let folder: string;
@@ -40,7 +43,7 @@ async function submit(file: string, env: Record<string, string> = {}): Promise<s
   return String(submitted.applicationId);
 }
 
-/** A page of a job, through the ResourceManager's proxy. */
+/** Requests a page of a job through the ResourceManager's proxy. */
 async function pageOf(id: string, page: string): Promise<string> {
   const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/${page}`);
   const text = await answer.text();
@@ -50,7 +53,7 @@ async function pageOf(id: string, page: string): Promise<string> {
   return text;
 }
 
-/** Waits until the page of a job shows a status for which `is` holds. */
+/** Waits until the job's page shows a status for which `is` returns true. */
 function shows(id: string, is: (status: JobStatus) => boolean): Promise<JobStatus> {
   const look = async (): Promise<JobStatus> => JSON.parse(await pageOf(id, 'tony/api/job')) as JobStatus;
   return until(
@@ -62,7 +65,6 @@ function shows(id: string, is: (status: JobStatus) => boolean): Promise<JobStatu
   );
 }
 
-/** Restarts the ResourceManager with another policy. */
 async function restart(policy: string): Promise<void> {
   await cluster.stop('resourcemanager');
   await cluster.configure({ yarn: { [POLICY]: policy } });
@@ -70,7 +72,7 @@ async function restart(policy: string): Promise<void> {
   await cluster.waitUntilReady();
 }
 
-/** A copy of the client's configuration with other files; null removes a file. */
+/** Copies the client's configuration with changed files. A value of null removes the file. */
 async function configuration(
   name: string,
   files: Readonly<Record<string, Properties | string | null>>,
@@ -120,7 +122,7 @@ test('under the policy STRICT, workers train on from a checkpoint on HDFS after 
     ].map((words) => cluster.run(words)),
   )) as [CommandResult, CommandResult, CommandResult];
   expect(logs.exitCode, logs.stderr).toBe(0);
-  // Warnings would say that the pages use plain HTTP, or that the node does not report its configuration.
+  // A warning would state that the pages use plain HTTP, or that the node does not report its configuration.
   expect(ofMaster.stdout, ofMaster.stderr).toContain('registered');
   expect(ofMaster.stdout).not.toMatch(/plain HTTP|did not report its configuration/);
   expect(history.stdout, history.stderr).toContain(id);

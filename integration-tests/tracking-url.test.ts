@@ -12,7 +12,7 @@ import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 /** The pages behind YARN's tracking URL. A real browser opens them on a real cluster through the ResourceManager's proxy only. */
 
 const cluster = useCluster();
-/** Time limit for a job, a browser and several starts of TensorBoard on a slow machine (ms). */
+/** Time limit in ms for a job, a browser and several starts of TensorBoard on a slow machine. */
 vi.setConfig({ testTimeout: 500_000 });
 // The first run downloads TensorBoard.
 beforeAll(() => ensureTensorBoard(), 600_000);
@@ -63,13 +63,13 @@ async function signIn(context: TestContext): Promise<{ browser: BrowserContext; 
     }
   });
   const page = await browser.newPage();
-  // Many tests may run on this machine at the same time.
+  // The machine may run many tests at the same time.
   page.setDefaultTimeout(90_000);
   await page.goto(`${cluster.resourceManager}/cluster/apps?user.name=${USER}`);
   return { browser, page, refused };
 }
 
-/** Waits until the TensorBoard at `place()` has read all logged data, because its page requests the list of data only once. */
+/** Waits until the TensorBoard at `place()` has loaded all logged data, because its page requests the list of data only once. */
 async function hasRead(page: Page, place: () => string): Promise<void> {
   const ask = async <T>(data: string, query: Readonly<Record<string, string>> = {}): Promise<T> => {
     const answer = await page.request.get(`${place()}data/plugin/${data}?${new URLSearchParams(query)}`);
@@ -157,7 +157,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
 });
 
 test("after the end of the job, YARN's link leads to its history with TensorBoard", async (context) => {
-  // A folder as an admin sets it up: all users may create folders in it, and its group may read them.
+  // The folder has the permissions that an admin would set: all users may create folders in it, and its group may read them.
   const dir = '/tony-history';
   await cluster.hdfsMakeFolder(dir, '1777');
   const site = async (text: string): Promise<string> => {

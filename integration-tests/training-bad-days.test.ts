@@ -11,7 +11,7 @@ import { MNIST, smallMnist } from './small-mnist.ts';
 
 const cluster = useCluster();
 
-/** Time limit for four starts of a training on a slow machine (ms). */
+/** Time limit in ms for a training with four starts on a slow machine. */
 vi.setConfig({ testTimeout: 500_000 });
 
 interface Training {
@@ -29,15 +29,15 @@ interface Training {
 
 interface TrainingOptions {
   readonly settings?: readonly string[];
-  /** The step at which rank 0, and therefore every rank, waits until the test resumes it; by default, no rank waits. */
+  /** Step at which rank 0 waits until the test resumes it; all other ranks then wait for rank 0. By default, no rank waits. */
   readonly waitsAt?: number;
-  /** The number of training examples, for 3 epochs; default: all of MNIST. */
+  /** Number of training examples, for 3 epochs. Default: all of MNIST. */
   readonly examples?: number;
 }
 
-/** Steps of a training on all examples: 3 epochs of 60,000 examples in batches of 128. */
+/** Number of steps for all examples: 3 epochs of 60,000 examples in batches of 128. */
 const ALL_STEPS = 1407;
-/** Examples for 300 steps, for tests that do not check the accuracy of a complete training. */
+/** Number of examples for 300 steps. Only tests that do not check the accuracy of a complete training use it. */
 const FEW = { examples: 12_800, steps: 300 };
 
 async function train({ settings = [], waitsAt = 0, examples }: TrainingOptions = {}): Promise<Training> {
@@ -155,7 +155,7 @@ test('training resumes from the newest checkpoint after a killed executor, a kil
   const steps = await training.steps();
   for (const generation of [1, 2, 3, 4]) {
     const own = steps.filter(([of]) => of === generation).map(([, step]) => step);
-    // The steps are consecutive without repetition, and start after a checkpoint that is at least as new as the newest known one.
+    // The steps are consecutive without repetition. They start after a checkpoint that is at least as new as the newest known one.
     expect(own).toEqual(own.map((_, at) => (own[0] as number) + at));
     expect(own[0]).toBeGreaterThan(generation === 1 ? 0 : (known[generation - 2] as number));
   }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Waits until `condition` returns a truthy value, and returns that value. An exception in the condition counts as not met.
+ * Waits until `condition` returns a truthy value, and returns that value. If the condition throws, the wait continues.
  * @throws after `timeoutMs`; the message contains the current state from `describe`
  */
 export async function until<T>(

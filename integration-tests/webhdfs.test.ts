@@ -21,7 +21,6 @@ afterAll(async () => {
   hdfs.close();
 });
 
-/** Runs as the superuser. */
 async function setQuota(folder: string, bytes: number): Promise<void> {
   const url = `${cluster.nameNode}/webhdfs/v1${folder}?op=SETQUOTA&namespacequota=1000&storagespacequota=${bytes}&user.name=${cluster.administrator}`;
   const answer = await fetch(url, { method: 'PUT' });

@@ -8,8 +8,6 @@ import { parseEntries } from '../web/history-files.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
-/** Failures during a job on YARN and HDFS. */
-
 const cluster = useCluster();
 
 /** Writes its pid to `$OUT/<role>-<index>-<generation>` and runs until the file `go` exists. */
@@ -51,7 +49,7 @@ class Job {
     return (await answer.json()) as JobStatus;
   }
 
-  /** Returns the Node.js process in one of the job's containers that runs `bundle` for a given task. */
+  /** Returns the Node.js process that runs `bundle` for a given task in one of the job's containers. */
   async process(bundle: string, containerId?: string | null): Promise<number> {
     const all = await cluster.containers(this.id);
     const found = all.find(
@@ -113,7 +111,7 @@ async function jobFile({ roles, lines = [], command = PROGRAM, master = '512m' }
   return { file, out };
 }
 
-/** Timeouts that are short enough to detect a silent executor soon, and long enough for an executor on a busy machine. */
+/** An executor on a busy machine meets these timeouts. They are also short, so the tests detect a silent executor soon. */
 const HEARTBEAT = 'heartbeat: {interval: 500ms, missed: 12}';
 
 async function startJob({ heartbeat = HEARTBEAT, ...options }: Options & { heartbeat?: string } = {}): Promise<Job> {
@@ -151,8 +149,8 @@ describe('a job continues', () => {
     const first = await job.programs(1);
     process.kill(who === 'executor' ? await job.executor(1) : first[1], signal);
     await job.programs(2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container
-    // may still be running when its replacement starts, and the ApplicationMaster rejects its generation.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable. Its container may
+    // still be running when its replacement starts, but the ApplicationMaster rejects its generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program still runs', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
@@ -196,7 +194,7 @@ test.each([
   ['the tasks of a lost node restart', false],
   ['the tasks and the ApplicationMaster of a lost node restart', true],
 ])('%s, and their old programs on the node end', async (_, withMaster) => {
-  // A node has room for only one such container besides the ApplicationMaster.
+  // Besides the ApplicationMaster, a node has room for only one such container.
   const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
   // The ResourceManager declares the node lost before the ApplicationMaster detects that a suspended executor sends no heartbeats.
   const job = await startJob({ roles, ...(!withMaster && { heartbeat: 'heartbeat: {interval: 500ms, missed: 60}' }) });
@@ -245,8 +243,8 @@ test.each([
 });
 
 /**
- * Like PROGRAM, but its process group ignores SIGTERM. It writes its start time and the last time at which it was alive (ms) to a
- * separate file.
+ * Like PROGRAM, but its process group ignores SIGTERM. A separate file contains its start time and the last time at which it was alive
+ * (ms).
  */
 const LOGGING_PROGRAM = [
   "trap '' TERM",
@@ -265,7 +263,7 @@ interface Run {
   readonly last: number;
 }
 
-/** Returns all programs of a task in the order of their starts. */
+/** Returns all programs of a task in start order. */
 function runsOf(job: Job, task: string): Run[] {
   const time = (name: string) => Number(readFileSync(path.join(job.out, name), 'utf8'));
   return readdirSync(job.out)
@@ -286,7 +284,7 @@ async function remove(job: Job): Promise<void> {
   await noneLeft(cluster, job.id, 60_000);
 }
 
-/** Returns the port of the NodeManager that started a container's process; null if the process has ended. */
+/** Returns the port of the NodeManager that started a container's process, or null if the process has ended. */
 function nodePortOf(pid: number): number | null {
   try {
     return Number(/\0NM_PORT=(\d+)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`)?.[1]);
@@ -295,7 +293,7 @@ function nodePortOf(pid: number): number | null {
   }
 }
 
-/** Runs a job with both evaluators on the node that is lost, and with its ApplicationMaster on the same or on the other node. */
+/** Runs a job whose evaluators are both on the node that is lost. The ApplicationMaster runs on the same node or on the other one. */
 async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
   // The GPU requests determine the node of the evaluators, and the memory request determines the node of the ApplicationMaster.
   const fillers = [await fill(withMaster ? 'memory: 7000m, gpus: 3' : 'memory: 1500m, gpus: 3')];
@@ -403,7 +401,7 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
   const job = await startJob({ command: ['echo alive', ...PROGRAM] });
   const programs = await job.programs(1);
   const master = await job.process('application-master.mjs');
-  // `logs` reads this file when the ApplicationMaster does not respond.
+  // `logs` needs this file when the ApplicationMaster does not respond.
   const events = `/user/${USER}/.tony-ts/history/${job.id}/events-1.jsonl`;
   await until(async () => (await cluster.hdfsRead(events)).includes('container_'), { describe: 'the history names no container' });
   const sentence = /The ApplicationMaster has not answered for \d+ s\./;
@@ -415,7 +413,6 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
     }
     const { stdout } = await cluster.run(['status', job.id, '--output', 'json']);
     expect(JSON.parse(stdout)).toMatchObject({ phase: 'RUNNING', masterSilentMs: expect.any(Number) });
-    // Reads the container IDs from the history.
     const logs = await cluster.run(['logs', job.id, 'worker:0']);
     expect(logs).toMatchObject({ stdout: expect.stringContaining('alive'), stderr: expect.stringMatching(sentence), exitCode: 0 });
   } finally {
@@ -518,7 +515,6 @@ test('secrets appear in no arguments, environments, logs, job.json, history or Y
   }
 });
 
-/** Worker 0's task file, which only the job's user may read. */
 async function taskFile(job: Job): Promise<string> {
   const [pid] = await job.programs(1);
   const [, file = ''] = /\0TONY_TASK_FILE=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`) ?? [];

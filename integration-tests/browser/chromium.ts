@@ -2,14 +2,14 @@ import type { Browser } from 'playwright-core';
 import { afterAll, type TestContext } from 'vitest';
 import { findBrowser, launchBrowser, NO_BROWSER } from './launch-browser.ts';
 
-/** The headless browser of this test file. The first test that uses a browser starts it. */
+/** Shared by the tests of one file. The first test that uses a browser starts it. */
 let started: Promise<Browser> | null = null;
 
 afterAll(async () => (await started)?.close());
 
 /**
- * Returns a new context of this test file's headless browser, with its own cookies and cache; it closes when the test ends. If no
- * browser is installed, skips the test with a message. If CI is set, fails the test instead, because CI machines must have a browser.
+ * Returns a new browser context with its own cookies and cache. The context closes when the test ends. If no browser is installed, the test
+ * is skipped; on CI machines (`CI` is set) it fails.
  */
 export async function openBrowser(context: TestContext): Promise<Browser> {
   const isCi = process.env.CI !== undefined && process.env.CI !== '';

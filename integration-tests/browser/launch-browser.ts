@@ -2,7 +2,6 @@ import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 
-/** Names under which distributions install Chromium. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
 export const NO_BROWSER = `no browser found: PATH contains none of ${NAMES.join(', ')}; install chromium, or set CHROMIUM to the path of a browser`;
@@ -20,20 +19,19 @@ const QUIET = [
 ];
 
 /**
- * Starts a headless Chromium with an empty profile. `CHROMIUM` names an executable to use instead of the one on PATH. @throws Error if no
- * browser is found.
+ * Starts a headless Chromium with an empty profile. If the environment variable `CHROMIUM` is set, it names the executable.
+ * @throws Error if no browser is found.
  */
 export async function launchBrowser(): Promise<Browser> {
   const executablePath = await findBrowser();
   if (executablePath === null) {
     throw new Error(NO_BROWSER);
   }
-  // Chromium's sandbox does not run as root.
+  // Chromium's sandbox does not support the root user.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
   return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: 120_000 });
 }
 
-/** Path of the browser's executable; null if none is installed. */
 export async function findBrowser(): Promise<string | null> {
   const named = process.env.CHROMIUM;
   if (named !== undefined && named !== '') {

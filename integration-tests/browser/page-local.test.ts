@@ -6,7 +6,7 @@ import { temporaryFolder } from '../harness.ts';
 import { openBrowser } from './chromium.ts';
 
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
-/** Time limit that allows for a program start, a restart and a flush of the summaries on a busy machine (ms). */
+/** Time limit in ms. On a busy machine, a program start, a restart and a flush of the summaries take this long. */
 const PATIENT = { timeout: 90_000 };
 
 test('the page of a local job shows the ApplicationMaster’s data, from the first failure to the end of the job', async (context) => {
@@ -36,7 +36,6 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   page.on('console', (message) => complaints.push(message.text()));
   page.on('pageerror', (error) => complaints.push(String(error)));
   await page.goto(new URL(`/tony/${new URL(url).search}`, url).href);
-  // The server has moved the token from the URL to a cookie.
   expect(page.url()).not.toContain('token');
 
   const alert = page.locator('.alert').first();
@@ -61,7 +60,6 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   const start = ['waiting for a container', 'container starting', 'waiting for the gang', 'running'];
   expect(rows).toEqual([...start, 'failed', ...start]);
   await page.screenshot({ path: path.join(PICTURES, 'local-timeline-1280.png'), fullPage: true });
-  // The log of the failed container remains available after its replacement has started.
   await steps.getByRole('link', { name: 'log' }).first().click();
   await expect.poll(() => page.locator('pre.text').textContent(), PATIENT).toBe('the cause of it\n');
   await page.getByLabel('Task').selectOption('worker:0');
@@ -75,8 +73,7 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   expect(complaints).toEqual([]);
   await writeFile(path.join(folder, 'go'), '');
   expect((await command.result).exitCode).toBe(0);
-  // The server stops when the job ends. If the page has not received the final state by then, it shows the command that prints the
-  // state.
+  // The server stops when the job ends. A page that has not received the final state by then shows the command that prints the state.
   const shown = async () => `${await page.locator('header .badge').innerText()} ${await page.locator('.banner').innerText()}`;
   await expect.poll(shown, PATIENT).toMatch(/succeeded|If the job has ended, tony-ts history show local_\d+_0001/);
   expect(complaints.filter((complaint) => !complaint.includes('net::ERR_'))).toEqual([]);

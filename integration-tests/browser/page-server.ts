@@ -5,12 +5,11 @@ import { NO_TENSORBOARD } from '../../web/tensorboard-target.ts';
 import { type Scene, sceneView } from './page-views.ts';
 
 export interface PageServer {
-  /** URL of the job's page. */
   readonly url: string;
   close(): void;
 }
 
-/** Serves the pages of `scene` on loopback, as the ApplicationMaster does. A test may change the scene while a browser shows the page. */
+/** Serves the pages of `scene` on loopback, as the ApplicationMaster does. Tests may change the scene while the page is open. */
 export async function servePage(scene: Scene): Promise<PageServer> {
   const log = pino({ level: 'silent' });
   const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'authorised' }, log });

@@ -4,9 +4,9 @@ import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
-/** Job states that the tests display on the page, with numbers from real runs or similar to them. */
+/** Job states that the tests display on the page. The numbers come from real runs or resemble them. */
 
-/** The data of a view. A field is undefined if the job has no such data. */
+/** Data for a job's page. A field is undefined if the job does not provide that data. */
 export interface Scene {
   status: JobStatus;
   entries?: readonly HistoryEntry[];
@@ -16,7 +16,7 @@ export interface Scene {
   configuration?: unknown;
 }
 
-/** Returns a view of `scene`. The scene may change between two requests. */
+/** Returns a view that reads `scene` on every request, so tests can change the scene between requests. */
 export function sceneView(scene: Scene): JobView {
   return {
     status: async () => scene.status,
@@ -270,7 +270,7 @@ export function largeScene(now = Date.now()): Scene {
 }
 
 const WORKERS = 192;
-/** States of the workers that are not running, by index. */
+/** States of the workers that are not running, by worker index. */
 const STARTING: Readonly<Record<number, TaskState>> = { 187: 'launching', 188: 'requested' };
 
 function largeTasks(): TaskStatus[] {
@@ -316,7 +316,7 @@ export function endedScene(now = Date.now()): Scene {
   };
 }
 
-/** Text that would set `document.title` to `hacked` if the page inserted it as HTML. */
+/** This text sets `document.title` to `hacked` if the page inserts the text as HTML. */
 export const HOSTILE = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>`;
 
 export function hostileScene(now = Date.now()): Scene {

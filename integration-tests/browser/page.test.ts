@@ -9,12 +9,11 @@ import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
 /**
- * The folder for screenshots, set by the environment variable SCREENSHOTS. If set, the tests take screenshots in both color schemes for
- * visual inspection. The color scheme does not affect the layout.
+ * Folder for screenshots. If the environment variable is set, the tests take screenshots in both color schemes for visual inspection. The
+ * layout does not depend on the color scheme.
  */
 const SCREENSHOTS = process.env.SCREENSHOTS;
 const COLOR_SCHEMES = SCREENSHOTS === undefined ? (['light'] as const) : (['light', 'dark'] as const);
-/** Longer than the page's polling interval. */
 const PATIENT = { timeout: 40_000 };
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
@@ -70,7 +69,6 @@ describe('the job’s page', () => {
     for (const fact of ['application_1795247621148_0042', 'alice', 'research', 'running', '12 min']) {
       expect(top).toContain(fact);
     }
-    // TensorBoard is served at the parent path, under any path prefix.
     expect(await page.getByRole('link', { name: 'Open TensorBoard' }).getAttribute('href')).toBe(new URL('/', page.url()).href);
     await page.locator('.chart canvas').nth(1).waitFor();
     expect(await page.locator('.chart h3').allTextContents()).toEqual(['loss', 'examplesPerSecond']);
@@ -115,7 +113,6 @@ describe('the job’s page', () => {
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
     expect(await chart.locator('.legend').innerText()).toContain(String(rate?.values[1]));
-    // When the chart is redrawn in other colours, its cursor stays at the same step.
     const before = await plot.locator('canvas').elementHandle();
     await page.emulateMedia({ colorScheme: 'dark' });
     await before?.waitForElementState('hidden');
@@ -164,7 +161,7 @@ describe('the job’s page', () => {
     // The job may write curves shortly before its final state, so the page requests the curves once more.
     const informed = seen.lastIndexOf('answered /tony/api/job');
     await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(informed);
-    // Longer than the polling interval, so a page that still polls would send a request.
+    // This pause is longer than the polling interval. A page that still polls sends a request within this time.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
@@ -252,7 +249,6 @@ describe('the job’s page, without a mouse,', () => {
     expect((await focused())[0]).toContain('Skip to the content');
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
-    // The first focusable element of the content is the list of the failure's last lines.
     expect((await focused())[0]).toContain('Error: no file');
     const seen: string[] = [];
     for (let presses = 0; presses < 60; presses++) {
@@ -335,7 +331,7 @@ test('the job’s page weighs less than 70 kB', () => {
   expect(weight).toBeLessThan(70_000);
 });
 
-// Expressions to evaluate in the page, as strings, because the tests compile without DOM types.
+// Expressions to evaluate in the page. They are strings because the tests compile without DOM types.
 
 /** Returns the name of the focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
@@ -347,7 +343,7 @@ const FOCUSED = `(() => {
   return [element.getAttribute('aria-label')?.startsWith('Last lines') ? element.innerText : name, style.outlineStyle !== 'none'];
 })()`;
 
-/** Fields, buttons, links and tables without a name, and images without alternative text. */
+/** Lists fields, buttons, links and tables without a name, and images without alternative text. */
 const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table, canvas, [role=tabpanel], pre[tabindex]')]
   .filter((element) => {
     if (element.tagName === 'CANVAS') return element.closest('[role=img][aria-label]') === null;
@@ -357,7 +353,7 @@ const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table,
   })
   .map((element) => element.outerHTML.slice(0, 120))`;
 
-/** The number of pixel columns of the first chart that contain the colour of a line. The grid and the text are grey. */
+/** Counts the pixel columns of the first chart that contain a colored line. The grid and the text are gray. */
 const COLOURED_COLUMNS = `(() => {
   const canvas = document.querySelector('.chart canvas');
   const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);

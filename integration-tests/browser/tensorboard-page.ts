@@ -2,15 +2,14 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../until.ts';
 
-/** Reads TensorBoard 2.21's page as a user sees it. */
+/** Inspects the rendered page of TensorBoard 2.21. */
 
-/** Waits until the Time Series tab shows a scalar chart. */
 export async function scalarCard(page: Page, tag: string): Promise<Locator> {
   const card = page
     .locator('scalar-card')
     .filter({ has: page.locator(`[title="${tag}"]`) })
     .first();
-  // TensorBoard renders only the cards in the viewport, so this filters for the card.
+  // TensorBoard renders only the cards in the viewport. Filtering for the card moves it there.
   await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: 60_000 });
   await card.locator('line-chart').waitFor({ timeout: 30_000 });
   await card.scrollIntoViewIfNeeded();
@@ -18,8 +17,8 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
 }
 
 /**
- * Returns the share of the chart's pixel columns that contain a colour other than the grid's grey. A web worker draws the curve on a
- * canvas, so the curve can only be read from its pixels.
+ * Returns the share (0..1) of the chart's pixel columns that contain a color other than the grid's gray. A web worker draws the curve on a
+ * canvas, so only its pixels are accessible.
  */
 export async function drawnColumns(page: Page, card: Locator): Promise<number> {
   const picture = (await card.locator('.series-view').screenshot()).toString('base64');
@@ -54,7 +53,7 @@ export interface TooltipRow {
   readonly step: number;
 }
 
-/** Returns the text of the tooltip when the pointer is at a given share of the chart's width. */
+/** Returns the tooltip's text with the pointer at the given share (0..1) of the chart's width. */
 export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
   const row = page.locator('.tooltip-row.closest');
   // A chart ignores the pointer while it renders.

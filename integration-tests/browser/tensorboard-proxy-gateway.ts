@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** The path prefix under which the gateway serves the site, as YARN's proxy does. */
+/** Path prefix under which the gateway serves the site, as YARN's proxy does. */
 export const PREFIX = '/proxy/application_1_0001/';
 
 export interface Gateway {
-  /** URL of the gateway, including the prefix. */
+  /** Gateway URL, including the prefix. */
   readonly url: string;
   /** `METHOD path` of every request received, in order. */
   readonly requests: readonly string[];
@@ -14,8 +14,8 @@ export interface Gateway {
 }
 
 /**
- * Starts a gateway between a browser and the site. The gateway forwards GET and the given methods with a few headers, and drops all
- * other headers. It responds to other methods with 405, and to URLs longer than `longest` characters with 414, as real gateways do.
+ * Starts a gateway between a browser and the site. The gateway forwards GET, the given methods and a few headers. Like real gateways, it
+ * responds to other methods with 405 and to URLs longer than `longest` characters with 414.
  */
 export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
   const requests: string[] = [];

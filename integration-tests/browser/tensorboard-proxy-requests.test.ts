@@ -9,7 +9,7 @@ import { WebServer } from '../../web/server.ts';
 import { openBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 
-/** The response of the upstream server, which describes the request that the server received. */
+/** The upstream server's response: a description of the request that it received. */
 interface Echo {
   readonly method: string;
   readonly url: string;
@@ -98,7 +98,6 @@ for (const [way, passes] of WAYS) {
     });
     const long = await evaluate<Echo>(page, `asFetch(new Request('x', { method: 'POST', body: new Uint8Array(50000).fill(7) }))`);
     expect(long).toMatchObject({ method: 'POST', url: '/x', hex: '07'.repeat(50_000) });
-    // Queries that gateways reject: a parameter without a value, brackets, percent signs.
     const odd = '/data/a%252Fb?flag&requests=[{"a b":1}]&x=100%25';
     const oddAnswer = await evaluate<Echo>(page, `asFetch('.' + ${JSON.stringify(odd)})`);
     expect(oddAnswer).toMatchObject({ method: 'GET', url: new URL(odd, 'http://x').href.slice('http://x'.length), hex: '' });
@@ -139,7 +138,7 @@ for (const [way, passes] of WAYS) {
 
   test(`requests sent by ${way} end when the page aborts them`, async (context) => {
     const page = await openPage(context, passes);
-    // Aborts one request while its body is read, which is asynchronous for a Blob, and one request while its response is pending.
+    // Aborts two requests: the first while its Blob body is read (asynchronously), the second while its response is pending.
     for (const moment of ['0', 'new Promise((resolve) => setTimeout(resolve, 500))']) {
       const events = await evaluate(
         page,
@@ -164,7 +163,6 @@ for (const [way, passes] of WAYS) {
         })()`,
       ),
     ).toBe('AbortError');
-    // After another `open`, the same object sends a new request.
     expect(
       await evaluate(
         page,

@@ -22,7 +22,7 @@ import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
-/** A run name with special characters, including characters that YARN's proxy corrupts. */
+/** This run name contains special characters, including some that YARN's proxy corrupts. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
 /** The tabs, each with a selector that matches when its data has loaded. */
@@ -46,7 +46,6 @@ const VIEW: JobView = {
 
 const loss = (step: number): number => 1 / (1 + step / 10);
 
-/** Data for every tab, in two runs. */
 async function writeSummaries(folder: string): Promise<void> {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   for (const run of ['train', ODD_RUN]) {
@@ -78,8 +77,8 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
   const folder = path.join(await temporaryFolder(), 'summaries');
   await writeSummaries(folder);
   const tensorboard = await TensorBoardServer.start(folder);
-  // TensorBoard's page requests the list of data only once, so the test waits until TensorBoard has read all data. TensorBoard reads
-  // the texts of each run last.
+  // TensorBoard's page requests the list of data only once. The test therefore waits until TensorBoard has read all data; the texts of each
+  // run come last.
   const isRead = async (run: string): Promise<boolean> =>
     (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
   await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {
@@ -103,10 +102,10 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
   return started;
 }
 
-/** Opens a page. Returns the page and the list of errors that occur in it. */
+/** Opens a page and collects the errors that occur in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  // Many tests may run on this machine at the same time.
+  // The machine may run many tests at the same time.
   page.setDefaultTimeout(90_000);
   const troubles: string[] = [];
   page.on('response', (response) => response.status() >= 400 && troubles.push(`${response.status()} ${response.url().slice(0, 300)}`));
@@ -144,7 +143,7 @@ test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', 
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
   await visitTabs(page);
-  // The page's probe, which detects that the gateway rejects PUT.
+  // The page's script sends this request to detect that the gateway rejects PUT.
   expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
   expect(requests.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
 });
@@ -165,7 +164,6 @@ test('the printed URL with its token opens TensorBoard and the job’s page', as
   await page.getByText('mnist').first().waitFor();
   // When the user leaves a page, the browser cancels the page's pending requests.
   expect(troubles.filter((each) => !each.startsWith('net::ERR_ABORTED'))).toEqual([]);
-  // The browser sends the cookie even when the user follows a link on another site.
   const fresh = await openPage(browser);
   await fresh.page.setContent(`<a href="http://localhost:${web.port}/tony/?token=correct-horse-battery">the job</a>`);
   await fresh.page.click('a');

@@ -1,6 +1,7 @@
 /**
- * A real Hadoop cluster on this machine: NameNode, DataNode, ResourceManager and two NodeManagers with simulated GPUs, each in its own JVM,
- * listening on the loopback interface only. All state is in the state folder and in /proc, so any process can control the cluster.
+ * A real Hadoop cluster on this machine: NameNode, DataNode, ResourceManager and two NodeManagers with simulated GPUs. Each daemon runs in
+ * its own JVM and listens on the loopback interface only. All state is in the state folder and in /proc, so any process can control the
+ * cluster.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -27,7 +28,7 @@ const PROGRAMS = {
 };
 
 const JAVA_FLAGS = [
-  // Options for a fast start and little memory instead of peak speed: serial collector, C1 compiler only, no bytecode verification.
+  // These options favor a fast start and low memory over peak speed: serial collector, C1 compiler only, no bytecode verification.
   '-XX:+UseSerialGC',
   '-XX:TieredStopAtLevel=1',
   '-XX:+UnlockDiagnosticVMOptions',
@@ -59,27 +60,26 @@ export class Cluster {
     this.ports = portsAt(offset, [...this.profile.processes, ...daemons.map(([name, { ports }]) => ({ name, ports }))]);
     /** @param {string} start */
     const starting = (start) => daemons.filter(([, each]) => each.start === start).map(([name]) => name);
-    /** The daemons, in the order in which they start. */
+    /** Daemons in start order. */
     this.order = { first: starting('first'), main: [...START_ORDER, ...starting('with Hadoop')], last: starting('last') };
     this.daemons = [...this.order.first, ...this.order.main, ...this.order.last];
-    /** All processes. */
     this.processes = [...this.profile.processes.map(({ name }) => name), ...this.daemons];
     /** @type {Readonly<Record<string, { main: string, heap: string, args?: (place: import('./profiles.mjs').Place) => readonly string[] }>>} */
     this.programs = { ...PROGRAMS, ...this.profile.daemons };
-    /** HDFS's superuser and YARN's administrator. */
+    /** HDFS superuser and YARN administrator. */
     this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
     /** HADOOP_CONF_DIR for clients. */
     this.configuration = path.join(this.state, 'conf', 'client');
-    /** The active ResourceManager, as of the last `isReady`. */
+    /** Web address of the ResourceManager that was active at the last `isReady`. */
     this.resourceManager = this.webAddresses('resourcemanager')[0];
-    /** The active NameNode, as of the last `isReady`. */
+    /** Web address of the NameNode that was active at the last `isReady`. */
     this.nameNode = this.webAddresses('namenode')[0];
     this.defaultFs = this.profile.properties(this).core?.['fs.defaultFS'] ?? `hdfs://localhost:${this.ports.namenode.rpc}`;
   }
 
   /**
-   * The web addresses of a daemon and its standby.
+   * Returns the web addresses of a daemon and its standby.
    * @param {'resourcemanager' | 'namenode'} kind
    */
   webAddresses(kind) {
@@ -157,9 +157,9 @@ export class Cluster {
     }
   }
 
-  /** Stops every process and every container: with recovery enabled, NodeManagers leave containers running when they stop. */
+  /** Stops every process and every container. NodeManagers with recovery leave containers running when they stop. */
   async down() {
-    // Searches for all marks of this state folder: the running processes may belong to another profile than this object's.
+    // Processes of another profile may be running in this state folder. The search covers the marks of all profiles.
     await Promise.all((await this.runningProcesses()).map((name) => this.stop(name)));
     await this.killContainers();
   }
@@ -184,7 +184,7 @@ export class Cluster {
   }
 
   /**
-   * Sends SIGKILL; returns when the process has ended.
+   * Sends SIGKILL and waits until the process has ended.
    * @param {string} name
    */
   async kill(name) {
@@ -211,8 +211,8 @@ export class Cluster {
     while (await isAlive(pid)) {
       await delay(20);
     }
-    // The sockets of a killed JVM slightly outlive its process. If a port is still in use after the deadline, `start`
-    // reports which process uses it.
+    // The kernel releases the sockets of a killed JVM shortly after the process has ended. If a port is still in use after the deadline,
+    // `start` reports which process uses it.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) {
       await delay(20);
     }
@@ -241,7 +241,7 @@ export class Cluster {
   }
 
   /**
-   * Sets the Hadoop version. A version cannot read the data of another version, so a cluster keeps its version until it is wiped.
+   * Sets the Hadoop version. A cluster keeps its version until it is wiped, because Hadoop versions cannot read each other's data.
    * @param {string | undefined} wanted
    */
   async setVersion(wanted) {
@@ -272,7 +272,10 @@ export class Cluster {
     return (await processesWithArgument(mark)).find(({ args }) => args.includes(mark))?.pid ?? null;
   }
 
-  /** Running container processes, of all applications or of one. @param {string} [applicationId] */
+  /**
+   * Lists the running container processes of one application, or of all applications.
+   * @param {string} [applicationId]
+   */
   async containers(applicationId) {
     const all = await containerProcesses(path.join(this.state, 'data'));
     return applicationId === undefined ? all : all.filter((each) => each.applicationId === applicationId);
@@ -315,7 +318,8 @@ export class Cluster {
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
       this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
       this.getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
-      // The ResourceManager still counts a node as active for several seconds after its NodeManager exits, so this also queries each NodeManager.
+      // The ResourceManager reports a node as active for several seconds after its NodeManager exits. Therefore this also queries each
+      // NodeManager.
       ...nodes.map(({ http }) => this.getJson(`${this.profile.scheme ?? 'http'}://localhost:${http}/ws/v1/node/info`)),
     ]);
     return (
@@ -326,7 +330,7 @@ export class Cluster {
     );
   }
 
-  /** Determines which daemon of each pair is active. If neither is active, the previous value remains. */
+  /** Determines which daemon of each pair is active. If neither is active, the previous values remain. */
   async findActive() {
     const resourceManagers = this.webAddresses('resourcemanager');
     const nameNodes = this.webAddresses('namenode');
@@ -341,7 +345,7 @@ export class Cluster {
   }
 
   /**
-   * The name of the active daemon of a pair.
+   * Returns the name of the active daemon of a pair.
    * @param {'resourcemanager' | 'namenode'} kind
    */
   async activeName(kind) {
@@ -364,7 +368,7 @@ export class Cluster {
   }
 
   /**
-   * Returns the argument that identifies a process on its command line. Programs without such an option get it as argument 0.
+   * Returns the command-line argument that identifies the process. Programs without such an option get it as argument 0.
    * @param {string} name
    */
   mark(name) {
@@ -385,7 +389,7 @@ export class Cluster {
       argv0: additional === undefined ? command : this.mark(name),
       cwd: this.state,
       env,
-      // In its own session: Ctrl-C at the terminal must not reach the daemon.
+      // The daemon gets its own session, so Ctrl-C at the terminal does not reach it.
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
     });
@@ -398,7 +402,7 @@ export class Cluster {
   }
 
   /**
-   * The command of a daemon.
+   * Returns the command that starts a daemon.
    * @param {string} name
    * @param {string} jars
    * @param {string} java
@@ -424,7 +428,7 @@ export class Cluster {
     return {
       command: java,
       args: [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main, ...args(this)],
-      // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers, which must inherit nothing else from this environment.
+      // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers. Containers must not inherit other variables of this environment.
       env: {
         HADOOP_CONF_DIR: configuration,
         JAVA_HOME: path.dirname(path.dirname(java)),
@@ -436,7 +440,7 @@ export class Cluster {
     };
   }
 
-  /** HDFS's daemons require folders for web pages, which are not in the jars. Empty folders suffice. */
+  /** HDFS daemons require folders for web pages, which the jars do not contain. Empty folders suffice. */
   async webapps() {
     const folder = path.join(this.state, 'web');
     await Promise.all(['hdfs', 'datanode'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
@@ -470,7 +474,7 @@ export class Cluster {
     const args = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
     await this.runJava({ main: PROGRAMS.namenode.main, configuration: 'namenode', args, exitCodes: [0], log: 'namenode' }, jars, java);
     await rename(copy, formatted).catch((error) => {
-      // Another cluster, which started at the same time, has already stored a formatted directory.
+      // Another cluster that started at the same time has already stored a formatted directory.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
         throw error;
       }
@@ -479,7 +483,7 @@ export class Cluster {
   }
 
   /**
-   * Gives the standby NameNode the same image as the active one, and the shared edits the same cluster ID.
+   * Copies the active NameNode's image to the standby NameNode, and its cluster ID to the shared edits.
    * @param {string} formatted
    */
   async copyToPair(formatted) {
@@ -490,7 +494,7 @@ export class Cluster {
   }
 
   /**
-   * Runs a Java program with the configuration of a daemon until it exits.
+   * Runs a Java program with a daemon's configuration until the program exits.
    * @param {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[], log: string }} program
    * @param {string} jars
    * @param {string} java
@@ -510,7 +514,7 @@ export class Cluster {
     }
   }
 
-  /** Creates the home folders, the folder of aggregated logs, and a folder that every user may write to. */
+  /** Creates the home folders, the folder for aggregated logs, and a folder with write access for every user. */
   async makeFolders() {
     const users = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
     await this.makeFolder('/user', '755', ADMINISTRATOR);
@@ -536,7 +540,7 @@ export class Cluster {
   }
 
   /**
-   * Sends a request to the web server of a daemon as the administrator.
+   * Sends a request to a daemon's web server as the administrator.
    * @param {string} url
    * @param {RequestInit} [init]
    */
@@ -604,7 +608,7 @@ function isFree(port) {
   });
 }
 
-/** Path of the `java` executable, with symbolic links resolved. */
+/** Returns the path of the `java` executable, with symbolic links resolved. */
 async function findJava() {
   const folders = [...(process.env.JAVA_HOME ? [path.join(process.env.JAVA_HOME, 'bin')] : []), ...(process.env.PATH ?? '').split(':')];
   for (const folder of folders.filter(Boolean)) {

@@ -1,4 +1,4 @@
-/** The cluster's configuration files, as Hadoop's daemons and clients read them. */
+/** Generates the configuration files for the cluster's daemons and clients. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
@@ -9,11 +9,11 @@ import path from 'node:path';
  * @typedef {{ core?: Properties, hdfs?: Properties, yarn?: Properties, scheduler?: Properties, sslClient?: Properties, sslServer?: Properties }} SiteProperties
  */
 
-/** The resources of one NodeManager. The memory is nominal: nothing reserves it, so it may exceed the machine's memory. */
+/** Resources that each NodeManager offers. No process reserves the memory, so it may exceed the machine's memory. */
 export const NODE = { memoryMb: 8192, vcores: 8, gpus: 4 };
 export const QUEUES = ['default', 'gpu'];
 
-/** HDFS's superuser is the user that starts the NameNode; YARN uses the same user as its administrator. */
+/** User that starts the NameNode. HDFS makes this user its superuser, and YARN uses it as administrator. */
 export const ADMINISTRATOR = userInfo().username;
 
 /** @param {import('./layout.mjs').Ports} ports */
@@ -24,7 +24,7 @@ function coreSite(ports) {
     'hadoop.http.staticuser.user': 'dr.who',
     // No user belongs to a group, except the user that runs the history server.
     'hadoop.user.group.static.mapping.overrides': 'historian=historians;alice=research;bob=research,students;carol=students',
-    // Clients detect a stopped daemon within seconds.
+    // With these limits, clients detect a stopped daemon within seconds.
     'ipc.client.connect.max.retries': 3,
   };
 }
@@ -76,7 +76,7 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.acl.enable': true,
     'yarn.admin.acl': ADMINISTRATOR,
 
-    // Applications survive a ResourceManager restart, and containers a NodeManager restart.
+    // Applications survive a ResourceManager restart, and containers survive a NodeManager restart.
     'yarn.resourcemanager.recovery.enabled': true,
     'yarn.resourcemanager.store.class': 'org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore',
     'yarn.resourcemanager.fs.state-store.uri': `file://${state}/data/resourcemanager`,
@@ -85,9 +85,9 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms': 1000,
     'yarn.resourcemanager.am.max-attempts': 2,
 
-    // Short, because tests wait for these timeouts, but long enough for a healthy process on a loaded machine.
+    // Tests wait for these timeouts, so they are short. A healthy process on a loaded machine still meets them.
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
-    // YARN's timeout starts at the launch, and a node may need to unpack 300 MB before the ApplicationMaster's first heartbeat.
+    // YARN's timeout starts at the launch. A node may need to unpack 300 MB before the ApplicationMaster's first heartbeat.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,
@@ -109,7 +109,7 @@ function nodeManagerSite(ports, state, name) {
   return {
     'yarn.nodemanager.hostname': 'localhost',
     'yarn.nodemanager.bind-host': '127.0.0.1',
-    // A fixed port: a restarted NodeManager must register as the same node to recover its containers.
+    // The port is fixed: a restarted NodeManager must register as the same node to recover its containers.
     'yarn.nodemanager.address': `localhost:${containers}`,
     'yarn.nodemanager.localizer.address': `localhost:${localizer}`,
     'yarn.nodemanager.webapp.address': `localhost:${http}`,
@@ -123,10 +123,10 @@ function nodeManagerSite(ports, state, name) {
     'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor',
     'yarn.nodemanager.resource.memory-mb': NODE.memoryMb,
     'yarn.nodemanager.resource.cpu-vcores': NODE.vcores,
-    // "enforced" means enforcement by cgroups. Without cgroups it disables the polling that kills containers over their memory limit.
+    // "enforced" refers to enforcement by cgroups. Without cgroups, it disables the polling that kills containers over their memory limit.
     'yarn.nodemanager.resource.memory.enforced': false,
     'yarn.nodemanager.pmem-check-enabled': true,
-    // A Node.js process maps about a gigabyte before it runs its first line.
+    // A Node.js process maps about 1 GB of virtual memory at its start.
     'yarn.nodemanager.vmem-check-enabled': false,
     'yarn.nodemanager.container-monitor.interval-ms': 1000,
     'yarn.nodemanager.sleep-delay-before-sigkill.ms': 500,

@@ -1,18 +1,21 @@
 /**
- * The profile `ha`: two ResourceManagers and two NameNodes, each pair with automatic failover through a ZooKeeper server. The NameNodes
- * share their edits through a folder, which is the smallest set-up that HDFS accepts.
+ * The profile `ha`: two ResourceManagers and two NameNodes. Each pair fails over automatically through a ZooKeeper server. The NameNodes
+ * share their edits through a folder, the smallest set-up that HDFS accepts.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /** @typedef {import('./profiles.mjs').Place} Place */
 
-/** The authority of the file system's URI. */
+/** Host name in the file system's URI. */
 const NAMESERVICE = 'box';
 const NAME_NODES = /** @type {const} */ ({ nn1: 'namenode', nn2: 'namenode-standby' });
 const RESOURCE_MANAGERS = /** @type {const} */ ({ rm1: 'resourcemanager', rm2: 'resourcemanager-standby' });
 const FAILOVER_CONTROLLER = 'org.apache.hadoop.hdfs.tools.DFSZKFailoverController';
-/** How long after a daemon's last sign of life its pair takes over (ms). Long enough for a healthy daemon on a loaded machine. */
+/**
+ * Time in ms after a daemon's last heartbeat until its standby takes over. A healthy daemon on a loaded machine sends heartbeats more
+ * often.
+ */
 const SESSION_MS = 6_000;
 
 /** @type {import('./profiles.mjs').Profile} */
@@ -43,7 +46,7 @@ export const HIGH_AVAILABILITY = {
   },
   prepare,
   begin: async () => {},
-  // Creates the parent of the NameNodes' lock; exits with 2 if it exists.
+  // Creates the parent node of the NameNodes' lock. Exit code 2 means that the node exists.
   beforeLast: { main: FAILOVER_CONTROLLER, configuration: 'namenode', args: ['-formatZK', '-nonInteractive'], exitCodes: [0, 2] },
   properties,
   ownProperties,
@@ -80,7 +83,7 @@ function properties({ state, ports }) {
     'dfs.namenode.http-address': null,
     'dfs.namenode.shared.edits.dir': `file://${state}/data/shared-edits`,
     'dfs.ha.automatic-failover.enabled': true,
-    // Fencing has nothing to do, because the failed NameNode's process has already been killed.
+    // Fencing is a no-op, because the failed NameNode's process has already been killed.
     'dfs.ha.fencing.methods': 'shell(/bin/true)',
     'dfs.ha.tail-edits.period': 1,
   };
@@ -97,7 +100,7 @@ function properties({ state, ports }) {
     'yarn.resourcemanager.ha.automatic-failover.embedded': true,
     'yarn.resourcemanager.store.class': 'org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore',
     'yarn.resourcemanager.zk-timeout-ms': SESSION_MS,
-    // The property name of older versions, followed by the name of newer versions.
+    // Older versions use the first property name, newer versions the second.
     'yarn.resourcemanager.zk-address': quorum,
     'hadoop.zk.address': quorum,
     'hadoop.zk.timeout-ms': SESSION_MS,
@@ -120,7 +123,7 @@ function properties({ state, ports }) {
 }
 
 /**
- * Sets the ID of each daemon of a pair. A daemon cannot derive its ID from the host name, because both have the same host.
+ * Sets the ID of each daemon of a pair. Both daemons run on the same host, so they cannot derive their IDs from the host name.
  * @param {Place} place
  * @param {string} name
  * @returns {import('./configuration.mjs').SiteProperties}

@@ -28,7 +28,7 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
   const started = performance.now();
   log(`downloading Hadoop ${hadoop} with Maven (once, about a minute) ...`);
   await mkdir(home, { recursive: true });
-  // Concurrent commands each fill their own folder; the first complete one is kept.
+  // Concurrent commands each fill their own folder. The first complete folder is kept.
   const folder = await mkdtemp(path.join(home, 'download-'));
   try {
     await runMaven([...selection(hadoop), 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
@@ -51,7 +51,7 @@ export async function hadoopJars({ hadoop = DEFAULT_HADOOP, log = () => {} } = {
 }
 
 /**
- * Written last: the pom's hash, and the name and length of each jar.
+ * Returns the path of the manifest: the hash of the pom, and the name and length of each jar. It is written last.
  * @param {string} home
  */
 function manifestOf(home) {

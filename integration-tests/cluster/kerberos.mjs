@@ -11,9 +11,9 @@ import { ensureNativeLibrary, nativeLibraryFolder } from './native-library.mjs';
 
 const REALM = 'EXAMPLE.TEST';
 const DAEMONS = ['nn', 'dn', 'rm', 'nm', 'HTTP'];
-/** Users with a keytab; HDFS's superuser is among them. */
+/** Users with a keytab, including HDFS's superuser. */
 export const USERS = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
-/** Debian installs the server's programs in this folder, which may be missing from a user's PATH. */
+/** Debian installs the server programs in this folder, which a user's PATH may not contain. */
 const PATH = `${process.env.PATH}:/usr/sbin`;
 const COMMAND_LIMIT_MS = 60_000;
 const REQUEST_LIMIT_MS = 10_000;
@@ -38,14 +38,14 @@ export const KERBEROS = {
     `-Djava.security.krb5.conf=${path.join(folderOf(state), 'krb5.conf')}`,
     `-Djava.library.path=${nativeLibraryFolder()}`,
   ],
-  // NodeManagers run containers as their own user here. The logs of another user's containers would belong to the wrong user, and secure
-  // NodeManagers then neither show nor aggregate them.
+  // NodeManagers here run every container as the NodeManager's user. A secure NodeManager neither shows nor aggregates logs that belong to
+  // a user other than the job's.
   environment: ({ state }, user = ADMINISTRATOR) => clientEnvironment(state, user),
   request,
 };
 
 /**
- * The environment of a client with the tickets of a user.
+ * Returns the environment of a client with the user's tickets.
  * @param {string} state
  * @param {string} user
  */
@@ -75,7 +75,7 @@ function kerberosEnvironment({ state }) {
 }
 
 /**
- * Creates the realm: its database, the principals and their keytabs. Later starts keep it.
+ * Creates the realm: its database, the principals and their keytabs. An existing realm is kept.
  * @param {Place} place
  * @param {(line: string) => void} [log]
  */
@@ -85,7 +85,7 @@ async function prepare(place, log) {
   if (existsSync(folder)) {
     return;
   }
-  // The rename marks the realm as complete. The commands below use the paths of the unfinished folder.
+  // The final rename marks the realm as complete. Until then, the commands use paths in the temporary folder.
   const state = path.join(place.state, 'kerberos.new');
   await rm(state, { recursive: true, force: true });
   const unfinished = folderOf(state);
@@ -145,7 +145,7 @@ function properties({ state }) {
     core: {
       'hadoop.security.authentication': 'kerberos',
       'hadoop.security.authorization': true,
-      // HDFS's daemons run as HDFS's superuser. YARN's daemons run as a user without permissions on HDFS.
+      // HDFS daemons run as HDFS's superuser. YARN daemons run as a user without permissions on HDFS.
       'hadoop.security.auth_to_local': [
         rule('nn', ADMINISTRATOR),
         rule('dn', ADMINISTRATOR),
@@ -211,7 +211,7 @@ async function request(place, url, init = {}) {
 async function signIn(place, url, key) {
   const limit = String(REQUEST_LIMIT_MS / 1000);
   const { origin, pathname } = new URL(url);
-  // WebHDFS signs cookies with its own key, so the sign-in needs a harmless request to WebHDFS itself.
+  // WebHDFS signs cookies with its own key, so the sign-in sends a read-only request to WebHDFS itself.
   const probe = pathname.startsWith('/webhdfs') ? `${origin}/webhdfs/v1/?op=GETFILESTATUS` : url;
   const args = ['-sS', '-o', '/dev/null', '-D', '-', '-m', limit, '--negotiate', '-u', ':', probe];
   const head = await run(place, 'curl', args, undefined, clientEnvironment(place.state, ADMINISTRATOR));
@@ -224,7 +224,7 @@ async function signIn(place, url, key) {
 }
 
 /**
- * Runs a command of Kerberos and returns its output.
+ * Runs a Kerberos command and returns its output.
  * @param {Place} place
  * @param {string} command
  * @param {string[]} args
@@ -244,7 +244,7 @@ function run(place, command, args, input = '', env = {}) {
         reject(new Error(`${command} failed: ${stderr.trim() || stdout.trim() || error.message}`));
       }
     });
-    // A command that ends without reading its input reports the cause by its exit status.
+    // If the command exits without reading its input, its exit status shows the cause.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
   });

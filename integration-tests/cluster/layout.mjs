@@ -1,16 +1,16 @@
-/** The state folder and the ports of a local cluster. One offset determines both, so that several clusters can run side by side. */
+/** The state folder and the ports of a local cluster. One offset determines both, so several clusters can run side by side. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The Hadoop version of a cluster without an explicit version. */
+/** Hadoop version of a cluster without an explicit version. */
 export const DEFAULT_HADOOP = '3.4.3';
-/** The repository's root, found by its package.json, because benchmarks bundle this file into other folders. */
+/** Root folder of the repository. The search for package.json is necessary because benchmarks bundle this file into other folders. */
 export const ROOT = folderWith('package.json', path.dirname(fileURLToPath(import.meta.url)));
 export const CACHE = path.join(ROOT, '.cache');
 
 /**
- * Returns the folder of a Hadoop version, which all clusters share: the jars, and a formatted name directory.
+ * Returns the folder of a Hadoop version with its jars and a formatted name directory. All clusters share this folder.
  * @param {string} hadoop
  */
 export function versionFolder(hadoop) {
@@ -20,7 +20,7 @@ export function versionFolder(hadoop) {
 /** Ports stay below 32768, where Linux starts its range for outgoing connections. */
 export const LARGEST_OFFSET = 20_000;
 
-/** The distance between the ports of a worker's cluster and the ports of a second cluster that a test file starts. */
+/** Offset between the ports of a worker's shared cluster and the ports of a test file's own cluster. */
 export const OWN_CLUSTER_OFFSET = 500;
 
 /** @typedef {'namenode' | 'datanode' | 'resourcemanager' | 'nodemanager1' | 'nodemanager2'} DaemonName */
@@ -39,7 +39,7 @@ export function daemonNamed(name) {
   return SHORT_NAMES[name] ?? DAEMONS.find((each) => each === name) ?? null;
 }
 
-/** Hadoop's default port numbers; the second NodeManager's ports are 100 above the first's. */
+/** Hadoop's default ports. The second NodeManager adds 100 to the ports of the first. */
 const PORTS = /** @type {const} */ ({
   namenode: { rpc: 8020, http: 9870 },
   datanode: { data: 9866, http: 9864, ipc: 9867 },

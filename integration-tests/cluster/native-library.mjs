@@ -1,17 +1,16 @@
-/** Hadoop's native library. Hadoop's own jars lack it, and NodeManagers of a secure cluster do not aggregate logs without it. */
+/** Hadoop's native library. Hadoop's own jars do not contain it, but NodeManagers of a secure cluster need it to aggregate logs. */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { POM, runMaven } from './jars.mjs';
 import { CACHE } from './layout.mjs';
 
-/** A jar of another project, which contains the library of Hadoop 3.3.5. Later versions have the same functions. */
+/** This jar from another project contains the library of Hadoop 3.3.5. Later versions have the same functions. */
 const ARTIFACT = 'io.trino.hadoop:hadoop-apache:3.3.5-3';
 const PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 /** @type {Readonly<Record<string, string>>} */
 const ARCHITECTURES = { x64: 'Linux-amd64', arm64: 'Linux-aarch64' };
 
-/** The folder for `java.library.path`. */
 export function nativeLibraryFolder() {
   return path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
 }

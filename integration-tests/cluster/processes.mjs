@@ -1,6 +1,6 @@
 /**
- * Finds processes through /proc instead of pid files. An argument on its command line identifies a daemon; the working directory, or the
- * LOCAL_DIRS that its NodeManager set, identifies a container. A pid that the system has reused is therefore never signalled.
+ * Finds processes through /proc instead of pid files, so it never signals a pid that the system has reused. A command-line argument
+ * identifies a daemon. The working directory or the LOCAL_DIRS variable identifies a container.
  */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 
@@ -15,7 +15,7 @@ async function pids() {
 }
 
 /**
- * Contents of a file in /proc, or '' when the process has ended or belongs to another user.
+ * Returns the contents of a file in /proc, or '' when the process has ended or belongs to another user.
  * @param {number} pid
  * @param {string} name
  */
@@ -24,12 +24,12 @@ async function read(pid, name) {
 }
 
 /**
- * Parent and session of a running process. A zombie has ended; its parent has not yet reaped it.
+ * Returns the parent and the session of a running process. A zombie process counts as ended.
  * @param {number} pid
  */
 async function lifeOf(pid) {
   const text = await read(pid, 'stat');
-  // "pid (name) state ppid group session ..."; the name may contain spaces and parentheses.
+  // Format: "pid (name) state ppid group session ...". The name may contain spaces and parentheses.
   const [state, ppid, , session] = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return state && state !== 'Z' && state !== 'X' ? { ppid: Number(ppid), session: Number(session) } : null;
 }
@@ -40,7 +40,7 @@ export async function isAlive(pid) {
 }
 
 /**
- * Running processes with a command-line argument that starts with `prefix`.
+ * Lists the running processes with a command-line argument that starts with `prefix`.
  * @param {string} prefix
  * @returns {Promise<Running[]>}
  */
@@ -55,8 +55,8 @@ export async function processesWithArgument(prefix) {
 }
 
 /**
- * Running processes of containers whose directories are below `folder`: the launch scripts and all their descendants.
- * The environment or the working directory identifies a process. A process that changed both is identified by its parent or its session.
+ * Lists the running processes of containers whose directories are below `folder`: the launch scripts and all their descendants. The
+ * environment, the working directory, the parent or the session identifies a process.
  * @param {string} folder
  * @returns {Promise<ContainerProcess[]>}
  */
@@ -89,8 +89,8 @@ export async function containerProcesses(folder) {
 }
 
 /**
- * The container to which a process belongs; null when the container ID is unknown, undefined when the process is in no container
- * below `folder`.
+ * Returns the ID of the container that contains a process. Returns null if the ID is unknown, and undefined if the process is in no
+ * container below `folder`.
  * @param {number} pid
  * @param {string} folder
  */
@@ -119,7 +119,7 @@ export function signal(pid, signal) {
 }
 
 /**
- * Describes the process that listens on a TCP port of this machine, for an error message; null when it cannot be determined.
+ * Describes the process that listens on a TCP port of this machine, for an error message. Returns null if the process cannot be determined.
  * @param {number} port
  * @returns {Promise<string | null>}
  */
@@ -129,7 +129,7 @@ export async function listenerOf(port) {
   for (const table of ['tcp', 'tcp6']) {
     const lines = (await readFile(`/proc/net/${table}`, 'utf8').catch(() => '')).split('\n').slice(1);
     for (const line of lines) {
-      // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode; st 0A is LISTEN.
+      // Columns: sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode. State (`st`) 0A is LISTEN.
       const fields = line.trim().split(/\s+/);
       if (fields[1]?.endsWith(`:${hex}`) && fields[3] === '0A') {
         inodes.add(`socket:[${fields[9]}]`);

@@ -73,13 +73,16 @@ export function profileNamed(name) {
   return found;
 }
 
-/** Returns the path of the file that contains the profile's name, in the state folder. @param {string} state */
+/**
+ * Returns the path of the file that stores the profile name in the state folder.
+ * @param {string} state
+ */
 export function profileFile(state) {
   return path.join(state, 'profile');
 }
 
 /**
- * Returns the profile of an existing cluster; null if no cluster exists at this offset.
+ * Returns the profile of an existing cluster. Returns null if no cluster exists at this offset.
  * @param {number} offset
  */
 export function existingProfile(offset) {

@@ -44,7 +44,7 @@ function folderOf(state) {
 }
 
 /**
- * Creates the authority, the certificate of `localhost`, and the stores in which Java expects them. Later starts keep them.
+ * Creates the certificate authority, the certificate for `localhost`, and the Java keystore and truststore. Existing files are kept.
  * @param {Place} place
  */
 async function prepare({ state }) {
@@ -75,7 +75,7 @@ async function prepare({ state }) {
 /** @param {Place} place */
 function properties({ state, ports }) {
   const file = (/** @type {string} */ name) => path.join(folderOf(state), name);
-  // A cluster is described before it is prepared.
+  // The certificate does not exist yet when a cluster object is created.
   const password = existsSync(file('password')) ? readFileSync(file('password'), 'utf8') : '';
   const { namenode, datanode, resourcemanager } = ports;
   const truststore = (/** @type {string} */ mode) => ({

@@ -6,6 +6,6 @@ import { Cluster } from './cluster.mjs';
 
 process.stdin.resume();
 process.stdin.once('end', async () => {
-  // The objects are created late, because a cluster's profile is known only after the cluster has started.
+  // Cluster objects are created only at the end, because the profile is known only after the cluster has started.
   await Promise.all(process.argv.slice(2).map((offset) => new Cluster(Number(offset)).down()));
 });

@@ -39,7 +39,6 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, its background child, and a child in a process group of its own. */
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
@@ -177,7 +176,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN sends SIGKILL soon after SIGTERM, so the executor has no time to send the program a SIGTERM first.
+    // YARN sends SIGKILL soon after SIGTERM, so the executor kills the program without a SIGTERM.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('terminated');
   });
 
@@ -242,8 +241,8 @@ describe('a task executor', () => {
     const family = await pids(executor, 3);
     const old = await startMaster(1);
     old.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
-    // Storage may briefly return an outdated address, and executors ignore the rejection from an older ApplicationMaster. This
-    // rejection comes from attempt 1.
+    // This rejection comes from attempt 1. Storage may briefly return an outdated address, so executors ignore rejections from older
+    // attempts.
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: old.port, attempt: 2 }));
     master.close();
     await old.hello(2);
@@ -280,7 +279,7 @@ describe('a task executor', () => {
     const closed = performance.now();
     master.close();
     expect(await executor.exit).toEqual([1, null]);
-    // The lease counts from the last message of the ApplicationMaster.
+    // The lease starts at the last message from the ApplicationMaster.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
     await gone(family);
   });

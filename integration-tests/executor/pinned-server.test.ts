@@ -17,7 +17,6 @@ const of = (name: string): Secret => secrets.get(name) ?? new Secret(Buffer.allo
 const [certificate, privateKey] = [of(CREDENTIALS.certificate), of(CREDENTIALS.privateKey)];
 const { Put } = feedService();
 
-/** A gRPC server that echoes the sequence number of each message. */
 async function listening(options: Partial<PinnedServerOptions>): Promise<PinnedListener> {
   const server = new Server();
   server.addService(feedService(), {
@@ -82,7 +81,6 @@ test('the server limits unauthenticated connections, which cannot prevent an exe
   const sockets = await strangers(port, 60);
   await expect.poll(() => sockets.filter(({ closed }) => closed).length).toBeGreaterThanOrEqual(50);
   expect(await echoed(dial(port), 2)).toBe(2);
-  // The server never closes an authenticated connection in favour of a new one.
   expect(await echoed(before, 3)).toBe(3);
 });
 
@@ -140,7 +138,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
   const producer = dial(port, { metadata });
   producer.write({ opening: { feed: 'f', producer: 'p', first: 1 } });
   expect(await once(producer, 'data')).toMatchObject([{ expected: 1 }]);
-  // The connection without a token has reached its time limit. The producer connected at the same time and stays connected.
+  // The unauthenticated connection has reached its time limit. The producer connected at the same time and stays connected.
   await once(silent, 'close');
   const ended = new Promise((resolve) => producer.once('end', () => resolve('ended')).once('error', resolve));
   producer.write({ chunk: { sequence: 1, records: [] } });

@@ -1,4 +1,4 @@
-/** A scripted ApplicationMaster behind a real gRPC server, and real executors, each in its own container directory. */
+/** A scripted ApplicationMaster behind a real gRPC server, with real executors. Each executor has its own container directory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -45,7 +45,7 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** The messages of all streams, without hellos. */
+  /** Messages of all streams, without hellos. */
   readonly received: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
@@ -108,7 +108,6 @@ export class TestMaster {
     );
   }
 
-  /** Closes every connection. */
   close(): void {
     this.#server.forceShutdown();
   }
@@ -116,7 +115,6 @@ export class TestMaster {
 
 export interface TestExecutor {
   readonly process: ChildProcess;
-  /** The container's working directory. */
   readonly folder: string;
   readonly logs: string;
   readonly staging: string;
@@ -128,7 +126,7 @@ const CONTAINER_ID = 'container_1795225023264_0007_01_000002';
 export interface ContainerOptions {
   readonly master: { readonly port: number };
   readonly secrets: JobSecrets;
-  /** Contents of the files in the user's source folder, by name. */
+  /** Contents of the files in the user's source folder, by file name. */
   readonly source?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -245,7 +243,6 @@ function frozenJob(root: string, staging: string): FrozenJob {
   };
 }
 
-/** A zombie process counts as ended. */
 export function isAlive(pid: number): boolean {
   const stat = readStat(pid);
   return stat !== null && stat.state !== 'Z' && stat.state !== 'X';

@@ -73,7 +73,7 @@ function argumentsOf(shell: Shell, line: string, folder: string): string[] {
     case 'fish':
       return ['--no-config', '-c', `source ${script}; complete -C '${line}' | string replace -r '\\t.*' ''; true`];
     case 'zsh':
-      // Completes in an inner zsh, as in an interactive session; `compadd` prints its arguments.
+      // Completes in an inner zsh, as in an interactive session. `compadd` prints its arguments.
       return [
         '-f',
         '-c',
@@ -121,7 +121,6 @@ describe('completion of jobs and tasks', () => {
     const { stdout } = await runCommand(['submit', '--local', '--conf', path.join(local.folder, 'job.yaml')], { env: local.env });
     const ended = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
     expect(offered(shell, 'tony-ts logs ', local)).toEqual([ended]);
-    // `kill` does not offer a job that has ended.
     expect(offered(shell, 'tony-ts kill ', local)).toEqual([]);
     expect(offered(shell, `tony-ts logs ${ended} e`, local)).toEqual(['evaluator', 'evaluator:0']);
     const after = shell === 'bash' ? '' : 'worker:';
@@ -142,7 +141,6 @@ test('TAB completes words in an interactive bash', async () => {
   terminal.type('\x15tony-ts st');
   terminal.type('\t\n');
   await terminal.sees(/tony-ts status requires an application ID/);
-  // The list shows a description for each completion.
   terminal.type('tony-ts history \t\t');
   await terminal.sees(/prune {2}\(.+\)/);
 });
@@ -156,7 +154,7 @@ describe('completion without a reachable cluster', () => {
     );
     const { stdout } = await runCommand(['submit', '--local', '--conf', path.join(at.folder, 'job.yaml')], { env: at.env });
     const local = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    // The server keeps connections open and never responds. A command that waited for a response would hang.
+    // The server keeps connections open and never responds. A command that waits for a response would hang.
     const server = createServer(() => undefined).listen(0, '127.0.0.1');
     onTestFinished(() => void server.close());
     const port = await until(() => (server.address() as { port: number } | null)?.port, { describe: 'a port' });

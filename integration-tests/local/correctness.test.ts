@@ -1,6 +1,5 @@
 /**
- * Compares runs of synchronous training on the native backend: several ranks with one rank, and interrupted runs with uninterrupted
- * ones.
+ * Compares runs of synchronous training on the native backend: several ranks with one rank, and interrupted runs with uninterrupted ones.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -82,7 +81,7 @@ interface Rank {
 
 const WORLD_SIZE = 3;
 
-/** Reserves ports while ranks may listen on them. */
+/** Reserves ports until the ranks no longer need them. */
 const ports: BoundPort[] = [];
 afterAll(() => {
   for (const port of ports) {
@@ -158,7 +157,6 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
     }
     expect(await ranks[death.rank]?.exited, ranks[death.rank]?.output()).toEqual([null, 'SIGKILL']);
     const survivors = ranks.filter((_, rank) => rank !== death.rank);
-    // All neighbours report the death at once, even neighbours that wait in their forward pass.
     await vi.waitFor(
       async () => {
         for (const survivor of survivors) {

@@ -6,7 +6,6 @@ import { until } from '../until.ts';
 
 let proxy: FaultyProxy;
 
-/** An echo server behind the proxy. */
 beforeEach(async () => {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on('error', () => {});

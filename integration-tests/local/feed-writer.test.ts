@@ -115,7 +115,6 @@ it('waits on one connection while the feed has no room, and then sends everythin
   );
   await writing;
   expect(taken).toHaveLength(16);
-  // The writer has read the job's address only once.
   expect(reads).toBe(1);
 });
 

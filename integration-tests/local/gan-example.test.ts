@@ -1,7 +1,4 @@
-/**
- * Runs examples/gan as a local job: a custom training loop, once without interruption and once with a worker that is killed during
- * training.
- */
+/** Runs examples/gan as a local job with a custom training loop. Compares an uninterrupted run with a run in which a worker is killed. */
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -9,12 +6,12 @@ import { ROOT, runCommand, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
 interface Outcome {
-  /** Returns the last line of each worker, which contains the result of the training. */
+  /** Returns each worker's last line, which contains the training result. */
   readonly lines: readonly string[];
   readonly events: string;
 }
 
-/** Makes worker 1 of generation 1 wait at step 175. The newest checkpoint is then at step 150 when the test kills the worker. */
+/** Makes worker 1 of generation 1 wait at step 175. When the test kills the worker, the newest checkpoint is at step 150. */
 async function holdAtStep175(program: string): Promise<void> {
   const first = 'for await (const { step } of loop) {\n';
   const text = await readFile(program, 'utf8');
@@ -57,7 +54,6 @@ async function run(killed: boolean): Promise<Outcome> {
 test('a GAN whose worker is killed ends with exactly the weights and state of an undisturbed run', { timeout: 800_000 }, async () => {
   const undisturbed = await run(false);
   const radius = Number(/points: ([\d.]+)/.exec(undisturbed.lines[0] ?? '')?.[1]);
-  // The points of the training data have a radius of 1.
   expect(Math.abs(radius - 1)).toBeLessThan(0.2);
   expect(undisturbed.lines[1]).toBe(undisturbed.lines[0]);
   const disturbed = await run(true);

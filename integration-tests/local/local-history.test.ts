@@ -12,8 +12,6 @@ import { encodeFileVersion, encodeScalars } from '../../training/summary/event-f
 import { runCommand, startCommand } from '../command.ts';
 import { jsonLines, temporaryFolder, until } from '../harness.ts';
 
-/** The pages, the histories and TensorBoard of local jobs. */
-
 const JOB = "name: nap\nframework: none\nruntime: system\nroles: {worker: {command: 'echo awake; sleep 600'}}\n";
 
 test('a detached local job prints the URL of its pages, and leaves a history', async () => {
@@ -50,7 +48,6 @@ test('a detached local job prints the URL of its pages, and leaves a history', a
   // The final status appears before the job has written its last line.
   const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
   await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster cleans up' });
-  // A local job stores its bundles and its source.
   expect((await runCommand(['cache', '--local'], { env })).stdout).toMatch(new RegExp(`^bundles +\\d.* ${id} +\\d{4}-\\d\\d-\\d\\d$`, 'm'));
   expect((await runCommand(['cache', 'prune', '--local'], { env })).stdout).toBe('0 entries, 0 B removed\n');
   const emptied = await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env });

@@ -11,7 +11,7 @@ import { type CommandResult, startCommand } from '../command.ts';
 import { isAlive } from '../executor/test-master.ts';
 import { temporaryFolder, until } from '../harness.ts';
 
-/** Failures of local jobs, whose ApplicationMaster and executors run as processes on this machine without YARN and HDFS. */
+/** Failures of local jobs. Their ApplicationMaster and executors run as processes on this machine, without YARN and HDFS. */
 
 /**
  * Prints its task, writes its pid to `$OUT/<role>-<index>-<generation>`, and runs until the file `go` exists. If the file
@@ -37,7 +37,6 @@ interface Job {
   /** Returns the pid of the executor in the task's current container. */
   executor(role: string, index: number): Promise<number>;
   final(): Promise<JobStatus>;
-  /** Waits until all processes of the job have ended. */
   quiet(): Promise<void>;
 }
 
@@ -112,7 +111,7 @@ ${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
   return { ...job, command };
 }
 
-/** Returns all processes that were started for a job. Their environment contains the job's folder. */
+/** Returns all processes of a job. Their environment contains the job's folder. */
 function processesOf(folder: string): { pid: number; cmdline: string; environ: string }[] {
   return readdirSync('/proc')
     .map(Number)
@@ -191,15 +190,15 @@ describe('a job on this machine', () => {
     ['a program is killed', 'program', 'SIGKILL'],
     ['a program is stopped', 'program', 'SIGSTOP'],
   ] as const)('continues in a new generation when %s', async (_, who, signal) => {
-    // Long enough for an executor on a busy machine, and short enough to detect the suspended process soon.
+    // An executor on a busy machine meets this timeout. It is also short, so the test detects the suspended process soon.
     const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
     const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
     const first = await bothRun(job, 1);
     const victim = who === 'executor' ? await job.executor('worker', 1) : first[1];
     process.kill(victim, signal);
     await bothRun(job, 2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container
-    // may still be running when its replacement starts, and the ApplicationMaster rejects its generation.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable. Its container may
+    // still be running when its replacement starts, but the ApplicationMaster rejects its generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program still runs', everyMs: 20 });
     const final = await succeeds(job);

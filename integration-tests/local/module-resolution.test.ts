@@ -24,7 +24,7 @@ async function files(root: string, contents: Readonly<Record<string, string>>): 
   }
 }
 
-/** CommonJS with separate classes in each copy, like the real tfjs. */
+/** CommonJS modules, in which each copy has its own classes, as in the real tfjs. */
 function tfjs(where: string): Record<string, string> {
   const folder = `${where}/node_modules/@tensorflow/tfjs`;
   return {

@@ -11,7 +11,7 @@ const execute = promisify(execFile);
 test('the packed package installs in an empty prefix and trains from there', { timeout: 600_000 }, async () => {
   const folder = await temporaryFolder();
   const prefix = path.join(folder, 'prefix');
-  // The set-up of the test run has already built the package.
+  // The test run's global setup has already built the package.
   await execute('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { cwd: ROOT });
   const [archive = ''] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'));
   await execute('npm', ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', path.join(folder, archive)], { cwd: folder });

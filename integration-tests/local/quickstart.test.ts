@@ -6,7 +6,6 @@ import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
-/** Runs `npm run quickstart`, the first command that a new user runs. */
 test('the quickstart trains MNIST to at least 98 % with two local workers, and prints where the results are', async () => {
   const root = await temporaryFolder();
   const { stdout } = await promisify(execFile)(process.execPath, [path.join(ROOT, 'tools', 'quickstart.mjs')], {

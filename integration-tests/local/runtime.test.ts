@@ -29,7 +29,7 @@ async function folder(): Promise<string> {
   return made;
 }
 
-/** Runs a user program in a given Node.js with the runtime's packages. */
+/** Runs a user program in the given Node.js, with the runtime's packages. */
 async function run(node: string, program: string, options: { bundles?: string; cwd?: string } = {}): Promise<string[]> {
   const { PATH, HOME } = process.env;
   const env = programEnvironment(options.bundles ?? BUNDLES, runtime.tree, { PATH, HOME });
@@ -111,7 +111,7 @@ describe('the runtime', () => {
   it('does not exist after a killed build', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
-    // Runs in a process group of its own, so that the test can signal the whole group, as a terminal or a shutdown does.
+    // The command runs in its own process group. The test signals the whole group, as a terminal or a shutdown does.
     const build = spawn(process.execPath, [COMMAND, 'runtime', 'build'], { env, detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
     const closed = once(build, 'close');
     const [line] = (await once(build.stderr, 'data')) as [Buffer];

@@ -8,8 +8,6 @@ import { MNIST } from '../small-mnist.ts';
 import { TensorBoardServer } from '../tensorboard-server.ts';
 import { tensorboardPython } from '../tensorboard-venv.ts';
 
-/** Runs examples/sweep, and kills a task during a trial. */
-
 vi.setConfig({ testTimeout: 400_000 });
 // The first run downloads TensorBoard.
 beforeAll(() => tensorboardPython(), 600_000);
@@ -60,7 +58,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
     env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
     timeoutMs: 300_000,
   });
-  // Task 1's second trial, which waits in its first run until the test kills it.
+  // Task 1's second trial. Its first run waits until the test kills it.
   const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-1-')), {
     describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
     timeoutMs: 200_000,
@@ -72,7 +70,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   const { trials } = JSON.parse(await readFile(path.join(output, 'results.json'), 'utf8')) as { trials: Row[] };
   const accuracies = trials.map(({ metrics }) => metrics.accuracy);
   expect(accuracies).toEqual([...accuracies].sort((a, b) => b - a));
-  // Trials with a low learning rate learn little in two epochs; the best trials classify most digits correctly.
+  // Trials with a low learning rate learn little in two epochs. The best trials classify most digits correctly.
   expect(accuracies[0]).toBeGreaterThan(0.87);
   expect(trials.at(-1)?.configuration).toEqual({ rate: 0.0003, units: 16 });
   expect(trials.map(({ name, task }) => `${name} ${task}`).sort()).toEqual(
@@ -87,7 +85,6 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   const csv = (await readFile(path.join(output, 'results.csv'), 'utf8')).trimEnd().split('\n');
   expect(csv[0]).toBe('trial,rate,units,accuracy,testLoss,seconds');
   expect(csv.slice(1).map((line) => line.split(',')[0])).toEqual(trials.map(({ name }) => name));
-  // The last task to end prints the table to its log.
   const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
   const containers = path.join(folder, 'jobs', 'jobs', applicationId, 'containers');
   const logs = await Promise.all(
@@ -96,7 +93,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   const tables = logs.filter((log) => /^trial +rate +units +accuracy +testLoss +seconds$/m.test(log));
   expect(tables).toHaveLength(1);
   expect(tables[0]).toMatch(/^best: \{"rate":/m);
-  // TensorBoard shows one row per trial, and only one row for the trial that started twice.
+  // TensorBoard shows one row per trial, including the trial that started twice.
   const board = await TensorBoardServer.start(fileURLToPath(summaryDir));
   const groups = await until(
     async () => {

@@ -39,10 +39,7 @@ async function job(command: string, roles = '{worker: {instances: 2, restart: {p
 const submit = ({ file }: Place): string[] => ['submit', '--local', '--conf', file];
 const UNTIL_GATE = 'while [ ! -e $GATE ]; do sleep 0.1; done';
 
-/**
- * Returns the lines that the terminal has wrapped, except lines that are a single URL: URLs stay on one line so that users can copy
- * them.
- */
+/** Returns the lines that the terminal has wrapped. Excludes single URLs, which stay on one line so that users can copy them. */
 function broken(terminal: PseudoTerminal): string[] {
   return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 12));
 }
@@ -176,7 +173,6 @@ test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 },
   await terminal.sees(/evaluator:0 .*\n*$/);
   terminal.type('\x03');
   await terminal.sees(/^Kill the job \(k\)/m);
-  // A key that the prompt ignores.
   terminal.type('x');
   terminal.type('k');
   const text = await ended(terminal, 1);

@@ -1,7 +1,7 @@
 /**
- * `elastic-fit.mjs OUT [GO]`: trains with a constant global batch for any number of workers. Without GO: 200 steps, and worker 1 dies in
- * generation 1 after step 45, once the checkpoint of step 40 exists. With GO: slowly, until the file GO exists. For each step the chief
- * appends `generation step workers rate loss` to OUT.
+ * `elastic-fit.mjs OUT [GO]`: trains with a constant global batch for any number of workers. Without GO, it trains 200 steps, and worker 1
+ * dies in generation 1 after step 45, once the checkpoint of step 40 exists. With GO, it trains slowly until the file GO exists. For each
+ * step the chief appends `generation step workers rate loss` to OUT.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

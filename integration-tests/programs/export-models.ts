@@ -1,5 +1,5 @@
 /**
- * Exports models to a given folder, loads these models and the models of another process, and reports the largest differences between
+ * Exports models to a given folder, and loads these models and the models of another process. Reports the largest differences between
  * predictions.
  */
 import { join } from 'tony-ts/training';

@@ -1,5 +1,4 @@
-// Trains on dispatched files for one epoch. For each step, appends a line with the records of that step to
-// `$OUT/used-<rank>-<generation>`.
+// Trains on dispatched files for one epoch. For each step, appends a line with the records of that step to `$OUT/used-<rank>-<generation>`.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';

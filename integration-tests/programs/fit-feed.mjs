@@ -1,4 +1,4 @@
-// Trains on a feed until its producer ends it. Writes the records that this rank receives to `$OUT/fed-<rank>-<generation>`, and the
+// Trains on a feed until the feed's producer ends it. Writes the records that this rank receives to `$OUT/fed-<rank>-<generation>`, and the
 // number of steps to `steps-...`.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { fromFeed, join } from 'tony-ts/training';

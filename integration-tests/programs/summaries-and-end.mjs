@@ -1,4 +1,6 @@
-/** `summaries-and-end.mjs DIR END`: logs a few points and then ends in the way that END specifies, while the points are still buffered. */
+/**
+ * `summaries-and-end.mjs DIR END`: logs a few points. While the points are still buffered, the program ends in the way that END specifies.
+ */
 import { join } from 'tony-ts/training';
 
 const [dir = '', end] = process.argv.slice(2);

@@ -1,7 +1,7 @@
 // @ts-nocheck: this file is plain JavaScript, like a user's program, and tfjs-node with its types might not be installed
 /**
- * Checks the result of each tfjs-node feature that training needs: prints `NAME ok` or `NAME: <the error>` for each, then `done`.
- * The images are vertical (0) or horizontal (1) lines in deterministic noise: a model that learns distinguishes them.
+ * Checks each tfjs-node feature that training needs. Prints `NAME ok` or `NAME: <the error>` for each feature, then `done`. The images are
+ * vertical (0) or horizontal (1) lines in deterministic noise; a working model learns to distinguish them.
  */
 import fs from 'node:fs';
 import os from 'node:os';
