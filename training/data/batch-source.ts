@@ -4,26 +4,25 @@ import { shuffledOrder } from '../process/random.ts';
 import { type Batch, batchOf, countExamples, type TrainingData } from './data.ts';
 import { shardOfStep } from './shard.ts';
 
-/** The batch of one rank in one step, with facts about the whole step. */
+/** One rank's batch in one step. */
 export interface BatchStep {
-  /** Creates the batch's tensors; the caller runs it within tf.tidy. null if this rank has no examples in this step. */
+  /** Creates the batch's tensors; null if this rank has no examples in this step. Call it within tf.tidy. */
   readonly batch: (() => Batch) | null;
-  /** This rank's share of the step's examples: the weight of its gradient. */
+  /** The fraction of the step's examples that this rank has. It weights the rank's gradient. */
   readonly weight: number;
-  /** The number of examples that all ranks together use in this step. */
+  /** The number of examples in this step, summed over all ranks. */
   readonly used: number;
-  /** True for the last step of a pass over the data. */
   readonly ended: boolean;
-  /** Frees the dataset element behind the batch. Call it when the batch's tensors are no longer needed. */
+  /** Frees the dataset element behind the batch. Call it after the last use of the batch's tensors. */
   release(): void;
 }
 
-/** The source of batches for `fit`. All ranks call the same methods in the same order and take the same number of steps. */
+/** Supplies `fit` with batches. All ranks call the same methods in the same order and take the same number of steps. */
 export interface BatchSource {
   next(): Promise<BatchStep>;
   /**
-   * Returns the position in the data after the last step, for the checkpoint; undefined if the step, the epoch and the number of used
-   * examples determine the position.
+   * Returns the position after the last step, for the checkpoint. Returns undefined if step, epoch and number of used examples already
+   * determine the position.
    */
   position(): Promise<Json | undefined>;
   close(): Promise<void>;
@@ -38,11 +37,10 @@ export interface IndexedBatchSourceOptions {
   readonly epoch: number;
   /** The number of examples of this epoch that all ranks together have used. */
   readonly examplesUsed: number;
-  /** The number of examples to use, counted from the first; all by default. */
+  /** Uses only the first `examples` examples; all by default. */
   readonly examples?: number;
 }
 
-/** A source of examples that every rank can access by index. */
 export class IndexedBatchSource implements BatchSource {
   readonly #tf: typeof tfjs;
   readonly #data: TrainingData;

@@ -4,15 +4,15 @@ import type { Column } from '../encoding/idx.ts';
 
 export type { Column } from '../encoding/idx.ts';
 
-/** Training data for `fit`. The first dimension counts the examples, and every rank holds (or can reach) all of them. */
+/** Training data for `fit`. The first dimension is the number of examples. Every rank has access to all examples. */
 export interface TrainingData {
   readonly x: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
   readonly y: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
-  /** The weight of each example in the loss; also available as an option of `fit`. */
+  /** The weight of each example in the loss. `fit` has an option with the same effect. */
   readonly sampleWeight?: tfjs.Tensor | Column;
   /**
-   * Converts the raw numbers of a batch to the model's input (scaling, one-hot, augmentation). Runs within tf.tidy. It may also return
-   * example weights, which replace `sampleWeight`.
+   * Converts the raw values of a batch to the model's input (scaling, one-hot, augmentation). `fit` calls it within tf.tidy. Example
+   * weights in its result replace `sampleWeight`.
    */
   readonly prepare?: (batch: RawBatch) => PreparedBatch;
 }
@@ -32,11 +32,11 @@ export interface PreparedBatch {
 export interface Batch {
   readonly x: tfjs.Tensor[];
   readonly y: tfjs.Tensor[];
-  /** One weight for each example; null for equal weights. */
+  /** One weight per example; null for equal weights. */
   readonly sampleWeight: tfjs.Tensor | null;
 }
 
-/** @throws TonyError DATA_INVALID when the columns have different numbers of examples, or none. */
+/** @throws TonyError DATA_INVALID when the columns are empty or differ in their number of examples. */
 export function countExamples(data: TrainingData): number {
   const { x, y, sampleWeight } = data;
   const columns = [...columnsIn(x), ...columnsIn(y), ...(sampleWeight === undefined ? [] : [sampleWeight])];
@@ -51,7 +51,7 @@ export function countExamples(data: TrainingData): number {
   return count;
 }
 
-/** Returns the examples with these indices as tensors. The caller disposes the tensors, or calls this function within tf.tidy. */
+/** Returns the examples with these indices as tensors. The caller disposes the tensors or uses tf.tidy. */
 export function batchOf(tf: typeof tfjs, data: TrainingData, indices: Uint32Array): Batch {
   const take = (columns: readonly (tfjs.Tensor | Column)[]) => columns.map((column) => rowsOf(tf, column, indices));
   const { x, y, sampleWeight } = data;

@@ -49,13 +49,12 @@ interface Epoch {
   readonly steps: number;
 }
 
-/** Reads on all ranks to the end of the pass, or for `stopAfter` steps. Returns the records that the ranks read, and the final position. */
 async function run(
   dataset: Dataset<unknown>,
   worldSize: number,
   position: Json,
   stopAfter: number,
-  /** Additional steps after the final position. Their results are lost, like the steps between the last checkpoint and a failure. */
+  /** The number of steps to take after the returned position. Their results are lost, as in a failure after a checkpoint. */
   lost = 0,
 ): Promise<Epoch & { position: Json; ended: boolean }> {
   return await withRings(worldSize, async (rings) => {
@@ -187,8 +186,7 @@ describe('ranks that share a dataset', () => {
         fc.integer({ min: 2, max: 3 }),
         fc.integer({ min: 1, max: 4 }),
         fc.boolean(),
-        // The number of elements that each reader takes before all readers stop. A reader that takes no element registers no log; if no
-        // reader takes one, the pass has not begun.
+        // Stops all readers after this many elements per reader. With 0, a reader registers no log.
         fc.array(fc.oneof(fc.constant([0, 0, 0]), fc.array(fc.integer({ min: 0, max: 25 }), { minLength: 3, maxLength: 3 })), {
           minLength: 1,
           maxLength: 3,
@@ -204,8 +202,7 @@ describe('ranks that share a dataset', () => {
             const readers = states.map((state, index) =>
               dataset.read({ storage, share: { index, count: shares }, splits: splits.reader(), state, states }),
             );
-            // As in a batch source, all readers start together: the split assigner assigns no split until every resumed reader has registered
-            // its log.
+            // All readers start together, because the assigner waits for the logs of all resumed readers.
             if (!isFirst && takes?.every((take) => take === 0) !== true) {
               await Promise.all(readers.map((reader) => reader.hasNext()));
             }
@@ -248,7 +245,6 @@ describe('ranks that share a dataset', () => {
     }
     await early.return();
     expect([first, second].map((records) => records.sort((a, b) => Number(a) - Number(b)))).toEqual([numbers(9), numbers(9)]);
-    // Endless repetition of an empty dataset ends.
     const none = (await recordFiles([0, 0])).dispatch().repeat();
     expect(await none.toArray({ storage, splits: new LocalSplits().reader() })).toEqual([]);
   });
@@ -339,7 +335,6 @@ async function train(
   });
 }
 
-/** Writes 50 examples, distributed over `files` files. */
 async function exampleFiles(files: number): Promise<string> {
   const records = numbers(50).map((index) =>
     encodeExample({ x: Float32Array.of(Math.sin(index), Math.cos(index), index / 50), y: Math.sin(index) * 2 }),
@@ -463,7 +458,6 @@ describe('fit', () => {
   });
 });
 
-/** Stacks the columns of a table into one tensor. */
 function toTensor(columns: unknown): tf.Tensor {
   const values = Object.values(columns as Record<string, { values: Float32Array }>);
   return tf.stack(

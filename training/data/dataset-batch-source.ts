@@ -16,50 +16,44 @@ import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.
 export interface DatasetBatchSourceOptions {
   readonly tf: typeof tfjs;
   readonly peers: Peers;
-  /** The storage that contains the dataset; the job's storage by default. */
+  /** The storage that contains the dataset; defaults to the job's storage. */
   readonly storage?: Storage;
   readonly seed: number;
-  /** The names of the model's inputs and outputs. */
   readonly names?: ModelNames;
-  /** Counts the examples in a batch. By default, the batch has the form `{ xs, ys }`. */
+  /** Returns the number of examples in a batch. By default, a batch has the form `{ xs, ys }`. */
   readonly countExamples?: (element: unknown) => number;
   readonly prepare?: TrainingData['prepare'];
-  /** The stored position from which to resume; null at the beginning. */
+  /** The stored position from which to resume; null to start at the beginning. */
   readonly position: Json;
-  /** Assigns dispatched splits; the job's ApplicationMaster by default. */
+  /** Assigns dispatched splits; defaults to the job's ApplicationMaster. */
   readonly splits?: SplitAssigner;
   readonly onNotice: (message: string) => void;
 }
 
-/** The number of batches to read ahead. */
 const PREFETCH_BATCHES = 2;
 const REPORTED_DAMAGES = 3;
 const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
-/** While a rank waits for data, all ranks exchange a message at this interval, because a silent rank counts as lost. */
+/** The interval between messages that the ranks exchange while one of them waits for data. A silent rank would be considered lost. */
 const ROUND_MS = 10_000;
 
 /**
- * The position of all ranks in a dataset. A pass is divided into as many shares as there were ranks at its start. If the number of ranks
- * changes during the pass, the new ranks continue these shares, so each element is still used once per pass.
+ * The position of all ranks in a dataset. At the start of a pass, the dataset is divided into one share per rank. If the number of ranks
+ * changes during the pass, the new ranks continue the same shares. Each element is therefore used once per pass.
  */
 const positionSchema = z.object({
   pass: z.number().int().nonnegative(),
   shares: z.number().int().positive(),
-  /** The state of each share's reader; null at the beginning of the share. */
+  /** The state of each share's reader; null for a share that no rank has read yet. */
   states: z.array(z.json()),
 });
 
-/** The batch of one rank in a step of all ranks. */
 export interface TakenBatch {
   /** undefined if this rank has no batch in this step. */
   readonly element: unknown;
-  /** The number of examples in `element`. */
   readonly count: number;
-  /** The number of examples that all ranks together use in this step. */
+  /** The number of examples in this step, summed over all ranks. */
   readonly used: number;
-  /** True for the last step of a pass over the data. */
   readonly ended: boolean;
-  /** Frees the tensors in the element. */
   release(): void;
 }
 
@@ -67,13 +61,13 @@ export interface TakenBatch {
 interface OpenShare {
   readonly index: number;
   readonly reader: DatasetReader<unknown>;
-  /** The number of ranks that read the share. Each of them uses every `readers`-th batch, starting with batch `place`. */
+  /** The number of ranks that read the share. Each rank uses every `readers`-th batch, starting with batch `place`. */
   readonly readers: number;
   readonly place: number;
 }
 
 /**
- * Returns the shares that a rank reads. If there are fewer ranks than shares, a rank reads several shares. If there are more ranks, several
+ * Returns the shares that a rank reads. With fewer ranks than shares, a rank reads several shares. With more ranks than shares, several
  * ranks read the same share.
  */
 export function sharesOfRank(rank: number, ranks: number, shares: number): { index: number; readers: number; place: number }[] {
@@ -87,8 +81,8 @@ export function sharesOfRank(rank: number, ranks: number, shares: number): { ind
 }
 
 /**
- * Distributes the elements of a dataset among the ranks; each element goes to one rank. Before each step, the ranks exchange how many
- * examples they have and whether more follow.
+ * Distributes a dataset among the ranks; each element goes to one rank. Before each step, each rank tells the others how many examples it
+ * has and whether more examples follow.
  */
 export class DatasetBatchSource implements BatchSource {
   readonly #dataset: Dataset<unknown>;
@@ -97,21 +91,20 @@ export class DatasetBatchSource implements BatchSource {
   #shares: number;
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
-  /** Counts reads; modulo the number of open shares, it selects the share to read next. */
+  /** The number of reads so far. Modulo the number of open shares, it selects the next share. */
   #turn = 0;
   #damages = 0;
   /**
-   * For workers that step independently: the position of this worker's shares at the end of the previous pass, which other workers may
-   * still be reading.
+   * Used only by workers that step independently: the position of this worker's shares at the end of the previous pass. Other workers may
+   * still be reading that pass.
    */
   #before: { readonly before?: Json } = {};
   /**
-   * The numbers that the ranks sum before each step: the examples in this rank's batch; 1 if more examples follow; 1 if the rank still
-   * waits for data.
+   * The numbers that the ranks sum before each step: the number of examples in this rank's batch, then 1 if more examples follow, then 1 if
+   * the rank still waits for data.
    */
   readonly #news: Float32Array;
 
-  /** @param dataset a dataset of batches. */
   constructor(dataset: Dataset<unknown>, options: DatasetBatchSourceOptions) {
     this.#dataset = dataset.prefetch(PREFETCH_BATCHES);
     this.#options = options;
@@ -133,12 +126,12 @@ export class DatasetBatchSource implements BatchSource {
     return { batch: count === 0 ? null : () => this.#batchOf(element), weight: used === 0 ? 0 : count / used, used, ended, release };
   }
 
-  /** Returns this rank's batch of the next step, as the dataset yields it. */
+  /** Returns this rank's batch of the next step in the form in which the dataset yields it. */
   async take(): Promise<TakenBatch> {
     const { stepsTogether, worldSize } = this.#options.peers;
     let { element, count, used, more } = await this.#agree();
     while (!stepsTogether && used === 0 && more > 0) {
-      // The next batch of a share that several ranks read goes to another rank, so this rank takes no step and tries again.
+      // Another rank uses the next batch of the shared share, so this rank takes no step and tries again.
       ({ element, count, used, more } = await this.#agree());
     }
     if (used === 0 && !stepsTogether && worldSize > 1) {
@@ -160,7 +153,8 @@ export class DatasetBatchSource implements BatchSource {
   }
 
   /**
-   * Waits until every rank has its next batch or has reached the end of its data. There is no time limit, because data may arrive slowly.
+   * Waits until every rank has its next batch or has reached the end of its data. The wait has no time limit, because data may arrive
+   * slowly.
    */
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
@@ -190,7 +184,9 @@ export class DatasetBatchSource implements BatchSource {
     return { element, count, hasMore };
   }
 
-  /** Opens all shares concurrently: the dispatcher assigns splits only after the reader of every share has reported its log. */
+  /**
+   * Opens all shares concurrently, because the dispatcher assigns splits only after the readers of all shares have registered their logs.
+   */
   async #openAll(): Promise<OpenShare[]> {
     const open = this.#openShares();
     await Promise.all(open.map(({ reader }) => reader.hasNext()));
@@ -210,7 +206,7 @@ export class DatasetBatchSource implements BatchSource {
         states[index] = state;
       }
     }
-    // A reader without a state (of a feed) has no position. After a restart, it continues with the next records of the feed.
+    // The reader of a feed has no state. After a restart, the reader continues with the next records of the feed.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }
@@ -246,7 +242,6 @@ export class DatasetBatchSource implements BatchSource {
     }));
   }
 
-  /** Returns this rank's next batch, taken from its shares in turn; undefined if this rank has no batch in this step. */
   async #take(open: readonly OpenShare[]): Promise<unknown> {
     for (let tries = 0; tries < open.length; tries++) {
       const { reader, readers, place } = open[this.#turn++ % open.length] as OpenShare;

@@ -14,8 +14,8 @@ import { type Examples, standardData } from './standard-data.ts';
 type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
 
 /**
- * Training data for `fit`: examples in memory, or a dataset of `{ xs, ys }`. `fit` batches a dataset that is not batched. A tf.data dataset
- * must be batched and yield the same batches on every rank; each rank uses its share of them.
+ * Training data for `fit`: examples in memory, or a dataset of `{ xs, ys }`. `fit` batches an unbatched dataset. A tf.data dataset must be
+ * batched and yield the same batches on every rank; each rank uses its share of the batches.
  */
 export type FitData =
   | Examples
@@ -23,10 +23,9 @@ export type FitData =
   | AnyDataset
   | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
 
-/** Data for validation, in the same forms as FitData. */
 export type ValidationData = FitData;
 
-/** FitData after conversion to one of two forms: examples in columns, or a dataset. */
+/** FitData after conversion: examples in columns, or a dataset. */
 export type StandardFitData =
   | TrainingData
   | AnyDataset
@@ -38,7 +37,7 @@ export interface BatchSourceOptions {
   readonly batchSize: number | undefined;
   readonly shuffle: boolean;
   readonly seed: number;
-  /** The number of examples to use, counted from the first; all by default. Applies only to data in memory. */
+  /** Uses only the first `examples` examples; all by default. Applies only to data in memory. */
   readonly examples?: number;
 }
 
@@ -56,7 +55,7 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
   return null;
 }
 
-/** @param position the position of the checkpoint from which training resumes. */
+/** @param position the data position from the checkpoint from which training resumes. */
 export function openBatchSource(
   world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
   { model }: CompiledModel,
@@ -82,7 +81,7 @@ export function openBatchSource(
   });
 }
 
-/** @throws TonyError DATA_INVALID when `data` is none of the accepted forms; the message describes the invalid value. */
+/** @throws TonyError DATA_INVALID when `data` has none of the accepted forms. */
 export function standardFitData(tf: typeof tfjs, model: tfjs.LayersModel, data: FitData): StandardFitData {
   const given = Array.isArray(data) && data.length === 2 ? { x: data[0], y: data[1] } : data;
   return isDataset(given) ? (given as StandardFitData) : standardData(tf, model, given as Examples);

@@ -75,7 +75,7 @@ test('any number of workers resumes from the joined positions with exactly the u
         const worldSize = steps.length;
         const feeds = steps.map((_, rank) => feedOf(dataset(examples), rank, worldSize, null));
         const used = await Promise.all(feeds.map(async (feed, rank) => await take(feed, steps[rank] as number)));
-        // `joinPositions` uses the first worker's pass over the data, so the first worker must not have finished that pass.
+        // `joinPositions` uses the first worker's pass, so the first worker must still be within that pass.
         fc.pre(!used[0]?.ended);
         const [first, ...others] = await Promise.all(feeds.map((feed) => feed.position()));
         const joined = joinPositions(first, others) as Json;

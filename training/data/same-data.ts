@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Peers } from '../ring/peers.ts';
 import { columnsIn, rowsOf, type TrainingData } from './data.ts';
 
-/** The number of rows per column that the ranks compare: the first, the last, and others evenly spaced between them. */
+/** The number of rows per column that the ranks compare: the first, the last, and evenly spaced rows between them. */
 const COMPARED_ROWS = 64;
 
 interface Fingerprint {
@@ -16,7 +16,7 @@ interface Fingerprint {
 /**
  * Compares the training data of the ranks before the first step. Each rank selects its share by index, so all ranks must hold the same
  * examples.
- * @returns a message that names the first rank whose data differs from the data of rank 0; null if the compared rows are equal.
+ * @returns a message that names the first rank whose data differs from rank 0; null if the compared rows are equal.
  * @throws TonyError DATA_INVALID on every rank when shapes differ, because the ranks would take different numbers of steps.
  */
 export async function differingData(tf: typeof tfjs, peers: Peers, data: TrainingData): Promise<string | null> {

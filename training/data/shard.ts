@@ -1,16 +1,16 @@
-/** The examples of one rank in one step: positions `from` to `to` (exclusive) in the order of the epoch. */
+/** One rank's examples in one step: positions `from` to `to` (exclusive) in the order of the epoch. */
 export interface StepShard {
   readonly from: number;
   readonly to: number;
   /** The position after the examples of all ranks, where the next step starts. */
   readonly next: number;
-  /** This rank's share of the examples: the weight of its gradient. */
+  /** The fraction of the step's examples that this rank has. It weights the rank's gradient. */
   readonly weight: number;
 }
 
 /**
- * Assigns the next `batchSize` examples to each rank. Near the end of the epoch, the remaining examples are divided evenly, so shares
- * differ by at most one example and some ranks may get none.
+ * Assigns the next `batchSize` examples to each rank. Near the end of the epoch, divides the remaining examples evenly: shares differ by at
+ * most one example, and some ranks may get none.
  * @param position the number of examples of this epoch that all ranks have used.
  */
 export function shardOfStep(position: number, size: number, batchSize: number, rank: number, worldSize: number): StepShard {

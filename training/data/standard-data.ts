@@ -5,7 +5,7 @@ import type { TrainingData } from './data.ts';
 
 export type NumberArray = Column['values'] | Float64Array | Uint16Array | Uint32Array | Uint8ClampedArray;
 
-/** Nested arrays of numbers of any depth; the first dimension counts the examples. */
+/** Nested arrays of numbers of any depth. The first dimension is the number of examples. */
 export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
 
 /** The values of one input, of one target, or of the weights: a tensor, values with a shape, or a (nested) array. */
@@ -14,17 +14,22 @@ export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
 /** The inputs or the targets of a model: a single column, a list in the model's order, or an object by name. */
 export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
 
-/** Training data in memory, as programs pass it to `fit`. The first dimension counts the examples, and every rank holds all of them. */
+/**
+ * Training data in memory in the forms that `fit` accepts. The first dimension is the number of examples. Every rank holds all examples.
+ */
 export interface Examples {
   readonly x: ColumnsLike;
   readonly y: ColumnsLike;
-  /** The weight of each example in the loss; also available as an option of `fit`. */
+  /** The weight of each example in the loss. `fit` has an option with the same effect. */
   readonly sampleWeight?: ColumnLike;
   /** See TrainingData. */
   readonly prepare?: TrainingData['prepare'];
 }
 
-/** @throws TonyError DATA_INVALID when `given` is none of the accepted forms; the message describes the invalid value. */
+/**
+ * Converts training data to columns.
+ * @throws TonyError DATA_INVALID when `given` has none of the accepted forms.
+ */
 export function standardData(tf: typeof tfjs, model: tfjs.LayersModel, given: Examples): TrainingData {
   const { x, y, sampleWeight, prepare } = checkKind(given);
   return {
@@ -72,7 +77,6 @@ function columnsOf(tf: typeof tfjs, given: ColumnsLike, what: string, names: rea
   return names.map((name) => columnOf(tf, byName[name] as ColumnLike, `${what}.${name}`));
 }
 
-/** @throws TonyError DATA_INVALID. */
 export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs.Tensor | Column {
   if (isColumn(tf, given)) {
     const { values, shape } = given as Column;

@@ -9,7 +9,7 @@ import { MAX_RECORD_BYTES, type RecordOptions } from './tfrecord-format.ts';
 
 export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
-/** A row if `columnConfigs` marks some columns as labels: `xs` holds the features, `ys` the labels. */
+/** A row of a file in which `columnConfigs` marks labels: `xs` holds the features, `ys` the labels. */
 export interface LabelledCsvRow {
   readonly xs: CsvRow;
   readonly ys: CsvRow;
@@ -17,7 +17,7 @@ export interface LabelledCsvRow {
 
 /** The configuration of a column, as in tf.data.csv. */
 export interface ColumnConfig {
-  /** Treats a missing value as an error; false by default. */
+  /** Reports a missing value as an error; false by default. */
   readonly required?: boolean;
   /** The type of the values. By default, numeric values become numbers and all others strings. */
   readonly dtype?: 'float32' | 'int32' | 'bool' | 'string';
@@ -29,16 +29,16 @@ export interface ColumnConfig {
 export interface CsvOptions extends RecordOptions {
   /** Whether the first line of each file contains the column names; true by default. */
   readonly hasHeader?: boolean;
-  /** The column names in order; replaces the names in the header. */
+  /** The column names in file order. They replace the names in the header. */
   readonly columnNames?: readonly string[];
   readonly columnConfigs?: Readonly<Record<string, ColumnConfig>>;
-  /** Omits the columns that `columnConfigs` does not name. */
+  /** Omits all columns that are absent from `columnConfigs`. */
   readonly configuredColumnsOnly?: boolean;
   /** The delimiter, one character; a comma by default. */
   readonly delimiter?: string;
   /** Strings that represent a missing value in addition to the empty string, e.g. `['NA']`. */
   readonly missingValues?: readonly string[];
-  /** Declares that no value contains a line break, so large files can be split; false by default. */
+  /** Declares that no value contains a line break, which allows large files to be split; false by default. */
   readonly isSplittable?: boolean;
 }
 

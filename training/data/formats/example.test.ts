@@ -35,7 +35,7 @@ describe('tf.train.Example', () => {
     for (const record of await goldenExamples()) {
       const { none: _, ...example } = decodeExample(record);
       const encoded = encodeExample(example);
-      // Removes the empty Feature message, which `encodeExample` cannot write.
+      // Removes the empty Feature message, because `encodeExample` cannot write it.
       const entry = Buffer.from('\n\x08\n\x04none\x12\0', 'latin1');
       const at = record.indexOf(entry);
       const featuresAt = (record[1] as number) < 0x80 ? 2 : 3;

@@ -13,12 +13,10 @@ import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
  *   Feature          one of { 1 BytesList { 1 value: repeated bytes }, 2 FloatList { 1 value: repeated float, packed },
  *                             3 Int64List { 1 value: repeated int64, packed } }
  *
- * Repeated numbers may be packed or unpacked, so a reader must accept both. If a map contains a key twice, the last entry counts.
+ * Repeated numbers may be packed or unpacked. If a map contains a key twice, the last entry applies.
  */
 
-/**
- * The value of a feature, which is always a list. A Feature message without any of the three lists is decoded as an empty list of bytes.
- */
+/** The values of a feature. A Feature message without any of the three lists is decoded as an empty list of bytes. */
 export type Feature =
   | { readonly kind: 'bytes'; readonly values: readonly Uint8Array[] }
   | { readonly kind: 'float'; readonly values: Float32Array }
@@ -31,12 +29,11 @@ export interface SequenceExample {
   readonly featureLists: Readonly<Record<string, readonly Feature[]>>;
 }
 
-/** Receives the byte ranges of a map entry's name and value. */
 type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
 
 /**
- * Decodes all features of a serialised tf.train.Example. The values of bytes features are views of the record.
- * @throws TonyError DATA_INVALID.
+ * Decodes all features of a serialised tf.train.Example. Bytes features are views of the record.
+ * @throws TonyError DATA_INVALID when the record is malformed.
  */
 export function decodeExample(record: Uint8Array): Features {
   const features: Record<string, Feature> = emptyRecord();
@@ -60,7 +57,6 @@ export function scanExample(message: WireReader, onFeature: OnEntry): void {
   }
 }
 
-/** @throws TonyError DATA_INVALID. */
 export function decodeSequenceExample(record: Uint8Array): SequenceExample {
   const context: Record<string, Feature> = emptyRecord();
   const featureLists: Record<string, Feature[]> = emptyRecord();
@@ -178,7 +174,7 @@ export function readFloatList(list: WireReader): Float32Array {
       const outer = list.enter();
       const packed = floatsOf(list.bytes, list.at, list.end);
       list.leave(outer);
-      // The usual case: all values are in one packed field.
+      // The usual case: one packed field contains all values.
       if (list.isAtEnd && values === null) {
         return packed;
       }

@@ -7,7 +7,7 @@ import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 
-/** `auto`: gzip for names that end in `.gz`, zlib for names that end in `.zlib`, none for others. */
+/** `auto` selects gzip for file names that end in `.gz`, zlib for `.zlib`, and no compression for all others. */
 export type Compression = 'auto' | 'none' | 'gzip' | 'zlib';
 
 const RETRIES = 4;
@@ -22,8 +22,8 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
 }
 
 /**
- * Reads a file's uncompressed content, starting at byte `offset` of that content. Closes all resources when the consumer's loop ends, also
- * by `break` or an error.
+ * Reads a file's uncompressed content, starting at byte `offset` of that content. Closes all resources when the consumer's loop ends,
+ * including by `break` or an error.
  */
 export async function* readContents(
   file: DataFile,
@@ -45,10 +45,7 @@ export async function* readContents(
   }
 }
 
-/**
- * Reads the stored bytes. After a connection failure, reopens the file at the current position unless the file has changed since it was
- * listed.
- */
+/** Reads the stored bytes. After a connection failure, reopens an unchanged file at the current position. */
 async function* readBytes(file: DataFile, from: number, context: ReadContext): AsyncGenerator<Buffer, void> {
   const { storage, signal } = context;
   let offset = from;

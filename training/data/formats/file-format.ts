@@ -8,13 +8,12 @@ import { readContents } from './file-bytes.ts';
 import type { SourceOptions } from './source-options.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 
-/** A file with its content. */
 export interface FileContents {
   readonly uri: string;
   readonly bytes: Buffer;
 }
 
-/** Yields each file itself as an element, without its content. */
+/** Yields one element per file, without the file's content. */
 export const listedFiles: FileFormat<DataFile> = {
   isSplittable: () => false,
   async *read({ file }) {
@@ -23,13 +22,13 @@ export const listedFiles: FileFormat<DataFile> = {
 };
 
 export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
-  /** The number of files that are read concurrently; 8 by default. */
+  /** The number of files to read concurrently; 8 by default. */
   readonly parallelCalls?: number;
-  /** The maximum size of a file, checked before memory is allocated; 256 MiB by default. */
+  /** The maximum file size in bytes, checked before memory is allocated; 256 MiB by default. */
   readonly maxRecordBytes?: number;
 }
 
-/** Reads the content of each file. Reads several files concurrently, because reading a small file consists mostly of waiting. */
+/** Yields each file with its content. Reads several files concurrently to hide the latency of small files. */
 export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
   const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
   const read = async (file: DataFile, context: ReadContext) => {

@@ -7,7 +7,6 @@ import { folderWith } from '../testing/files.ts';
 
 const storage = new FileStorage();
 
-/** Creates an IDX file. `type` is the type code of the header; the values are written unchanged. */
 function idxFile(type: number, shape: readonly number[], values: Uint8Array): Buffer {
   const header = Buffer.alloc(4 + 4 * shape.length);
   header.set([0, 0, type, shape.length]);

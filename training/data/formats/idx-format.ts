@@ -9,7 +9,7 @@ import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
 export interface IdxOptions {
   /** The compression of the files; by default, the file name determines it (`.gz`, `.zlib`). */
   readonly compression?: Compression;
-  /** The maximum size of a record, checked before memory is allocated; 256 MiB by default. */
+  /** The maximum record size in bytes, checked before memory is allocated; 256 MiB by default. */
   readonly maxRecordBytes?: number;
 }
 
@@ -17,10 +17,9 @@ export interface IdxOptions {
 export type IdxRecord = number | Column;
 
 /**
- * Creates the format of IDX files (idx.ts). The n-th record of a file is combined with the n-th record of each of its companions. All
- * records have the same length, so a file can be split anywhere: a record is part of the split that contains its first byte. Positions are
- * record numbers.
- *
+ * Creates the format of IDX files (idx.ts). Combines the n-th record of a file with the n-th record of each companion file. All records
+ * have the same length, so files can be split anywhere. A record belongs to the split that contains its first byte. Positions are record
+ * numbers.
  * @param combine creates an element from the values of all columns, in order.
  */
 export function idxFormat<T>(options: IdxOptions, combine: (values: readonly IdxRecord[]) => T): FileFormat<T> {
@@ -68,9 +67,7 @@ interface Layout {
   readonly packing: 'none' | 'gzip' | 'zlib';
   readonly header: IdxHeader;
   readonly records: number;
-  /** The shape of a record. */
   readonly shape: readonly number[];
-  /** The number of values in a record. */
   readonly values: number;
   readonly recordBytes: number;
 }
@@ -103,7 +100,7 @@ async function readHead(file: DataFile, packing: Layout['packing'], context: Rea
   for await (const piece of readContents(file, packing, 0, context)) {
     pieces.push(piece);
     length += piece.length;
-    // The fourth byte of the header is the number of dimensions. Until it has arrived, the maximum is assumed.
+    // The fourth byte of the header is the number of dimensions. Until it has arrived, the code assumes the maximum.
     const dimensions = length < 4 ? 255 : Buffer.concat(pieces)[3];
     if (length >= Math.min(MAX_HEADER_BYTES, 4 + 4 * (dimensions as number))) {
       break;

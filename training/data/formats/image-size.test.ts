@@ -5,7 +5,7 @@ import { decodeImage } from './image.ts';
 import { claimedPixels } from './image-size.ts';
 
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(' ', ''), 'hex');
-/** Files with one white pixel each, written by ImageMagick. The size 1 x 1 in their headers is replaced by 513 x 258. */
+/** Files with one white pixel each, written by ImageMagick. The headers claim 513 x 258 pixels instead of 1 x 1. */
 const PNG = bytes('89504e470d0a1a0a 0000000d 49484452 00000201 00000102 01 00 00 00 00 37 6e f9 24');
 const BMP = bytes('424d 8e000000 0000 0000 8a000000 28000000 01020000 fefeffff 0100 1800');
 const OLD_BMP = bytes('424d 1e000000 0000 0000 1a000000 0c000000 0102 0201 0100 1800');

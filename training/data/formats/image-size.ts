@@ -1,5 +1,5 @@
 /*
- * Reads the size of an image from the header of its file, without decoding the image.
+ * Reads the image size from the file header, without decoding the image.
  *
  *   PNG   8 bytes of signature, int32 length, "IHDR", int32 width, int32 height (big endian)
  *   BMP   "BM"; from byte 14 the length of the header: 12 has int16 width and height at 18, others int32 at 18 and 22; a negative height
@@ -12,7 +12,7 @@
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 /**
- * Returns the number of pixels according to the header: width times height and, with `allFrames`, times the number of frames of a GIF.
+ * Returns the number of pixels that the header declares: width times height, with `allFrames` multiplied by the number of GIF frames.
  * Returns 0 for an unknown header; the decoder rejects such a file.
  */
 export function claimedPixels(data: Uint8Array, allFrames: boolean): number {
@@ -60,7 +60,7 @@ function jpegPixels(bytes: Buffer): number {
   return 0;
 }
 
-/** Counts the frames: skips from block to block without decompressing them. */
+/** Returns the number of frames. Skips from block to block without decompressing the blocks. */
 function gifPixels(bytes: Buffer, allFrames: boolean): number {
   const canvas = bytes.readUInt16LE(6) * bytes.readUInt16LE(8);
   if (!allFrames) {
@@ -82,7 +82,7 @@ function gifPixels(bytes: Buffer, allFrames: boolean): number {
       skipBlocks();
     } else if (kind === 0x2c) {
       frames += 1;
-      // Skips the image descriptor (10 bytes), the colour table (optional), and the byte before the data blocks.
+      // Skips the image descriptor (10 bytes), the optional colour table, and the byte before the data blocks.
       at += 10 + tableBytes(bytes[at + 9] ?? 0) + 1;
       skipBlocks();
     } else {

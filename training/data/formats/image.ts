@@ -8,8 +8,8 @@ interface ImageCodecs {
 }
 
 /**
- * The maximum number of pixels of an image, over all frames. Decoding temporarily needs up to 16 bytes per pixel. The header of a small
- * file can claim billions of pixels, and the decoder allocates memory for all of them before it reads the first.
+ * The maximum number of pixels of an image, summed over all frames. Decoding temporarily needs up to 16 bytes per pixel. The decoder
+ * allocates memory for all pixels that the header declares, which can be billions in a small file.
  */
 const MAXIMUM_PIXELS = 100_000_000;
 
@@ -17,11 +17,9 @@ const MAXIMUM_PIXELS = 100_000_000;
 export type Channels = 0 | 1 | 3 | 4;
 
 export interface DecodeImageOptions {
-  /** The channels of the result; as in the file by default. */
+  /** The number of channels in the result; as in the file by default. */
   readonly channels?: Channels;
-  /**
-   * Resizes to [height, width] and, for a GIF, uses only the first frame. By default, the image keeps its size and a GIF keeps all frames.
-   */
+  /** Resizes to [height, width] and uses only the first frame of a GIF. By default, the image keeps its size and a GIF keeps all frames. */
   readonly size?: readonly [height: number, width: number];
   /** The interpolation for resizing; bilinear by default. */
   readonly interpolation?: 'bilinear' | 'nearest';
@@ -30,10 +28,10 @@ export interface DecodeImageOptions {
 }
 
 /**
- * Decodes a PNG, JPEG, BMP or GIF file to pixels of one byte per value: `shape` is [height, width, channels], for a GIF [frames, height,
+ * Decodes a PNG, JPEG, BMP or GIF file to pixels of one byte per value. The shape is [height, width, channels], for a GIF [frames, height,
  * width, 3]. Requires the native backend.
- * @throws TonyError BACKEND_UNFIT when the backend cannot decode images; DATA_INVALID when the bytes are not an image, or the image has
- *   more than 100 million pixels.
+ * @throws TonyError BACKEND_UNFIT when the backend cannot decode images; DATA_INVALID when the bytes are not an image or the image has more
+ *   than 100 million pixels.
  */
 export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channels | DecodeImageOptions = {}): Column {
   const codecs = codecsOf(tf);
@@ -55,8 +53,7 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
     if (interpolation === 'nearest') {
       return tf.image.resizeNearestNeighbor(image, [...size], false, true);
     }
-    // Rounds the values, because the result is stored as bytes. Bytes need a quarter of the memory of floats until a batch becomes a
-    // tensor.
+    // Rounds to bytes, which need a quarter of the memory of floats until a batch becomes a tensor.
     return tf.image.resizeBilinear(image, [...size], false, true).round();
   });
   try {
@@ -66,7 +63,6 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
   }
 }
 
-/** @throws TonyError BACKEND_UNFIT when the backend cannot decode images. */
 export function codecsOf(tf: typeof tfjs): ImageCodecs {
   const { node } = tf as unknown as { readonly node?: ImageCodecs };
   if (node === undefined) {
@@ -91,7 +87,7 @@ function decoded(codecs: ImageCodecs, bytes: Uint8Array, channels: Channels, all
   }
 }
 
-/** Crops to the largest centred part with the proportions of `size`. */
+/** Crops to the largest centred part with the aspect ratio of `size`. */
 function cropped(tf: typeof tfjs, image: tfjs.Tensor3D, [height, width]: readonly [number, number]): tfjs.Tensor3D {
   const [rows, columns, channels] = image.shape;
   const kept = [Math.min(rows, Math.round((columns * height) / width)), Math.min(columns, Math.round((rows * width) / height))] as const;

@@ -7,21 +7,20 @@ import { type Line, LineSplitter } from './line-splitter.ts';
 import { damageHandler, MAX_RECORD_BYTES, type RecordOptions, skipUnreadable } from './tfrecord-format.ts';
 
 export interface LineRecordOptions extends RecordOptions {
-  /** True if a line may contain line breaks within quotes. Such files are not split. */
+  /** True if a line may contain line breaks within quotes. Such files cannot be split. */
   readonly isQuoted?: boolean;
   readonly isSplittable?: boolean;
 }
 
 /**
- * Parses a line that begins at byte `offset`. Returns undefined if the line is not a record (for example, an empty line), and throws if the
- * line is damaged.
+ * Parses a line that begins at byte `offset`. Returns undefined for a line without a record (for example, an empty line), and throws for a
+ * damaged line.
  */
 export type LineParser<T> = (line: string, offset: number) => T | undefined;
 
 /**
- * Creates the format of files with one record per line. As usual in Hadoop, a line is part of the split that contains its first byte. A
+ * Creates the format of files with one record per line. As usual in Hadoop, a line belongs to the split that contains its first byte. A
  * reader therefore starts one byte before its split and skips to the first line break. Positions are offsets of lines.
- *
  * @param parserFor creates the parser of a split.
  */
 export function lineFormat<T>(
@@ -56,7 +55,7 @@ export function lineFormat<T>(
 
 function parsed<T>(parse: LineParser<T>, { bytes, offset }: Line, file: DataFile, onDamage: (damage: TonyError) => void): T | undefined {
   try {
-    // A byte order mark is not part of the text.
+    // Removes the byte order mark.
     const hasMark = offset === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
     return parse(bytes.toString('utf8', hasMark ? 3 : 0), offset);
   } catch (error) {
@@ -65,7 +64,6 @@ function parsed<T>(parse: LineParser<T>, { bytes, offset }: Line, file: DataFile
   }
 }
 
-/** Yields the lines that begin in a split. */
 async function* linesOf(
   { file, from: start, to }: Split,
   resumeAt: number | null,

@@ -1,14 +1,12 @@
 import { TonyError } from '../../../platform/errors.ts';
 
 export interface Line {
-  /** The offset of the line's first byte in the uncompressed content of the file. */
+  /** The offset of the line's first byte in the file's uncompressed content. */
   readonly offset: number;
-  /** The line without its line break. */
   readonly bytes: Buffer;
 }
 
 export interface LineSplitterOptions {
-  /** The name of the file, for error messages. */
   readonly where: string;
   readonly offset: number;
   readonly maxRecordBytes: number;
@@ -20,7 +18,7 @@ const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const QUOTE = 0x22;
 
-/** Splits incoming bytes into lines, which end with LF or CRLF. The last line may have no line break. */
+/** Splits incoming bytes into lines that end with LF or CRLF. The last line may lack a line break. */
 export class LineSplitter {
   readonly #options: LineSplitterOptions;
   #pending: Buffer[] = [];
@@ -34,7 +32,7 @@ export class LineSplitter {
     this.#offset = options.offset;
   }
 
-  /** The offset of the first line that has not been returned. */
+  /** The offset of the first line that `add` has not returned yet. */
   get offset(): number {
     return this.#offset;
   }
@@ -68,7 +66,7 @@ export class LineSplitter {
     return lines;
   }
 
-  /** Returns the last line if it has no line break. */
+  /** Returns the last line if it lacks a line break. */
   finish(): Line[] {
     return this.#pendingBytes === 0 ? [] : [this.#line(Buffer.alloc(0), 0)];
   }

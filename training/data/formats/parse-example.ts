@@ -5,15 +5,15 @@ import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from
 
 type DType = 'float32' | 'int64' | 'string';
 
-/** Like tf.io.FixedLenFeature: the feature has exactly as many values as its shape requires. */
+/** Like tf.io.FixedLenFeature: each example has exactly as many values as the shape requires. */
 export interface FixedLenFeature<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   readonly shape: S;
   readonly dtype: D;
-  /** The value if an example does not have the feature; by default, a missing feature is an error. */
+  /** The value for examples without the feature. Without a default, a missing feature is an error. */
   readonly default?: D extends 'string' ? Buffer | string : number;
 }
 
-/** Like tf.io.VarLenFeature: the feature has any number of values, and none if it is missing. */
+/** Like tf.io.VarLenFeature: each example has any number of values; a missing feature has none. */
 export interface VarLenFeature<D extends DType = DType> {
   readonly dtype: D;
 }
@@ -40,7 +40,7 @@ export type ParsedExample<Schema extends ExampleSchema> = {
         : Float32Array;
 };
 
-/** Examples: `fixedLenFeature([28, 28], 'float32')`, `fixedLenFeature([], 'int64', -1)`. */
+/** Describes a feature with a fixed shape: `fixedLenFeature([28, 28], 'float32')`, `fixedLenFeature([], 'int64', -1)`. */
 export function fixedLenFeature<D extends DType, const S extends readonly number[]>(
   shape: S,
   dtype: D,
@@ -53,15 +53,14 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
   return { dtype };
 }
 
-/** Parses a Feature message; receives null for a missing feature. */
 type Parser = (feature: WireReader | null) => unknown;
 
 /**
- * Like tf.io.parse_single_example: returns the features that the schema names, in the shapes of the schema, as values that can be batched.
- * Skips all other features without parsing them. int64 becomes int32, the integer type of TensorFlow.js tensors.
- *
- * @returns a function that parses one record. It throws TonyError DATA_INVALID if a feature of the schema is missing or of another type, or
- *   if an int64 exceeds 32 bits (`decodeExample` returns such numbers as bigints).
+ * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the features of the schema in the shapes
+ * of the schema, ready for batching. All other features are skipped without parsing. int64 becomes int32, the integer type of TensorFlow.js
+ * tensors.
+ * @returns The function throws TonyError DATA_INVALID for a missing feature, a wrong type, or an int64 that exceeds 32 bits
+ *   (`decodeExample` returns such numbers as bigints).
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
   const names = Object.keys(schema);
@@ -82,7 +81,7 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
     const result: Record<string, unknown> = {};
     for (let place = 0; place < names.length; place++) {
       const [start, end] = [starts[place] as number, ends[place] as number];
-      // As in TensorFlow, an empty Feature message counts as missing.
+      // As in TensorFlow, an empty Feature message means that the feature is missing.
       const feature = end <= start ? null : reader.reset(record, start, end);
       result[names[place] as string] = (parsers[place] as Parser)(feature);
     }
@@ -91,12 +90,12 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
 }
 
 /**
- * Maps feature names to positions in the schema. The examples of a file usually have the same features in the same order, so each name is
- * first compared with the name at the same place in the previous example.
+ * Maps feature names to positions in the schema. The examples of a file usually have the same features in the same order. Each name is
+ * therefore first compared with the name at the same place in the previous example.
  */
 class FeaturePlaces {
   readonly #places: ReadonlyMap<string, number>;
-  /** The names in the order of the previous example, each with its position in the schema; -1 if the schema does not name it. */
+  /** The names in the order of the previous example with their positions in the schema; -1 for a name outside the schema. */
   readonly #order: { readonly name: Uint8Array; readonly place: number }[] = [];
   #turn = 0;
 
@@ -201,7 +200,7 @@ const LISTS = {
 >;
 
 function readInt32List(list: WireReader, name: string): Int32Array {
-  // An upper bound: each number occupies at least one byte.
+  // An upper bound, because each number occupies at least one byte.
   const values = new Int32Array(list.end - list.at);
   let count = 0;
   scanInt64List(list, (low, high) => {

@@ -8,13 +8,13 @@ export interface RecordOptions {
   readonly compression?: Compression;
   /** Skips and counts damaged records instead of failing; false by default. */
   readonly skipDamaged?: boolean;
-  /** The maximum size of a record, checked before memory is allocated; 256 MiB by default. */
+  /** The maximum record size in bytes, checked before memory is allocated; 256 MiB by default. */
   readonly maxRecordBytes?: number;
 }
 
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
-/** Creates the format of TFRecord files. Positions are offsets of records in the uncompressed content. */
+/** Creates the format of TFRecord files. Positions are record offsets in the uncompressed content. */
 export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
   return {
     isSplittable: () => false,
@@ -48,7 +48,6 @@ export function tfRecordFormat(options: RecordOptions): FileFormat<Buffer> {
   };
 }
 
-/** Returns a handler that throws or, with `skipDamaged`, reports the damage. */
 export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError) => void): (damage: TonyError) => void {
   return (damage) => {
     if (options.skipDamaged !== true) {
@@ -58,7 +57,7 @@ export function damageHandler(options: RecordOptions, onSkip: (damage: TonyError
   };
 }
 
-/** Passes a DATA_INVALID error (the file cannot be decompressed) to `onDamage`; throws any other error. */
+/** Passes a DATA_INVALID error (a decompression failure) to `onDamage` and rethrows any other error. */
 export function skipUnreadable(error: unknown, onDamage: (damage: TonyError) => void): void {
   if ((error as { code?: unknown }).code !== 'DATA_INVALID') {
     throw error;

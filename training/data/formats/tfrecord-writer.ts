@@ -16,12 +16,12 @@ export interface WrittenTfRecords {
   readonly records: number;
 }
 
-/** The approximate size of the pieces into which the writer combines records. */
+/** The approximate size in bytes of one write to the storage. */
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Writes records into one file, or round-robin into several files. A file appears only when it is complete, and no file appears if reading
- * the records fails. The writer waits for the storage, so it holds only a few pieces in memory.
+ * Writes records into one file, or round-robin into several files. A file appears only after all of its records have been written. If the
+ * record source fails, no file appears. The writer applies backpressure, so only a few pieces are in memory.
  */
 export async function writeTfRecords(
   storage: Storage,
@@ -64,7 +64,7 @@ class FileWriter {
     const packed = compression === 'none' ? null : compression === 'gzip' ? createGzip() : createDeflate();
     const packing = packed === null ? Promise.resolve() : pipeline(this.#input, packed);
     const writing = storage.write(uri, (packed ?? this.#input) as AsyncIterable<Uint8Array>);
-    // A storage error must also end calls of `add` that wait for buffer space.
+    // A storage error must also end `add` calls that wait for buffer space.
     writing.catch((error) => this.#input.destroy(error));
     packing.catch(() => {});
     this.#done = Promise.all([writing, packing]);

@@ -8,22 +8,22 @@ import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './s
 
 export interface LocalCopyOptions {
   /**
-   * The maximum size of all copies that the program makes, in bytes; 16 GiB by default. Data beyond this limit is read from storage each
+   * The maximum total size in bytes of the program's copies; 16 GiB by default. Beyond this limit, the program reads from storage each
    * time.
    */
   readonly maxBytes?: number;
-  /** The disk space that the copies leave free, in bytes; 1 GiB by default. */
+  /** The disk space in bytes that the copies leave free; 1 GiB by default. */
   readonly keepFreeBytes?: number;
-  /** The folder for the copies; by default the container's folder, or the machine's temporary folder if the program runs by itself. */
+  /** The folder for the copies; defaults to the container's folder, or outside a job to the machine's temporary folder. */
   readonly folder?: string;
 }
 
 const MAX_BYTES = 16 * 1024 ** 3;
 const KEEP_FREE_BYTES = 1024 ** 3;
-/** The number of bytes between checks of the free disk space. Checking before each block would cost more than writing the block. */
+/** The number of bytes written between checks of the free disk space. A check costs more than writing one block. */
 const CHECK_EVERY_BYTES = 64 * 1024 * 1024;
 
-/** Keeps the file handles referenced, because Node.js prints a warning when it closes a handle during garbage collection. */
+/** Keeps the file handles referenced, because Node.js prints a warning when garbage collection closes a handle. */
 const openFiles: FileHandle[] = [];
 
 interface Place {
@@ -38,12 +38,12 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  * Blocks of files on the local disk, stored by name:
  *
  *   blocks   the concatenated bytes of the blocks
- *   index    a line for each block: JSON [name, offset, length, crc32c], written after the block's bytes
+ *   index    one line per block: JSON [name, offset, length, crc32c], written after the block's bytes
  *   owner    the ID of the process that writes to the folder
  *
  * A program that restarts in the same container (for example after the loss of a worker) reuses the blocks of the previous program. `get`
- * verifies each block, so a block that a killed program wrote only in part is detected. A program removes the files when it exits. If it is
- * killed, YARN removes them with the container.
+ * verifies each block and thereby detects a partial block that a killed program has left. A program removes the files when it exits. After
+ * a kill, YARN removes the files with the container.
  */
 export class LocalBlocks {
   readonly #blocks: FileHandle;
@@ -54,7 +54,7 @@ export class LocalBlocks {
   readonly #keepFree: number;
   #bytes: number;
   #checkAt = 0;
-  /** Resolves after the last queued write. Blocks are written one after the other. */
+  /** Resolves after the last queued write. Blocks are written sequentially. */
   #writing: Promise<void> = Promise.resolve();
   #isFull = false;
 
@@ -87,7 +87,7 @@ export class LocalBlocks {
     return this.#places.has(name);
   }
 
-  /** True once `put` stores no further blocks, because a limit is reached or a write failed. */
+  /** True after `put` has reached a limit or a write has failed. `put` then stores no further blocks. */
   get isFull(): boolean {
     return this.#isFull;
   }
@@ -112,7 +112,7 @@ export class LocalBlocks {
     return null;
   }
 
-  /** Stores a block if there is space. The bytes must not change until the promise resolves; it never rejects. */
+  /** Stores a block if there is space. The caller must not change the bytes until the promise resolves. The promise never rejects. */
   put(name: string, bytes: Uint8Array, onNotice: (message: string) => void): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       if (this.#isFull || this.#places.has(name)) {
@@ -150,7 +150,7 @@ export class LocalBlocks {
   }
 }
 
-/** Parses the index, whose last line may be truncated. Ignores blocks that extend beyond the `size` bytes of the blocks file. */
+/** Parses the index and ignores a truncated last line. Ignores blocks that extend beyond the `size` bytes of the blocks file. */
 function placesOf(index: string, size: number): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const line of index.split('\n')) {
@@ -173,8 +173,8 @@ function parsed(line: string): readonly [string, number, number, number] | null 
 let taking: Promise<unknown> = Promise.resolve();
 
 /**
- * Reuses the folder of the previous program if that program has ended; otherwise creates a new folder. Calls run one after the other, so
- * only one of two concurrent calls reuses the folder.
+ * Reuses the previous program's folder if that program has ended; otherwise creates a new folder. Calls run sequentially, so only one of
+ * two concurrent calls reuses the folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
   const taken = taking.then(() => reuseFolder(place));

@@ -79,7 +79,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
         for (let epoch = 2; epoch < 6; epoch++) {
           await read(epoch);
         }
-        // A reader of parts of files fetches the whole blocks at the borders of its parts. Whole files have no such borders.
+        // Readers of file parts fetch whole blocks at the borders of their parts. Whole files have no such borders.
         const borders = kind === 'parts of text' ? 2 * 4 * BLOCK_BYTES : 0;
         expect(storage.bytes).toBeLessThan(first.length * 10_100 + borders);
         return first;
@@ -173,7 +173,6 @@ describe('local copies', () => {
     expect(beside.has('one')).toBe(false);
     const { pid } = spawnSync('true');
     await writeFile(join(folder, '.tony-ts-copies', 'owner'), `${pid}`);
-    // Simulates a kill during a write.
     await writeFile(join(folder, '.tony-ts-copies', 'index'), '["three",200,1', { flag: 'a' });
     const next = await LocalBlocks.open({ ...ANYWHERE, folder });
     expect(String(await next.get('two', fail))).toBe('2'.repeat(100));

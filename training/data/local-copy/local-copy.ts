@@ -5,16 +5,16 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../stor
 import type { DataFile } from '../reading/file-set.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 
-/** The size of the copied blocks. Only whole blocks are copied, so larger blocks would copy more data that the reader does not use. */
+/** The block size in bytes. Only whole blocks are copied, so larger blocks would copy more unused data. */
 export const BLOCK_BYTES = 1024 * 1024;
 
 /** The block stores of this process, by the folder in the options. */
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Wraps a storage. Data that is read from `files` is copied to the local disk and read from there the next time. Each reader copies only
- * the data that it reads. A file's size and modification time identify its version. Blocks without a valid copy are read from the storage,
- * for example if the disk was full or the copy is damaged.
+ * Wraps a storage. Copies the data that is read from `files` to the local disk, from which later reads are served. Each reader copies only
+ * the data that it reads. A file's size and modification time identify its version. A block without a valid copy is read from storage, for
+ * example after a disk-full error.
  */
 export async function withLocalCopies(
   storage: Storage,
@@ -70,7 +70,7 @@ class CopyingStorage implements Storage {
         at = Math.min(to, start + bytes.length);
       } else {
         const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
-        // The file is now shorter than when it was listed. `readContents` detects that and throws an error.
+        // The file is now shorter than in the listing. `readContents` throws an error for it.
         if (count === 0) {
           return;
         }
@@ -79,7 +79,10 @@ class CopyingStorage implements Storage {
     }
   }
 
-  /** Reads from storage up to the next local block, without copying. @returns the number of bytes read. */
+  /**
+   * Reads from storage up to the next local block, without copying.
+   * @returns the number of bytes read.
+   */
   async *#pass(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const end = this.#firstCopied(file, from, to);
     const stream = await this.#storage.open(file.uri, { offset: from, length: end - from });
@@ -91,7 +94,10 @@ class CopyingStorage implements Storage {
     return count;
   }
 
-  /** Reads from storage up to the next local block, and copies whole blocks. @returns the number of bytes yielded. */
+  /**
+   * Reads from storage up to the next local block, and copies whole blocks.
+   * @returns the number of bytes yielded.
+   */
   async *#fetch(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const start = Math.floor(from / BLOCK_BYTES) * BLOCK_BYTES;
     const end = this.#firstCopied(file, start, Math.min(file.size, Math.ceil(to / BLOCK_BYTES) * BLOCK_BYTES));
@@ -115,8 +121,8 @@ class CopyingStorage implements Storage {
         }
       }
     } finally {
-      // If the consumer stops within a block, the rest of the block is read and copied too. Without it, the next read would fetch the whole
-      // block again.
+      // If the consumer stops within a block, reads and copies the rest of the block. The next read would otherwise fetch the whole block
+      // again.
       while (copier.isWithinBlock) {
         const { done, value } = await pieces.next().catch(() => ({ done: true as const, value: undefined }));
         if (done) {
@@ -130,7 +136,7 @@ class CopyingStorage implements Storage {
     return Math.max(0, Math.min(at, to) - from);
   }
 
-  /** The offset of the first local block after the block that contains `from`; `to` if there is none. */
+  /** Returns the offset of the first local block after the block that contains `from`; `to` if there is none. */
   #firstCopied(file: DataFile, from: number, to: number): number {
     for (let block = Math.floor(from / BLOCK_BYTES) + 1; block * BLOCK_BYTES < to; block++) {
       if (this.#blocks.has(nameOf(file, block))) {
@@ -176,7 +182,7 @@ class CopyingStorage implements Storage {
 /** Assembles blocks from the pieces of a stream and stores each complete block. */
 class BlockCopier {
   readonly #file: DataFile;
-  /** Stores a block; returns null once a limit is reached and no more blocks are stored. */
+  /** Stores a block. Returns null after a limit is reached, when no more blocks can be stored. */
   readonly #put: (name: string, bytes: Buffer) => Promise<void> | null;
   #at: number;
   #block: Buffer | null = null;
@@ -193,7 +199,7 @@ class BlockCopier {
     return this.#filled > 0 && this.#written !== null;
   }
 
-  /** Resolves once the last block has been written and can be read. */
+  /** Resolves after the last block has been written. All blocks can then be read. */
   async finished(): Promise<void> {
     await this.#written;
   }
@@ -208,7 +214,7 @@ class BlockCopier {
       if (this.#filled < length) {
         return;
       }
-      // Waits for the previous write, so at most two blocks are in memory: `add` fills the next block while this block is written.
+      // Waits for the previous write, which limits memory to two blocks: `add` fills one while the other is written.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

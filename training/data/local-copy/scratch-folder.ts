@@ -10,9 +10,9 @@ const PREFIX = '.tony-ts-dataset-';
 const folders = new Set<string>();
 
 /**
- * Creates the folder for large temporary files of the program and returns its path; null if the program runs outside a job. The folder is
- * part of the container's folder, which YARN removes with the container. Unlike the working directory, it survives a restart of the program
- * in the container.
+ * Creates the folder for large temporary files of the program and returns its path; null outside a job. The folder is inside the
+ * container's folder, which YARN removes with the container. Unlike the working directory, it survives a program restart in the same
+ * container.
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
@@ -25,9 +25,8 @@ export async function containerScratch(): Promise<string | null> {
 }
 
 /**
- * Creates a folder in `place`, by default in the container's folder or, outside a job, in the machine's temporary folder. The folder is
- * removed when the program exits. If the program is killed, the folder remains, and the next program that calls this function with the same
- * `place` removes it.
+ * Creates a folder in `place`, which defaults to the container's folder or, outside a job, to the machine's temporary folder. Removes the
+ * folder when the program exits. After a kill the folder remains until a later program calls this function with the same `place`.
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());

@@ -4,13 +4,13 @@ import { Services } from '../../process/services.ts';
 import type { SplitList } from './read-context.ts';
 import type { SplitRequest } from './split-assigner.ts';
 
-/** How many times this process has started to claim the splits of each dataset, by the dataset's fingerprint. */
+/** The number of claims that this process has started, by dataset fingerprint. */
 const beginnings = new Map<string, number>();
 
 /**
- * Yields the numbers of the splits that this task must process; each split goes to one task of this role. A split counts as finished when
- * the task requests the next one. The unfinished splits of a failed task go to other tasks, and the iteration ends only when all splits are
- * finished. Outside a job, yields all splits.
+ * Yields the numbers of the splits that this task must process; each split goes to one task of this role. Requesting the next split marks
+ * the current split as finished. The unfinished splits of a failed task go to other tasks. The iteration ends when all splits are finished.
+ * Outside a job, yields all splits.
  */
 export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
   const services = Services.ofTask();

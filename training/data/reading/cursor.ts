@@ -2,14 +2,13 @@ import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from './dispose.ts';
 import type { Chunk, ChunkStream } from './stream.ts';
 
-/** The position of a cursor: a position in the stream, and the number of elements to skip after it. */
+/** A cursor position: a stream position, and the number of elements to skip after it. */
 export type CursorState = readonly [at: Json, skip: number];
 
-/** Takes elements from a stream, one or several at a time, and tracks the exact position. */
+/** Takes elements from a stream, individually or in groups, and tracks the exact position. */
 export class Cursor<T> {
   readonly #stream: ChunkStream<T>;
   #chunk: Chunk<T>;
-  /** The number of elements of the current chunk that have been taken. */
   #used = 0;
   /** The number of elements that `#fill` still has to skip, because they were taken before the position was stored. */
   #toSkip: number;
@@ -39,7 +38,7 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
-  /** Returns the next element if it is already in memory, as most elements are; otherwise null. */
+  /** Returns the next element without waiting; null if it is not in memory yet. */
   poll(): { readonly value: T } | null {
     if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) {
       return null;
@@ -67,7 +66,6 @@ export class Cursor<T> {
     await this.#stream.close();
   }
 
-  /** Reads chunks until one has elements to take; returns false at the end of the stream. */
   async #fill(): Promise<boolean> {
     if (this.#isClosed) {
       return false;

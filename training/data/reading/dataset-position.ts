@@ -6,9 +6,9 @@ const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z
 const schema = place.extend({ before: place.optional() });
 
 /**
- * Joins the positions of workers that step independently into one position in the dataset, which is in the current pass of this worker
- * (`own`). Each worker contributes the positions of its shares in that pass. A worker in the next pass contributes the positions that its
- * shares had at the end of the previous pass. The shares of a worker in an earlier pass start at their beginning.
+ * Joins the positions of independently stepping workers into one dataset position in the current pass of this worker (`own`). A worker in
+ * the same pass contributes the current positions of its shares. A worker in the next pass contributes the positions of its shares at the
+ * end of the previous pass. For a worker in an earlier pass, the shares start at their beginning.
  */
 export function joinPositions(own: Json | undefined, others: readonly (Json | undefined)[]): Json | undefined {
   const first = schema.safeParse(own);

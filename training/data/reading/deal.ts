@@ -4,8 +4,8 @@ import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
 /**
- * Yields every `count`-th element of a stream, starting with element `index`. This is for datasets that cannot be divided at their source,
- * so each reader reads the whole stream. State: the position in the stream, and the number of elements before it.
+ * Yields every `count`-th element of a stream, starting with element `index`. Each reader reads the whole stream, because such datasets
+ * cannot be divided at their source. State: the position in the stream, and the number of elements before it.
  */
 export function deal<T>(open: (from: Json) => ChunkStream<T>, { index, count }: Share, from: Json): ChunkStream<T> {
   if (count === 1) {

@@ -5,35 +5,32 @@ import { otherFiles } from './file-set.ts';
 import type { Share } from './share.ts';
 import { type Pass, type PassPlace, passKey, type SplitAssigner, splitAssigner } from './split-assigner.ts';
 
-/** A pass that this reader has begun, or that another reader has begun according to the same checkpoint. */
+/** A pass over dispatched data. This reader, or another reader that resumed from the same checkpoint, has begun it. */
 interface PassLog {
   readonly pass: Pass;
-  /** The number of the pass. It is the same for all readers, because they begin the passes in the same order. */
+  /** The pass number. All readers begin the passes in the same order, so the number is the same for all readers. */
   readonly number: number;
-  /** The splits that this reader has received, in order. */
   readonly log: number[];
-  /** True if a stored state contains the pass. In that case, other readers may have logs of the pass too. */
+  /** True if a stored state contains the pass. Other readers may then have logs of the pass too. */
   readonly isRestored: boolean;
   /** True if all splits of the pass have been assigned. */
   readonly isOver: boolean;
-  /** True if this reader has begun the pass, in this process or before its state was stored; false if only another reader has. */
+  /** True if this reader has begun the pass, in this process or before its state was stored. False if only other readers have begun it. */
   isBegun: boolean;
   isOpen: boolean;
   registration: Registration | null;
 }
 
-/** The registration of a log with the split assigner. */
 interface Registration {
   readonly assigner: SplitAssigner;
   readonly place: PassPlace;
-  /** Resolves once the assigner has stored the log. */
+  /** Resolves after the assigner has stored the log. */
   readonly done: Promise<void>;
 }
 
 /** A position in a stream of dispatched splits: the pass, the index in the reader's log of that pass, and the position in that split. */
 export type DispatchedPlace = { readonly dispatched: readonly [pass: number, index: number, at: Json] };
 
-/** The stored form of the log of one pass. */
 const storedPass = z.object({
   number: z.int(),
   fingerprint: z.string(),
@@ -51,18 +48,19 @@ export class DispatchLog {
   readonly #share: Share;
   readonly #assigner: SplitAssigner | null;
   readonly #logs: PassLog[] = [];
-  /** The number of the earliest pass that this reader's state contains; 0 for a new reader. */
+  /** The number of the earliest pass in this reader's state; 0 for a new reader. */
   readonly #first: number;
   /**
-   * The highest `#first` of all readers. All splits of earlier passes have been assigned, because a reader proceeds to the next pass only
-   * after that.
+   * The highest `#first` of all readers. A reader proceeds to the next pass only after all splits have been assigned, so all splits of
+   * earlier passes have been assigned.
    */
   readonly #farthest: number;
 
   /**
+   * Restores the log of a reader. If all shares resume together, also registers empty logs for passes that only other readers have begun,
+   * because the assigner waits for the logs of all readers.
    * @param stored the output of `state`.
-   * @param all one output of `state` for each share, if the readers of all shares resume together. This reader registers an empty log for a
-   *   pass that only other readers have begun, because the assigner waits for the logs of all readers.
+   * @param all one output of `state` per share, if the readers of all shares resume together.
    * @param assigner null for the assigner of this process.
    * @throws TonyError DATA_INVALID if a stored state is malformed.
    */
@@ -112,12 +110,12 @@ export class DispatchLog {
   }
 
   /**
-   * The state for checkpoints; null if nothing is dispatched.
-   * @param at the reader's position. All readers have finished the passes before it, so the state omits them.
+   * Returns the state for checkpoints; null without dispatched data.
+   * @param at the reader's position. The state omits earlier passes, which all readers have finished.
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    // A pass that only other readers have begun is omitted, because its entry would mean that this reader has reached it.
+    // Omits a pass that only other readers have begun, because its entry would mean that this reader has begun it.
     const needed = this.#logs.filter(({ number, isBegun }) => isBegun && number >= first);
     return needed.length === 0 ? null : needed.map(({ pass, number, log }) => ({ ...pass, number, log: [...log] }));
   }
@@ -128,8 +126,8 @@ export class DispatchLog {
   }
 
   /**
-   * Returns the number for a pass that no stored state contains: either the pass is new, or all other readers have finished it before this
-   * reader begins it.
+   * Returns the number for a pass that is absent from all stored states. Either the pass is new, or all other readers have already finished
+   * it.
    */
   #nextNumber(): number {
     const taken = new Set(this.#logs.map(({ number }) => number));
@@ -177,7 +175,7 @@ export class OpenPass {
     return this.#log.number;
   }
 
-  /** Returns entry `at` of the log; null after the last split. If the log has no such entry yet, requests a split from the assigner. */
+  /** Returns entry `at` of the log; null after the last split. Requests a split from the assigner if the log has no such entry yet. */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
     const { log, isOver } = this.#log;
     const known = log[at];
@@ -191,7 +189,7 @@ export class OpenPass {
       return known;
     }
     const next = await assigner.next(place, log, signal);
-    // Only this call adds to the log, because a pass is never open twice at the same time.
+    // Only this call appends to the log, because a pass cannot be open twice at the same time.
     if (next !== null) {
       log.push(next);
     }
@@ -211,7 +209,7 @@ function parseState(stored: Json): StoredPass[] {
   return parsed.data;
 }
 
-/** Returns the number of the earliest pass in a reader's state, which omits the passes that all readers have finished. */
+/** Returns the number of the earliest pass in a reader's state. */
 function firstNumber(passes: readonly StoredPass[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
@@ -221,7 +219,7 @@ export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null 
   return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
 }
 
-/** Returns the number of the earliest pass in a reader's position; null if the position contains no dispatched splits. */
+/** Returns the number of the earliest pass in a reader's position; null without dispatched splits. */
 function firstPassIn(at: Json): number | null {
   if (typeof at !== 'object' || at === null) {
     return null;

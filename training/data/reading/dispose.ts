@@ -1,4 +1,4 @@
-/** Frees the tensors in an element that is no longer needed. */
+/** Frees the tensors in an element. */
 export function disposeElement(element: unknown): void {
   if (typeof element !== 'object' || element === null || ArrayBuffer.isView(element)) {
     return;

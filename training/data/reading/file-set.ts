@@ -6,18 +6,16 @@ import type { Entry, Storage } from '../../../storage/storage.ts';
 import { fileUri, joinUri } from '../../../storage/uri.ts';
 import { isHidden, isPattern, matcherOf } from './glob.ts';
 
-/** A file, with the size and modification time from the listing. */
 export interface DataFile {
   readonly uri: string;
   readonly size: number;
   readonly modifiedAt: number;
-  /** Files that hold further values of the same records, for datasets with columns. */
+  /** Files that contain the other columns of the same records. */
   readonly companions?: readonly DataFile[];
 }
 
 /**
- * Patterns, paths or URIs of files or folders. A folder stands for all its files, except files whose names begin with a dot or an
- * underscore.
+ * Patterns, paths or URIs of files or folders. A folder stands for all of its files, except names that begin with a dot or an underscore.
  */
 export type Files = string | readonly string[];
 
@@ -39,7 +37,6 @@ export async function listFiles(storage: Storage, files: Files): Promise<DataFil
   return [...found.values()].sort((a, b) => (a.uri < b.uri ? -1 : 1));
 }
 
-/** Lists a dataset's files. */
 export type FileLister = (storage: Storage) => Promise<DataFile[]>;
 
 export function listerOf(files: Files): FileLister {
@@ -47,8 +44,8 @@ export function listerOf(files: Files): FileLister {
 }
 
 /**
- * Creates a lister of the files of the first column. The companions of each file are the files at the same position in the other columns.
- * @throws TonyError NOT_FOUND, DATA_INVALID when the columns have different numbers of files.
+ * Creates a lister of the first column's files. The companions of a file are the files at the same position in the other columns.
+ * @throws TonyError NOT_FOUND; DATA_INVALID when the columns differ in their number of files.
  */
 export function listerOfColumns(columns: readonly Files[]): FileLister {
   return async (storage) => {
@@ -86,7 +83,7 @@ function uriOf(place: string): string {
   return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
 }
 
-/** Splits a path before its first pattern: returns the folder, followed by the remaining names. */
+/** Splits a path before its first pattern. Returns the folder, followed by the remaining names. */
 function segmentsOf(path: string): string[] {
   const names = path.split('/');
   const first = names.findIndex(isPattern);

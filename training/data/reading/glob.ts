@@ -1,6 +1,6 @@
 /**
  * Hadoop's name patterns: `*` matches any characters, `?` one character, `[ab0-9]` one of these characters, `[^a]` any character except
- * these, and `{a,b}` one of these texts. A backslash escapes the next character.
+ * these, and `{a,b}` either text. A backslash escapes the next character.
  */
 const SPECIAL = /[*?[{\\]/;
 
@@ -9,7 +9,7 @@ export function isPattern(name: string): boolean {
 }
 
 /**
- * Returns a function that matches one name without slashes. A hidden name matches only if the pattern begins with its dot or underscore.
+ * Returns a function that matches one name without slashes. To match a hidden name, the pattern must begin with the same dot or underscore.
  */
 export function matcherOf(pattern: string): (name: string) => boolean {
   const expression = new RegExp(`^${expressionOf(pattern)}$`, 's');

@@ -5,53 +5,55 @@ import type { DispatchLog } from './dispatch-log.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
-/** Makes a source read one split instead of a share: the source reports its splits and yields the records of the chosen split. */
+/** Makes a source report its splits and yield the records of one split instead of a share. */
 export interface SplitRead {
-  /** The number of the split to read; null to report the splits only. */
+  /** The number of the split to read; null to report the splits without reading. */
   readonly index: number | null;
   readonly onSplits: (splits: SplitList) => void;
 }
 
-/** The splits of a dataset's files, in order. Every caller gets the same list as long as the files are unchanged. */
+/** The splits of a dataset's files, in order. The list is the same for every caller while the files are unchanged. */
 export interface SplitList {
-  /** Identifies the files and their content. */
   readonly fingerprint: string;
-  /** Each split contains the records that begin in bytes `from` to `to` of a file. */
+  /** Each split contains the records that begin in bytes `from` to `to` (exclusive) of a file. */
   readonly splits: readonly { readonly uri: string; readonly from: number; readonly to: number }[];
 }
 
 /**
  * The epoch, followed by the number of completed passes of each enclosing `repeat`, from the outermost to the innermost. These numbers
- * determine the order of the elements in the current pass.
+ * determine the element order in the current pass.
  */
 export type Passes = readonly number[];
 
-/** The parameters of a read. The same dataset and the same context yield the same elements in the same order. */
+/** The parameters of a read. The same dataset and context yield the same elements in the same order. */
 export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
   readonly split?: SplitRead;
-  /** Files are assigned on demand instead of in advance. */
+  /** Assigns files on demand instead of in advance. */
   readonly dispatch?: boolean;
   /** The splits assigned to this reader; undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
-  /** Called by a source that cannot be read twice. The position of such a reader cannot be stored. */
+  /** A source that cannot be read twice calls this function. The position of such a reader cannot be stored. */
   readonly onUnrepeatable?: () => void;
-  /** Called when other readers have received all dispatched splits. This reader yields no elements, although the dataset is not empty. */
+  /**
+   * A source calls this function when other readers have received all dispatched splits. This reader then yields no elements, although the
+   * dataset is not empty.
+   */
   readonly onPassedOver?: () => void;
   readonly seed: number;
   readonly passes: Passes;
-  /** The seed of the file order; null for the order of the listing. */
+  /** The seed of the file order; null to keep the listing order. */
   readonly fileOrderSeed: number | null;
-  /** When it aborts, the stream stops waiting and closes its resources. */
+  /** Aborts the stream: it stops waiting and closes its resources. */
   readonly signal: AbortSignal;
   /** Called for each damaged record that is skipped. */
   readonly onDamage: (damage: TonyError) => void;
-  /** Reports to the user a problem that slows reading down but does not change the result. */
+  /** Reports a problem that slows reading down without changing the result. */
   readonly onNotice: (message: string) => void;
 }
 
-/** A building block of a dataset, readable from any of its positions. */
+/** A building block of a dataset. It can be opened at any of its positions. */
 export interface DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T>;
 }
@@ -74,7 +76,7 @@ export function undispatched(context: ReadContext): ReadContext {
   return { ...context, dispatchLog: undefined };
 }
 
-/** @throws TonyError DATA_INVALID when the dataset is read split by split, which `method` does not support. */
+/** @throws TonyError DATA_INVALID when a caller reads the dataset split by split, which `method` does not support. */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
   if (context.split === undefined) {
     return;

@@ -1,4 +1,4 @@
-/** Share number `index` of `count` shares, which together contain each element of a dataset once. */
+/** Share number `index` of `count` shares. Each element of a dataset belongs to exactly one share. */
 export interface Share {
   readonly index: number;
   readonly count: number;

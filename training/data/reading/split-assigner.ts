@@ -10,21 +10,19 @@ import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 export interface Pass {
   /** Identifies the files, their content, and the order of the splits. */
   readonly fingerprint: string;
-  /** The number of splits. */
   readonly splits: number;
   /** See `Passes`. */
   readonly passes: readonly number[];
 }
 
-/** A pass, and the reader that begins it. */
+/** A pass and the share of the reader that begins it. */
 export interface PassPlace extends Pass {
   readonly kind: ReaderKind;
-  /** How many times this process had already begun the same pass. This number distinguishes two loops over the same files. */
+  /** The number of earlier times that this process began the same pass. It distinguishes two loops over the same files. */
   readonly reading: number;
   readonly share: Share;
 }
 
-/** Returns a string that is equal for equal passes. */
 export function passKey({ fingerprint, splits, passes }: Pass): string {
   return JSON.stringify([fingerprint, splits, passes]);
 }
@@ -32,19 +30,24 @@ export function passKey({ fingerprint, splits, passes }: Pass): string {
 /** A request to the dispatcher. A reader first sends SPLITS_JOIN with its log, then SPLITS_NEXT for each further entry of the log. */
 export interface SplitRequest extends PassPlace {
   readonly log?: readonly number[];
-  /** True if the reader resumes from a checkpoint. In that case, other readers may have logs too. */
+  /** True if the reader resumes from a checkpoint. Other readers may then have logs too. */
   readonly restored?: boolean;
   readonly at?: number;
-  /** For readers of kind `workers`: the finished splits. */
+  /** The finished splits; used only by readers of kind `workers`. */
   readonly done?: readonly number[];
 }
 
-/** Assigns the splits of datasets to readers. In a job, the ApplicationMaster assigns them; in a standalone program, this process does. */
+/**
+ * Assigns the splits of datasets to readers. The ApplicationMaster assigns the splits in a job, and this process in a standalone program.
+ */
 export interface SplitAssigner {
-  /** Begins a pass as the reader of this share. Returns how many times this process has already begun the pass. */
+  /** Begins a pass as the reader of this share. Returns the number of earlier times that this process began the pass. */
   begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
-  /** Returns the next entry of the reader's log; null after the last one. @param log the complete log so far. */
+  /**
+   * Returns the next entry of the reader's log; null after the last entry.
+   * @param log the complete log so far.
+   */
   next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null>;
 }
 
@@ -52,7 +55,7 @@ let assigner: SplitAssigner | null = null;
 
 /**
  * Returns the assigner of this process.
- * @throws TonyError SERVICE_LOST when there are other readers and this task has no connection to the ApplicationMaster.
+ * @throws TonyError SERVICE_LOST when other readers exist and this task has no connection to the ApplicationMaster.
  */
 export function splitAssigner(share: Share): SplitAssigner {
   const task = readTask();
@@ -108,7 +111,7 @@ const KEPT_PASSES = 64;
 export class LocalSplits {
   readonly #passes = new Map<string, SplitPass>();
 
-  /** Creates the assigner for one reader. The readers of one LocalSplits object share its splits. */
+  /** Creates the assigner for one reader. All readers of one LocalSplits object share the splits. */
   reader(): SplitAssigner {
     return {
       begin: new Beginnings().begin,
@@ -150,7 +153,6 @@ export class LocalSplits {
   }
 }
 
-/** Returns the key of the pass, which is the same for all its readers. */
 function keyOf(place: PassPlace): string {
   return JSON.stringify([passKey(place), place.reading, place.share.count]);
 }

@@ -44,8 +44,8 @@ describe('a pass by shares', () => {
   });
 
   /*
-   * Shares are read in any order, and read ahead. At random moments, all readers return to a checkpoint, or another process continues the
-   * pass from the stored state. Some shares have a second reader.
+   * Reads the shares in random order, with read-ahead. At random moments, all readers return to a checkpoint, or another process continues
+   * the pass from the stored state. Some shares have a second reader.
    */
   it('assigns each split once, despite restarts and returns to checkpoints', () => {
     fc.assert(
@@ -129,7 +129,6 @@ describe('a pass by workers', () => {
             if (pass.done(reader, split)) {
               counted.push(split);
             }
-            // The worker repeats its message because the answer was lost.
             if (event === 2) {
               expect(pass.done(reader, split)).toBe(false);
             }

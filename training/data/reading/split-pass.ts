@@ -1,18 +1,16 @@
 import { TonyError } from '../../../platform/errors.ts';
 
-/** `wait`: no split is available now, but a split may become available later. `over`: the reader gets no more splits. */
+/** `wait`: all splits are taken now, but one may become available later. `over`: the reader gets no more splits. */
 export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
 /**
- * `shares`: each reader is a share of the dataset. A share keeps its splits even if another process continues it, because checkpoints
- * contain the logs of all shares. `workers`: each reader is a process. When a process fails, its unfinished splits are assigned to other
- * workers.
+ * `shares`: each reader is a share of the dataset. A share keeps its splits if another process continues it, because checkpoints contain
+ * the logs of all shares. `workers`: each reader is a process. When a process fails, other workers get its unfinished splits.
  */
 export type ReaderKind = 'shares' | 'workers';
 
 export interface PassDescription {
   readonly kind: ReaderKind;
-  /** The number of splits, which are numbered from 0. */
   readonly splits: number;
   /** Identifies the files and their content. */
   readonly fingerprint: string;
@@ -20,26 +18,25 @@ export interface PassDescription {
   readonly awaited: number;
 }
 
-/** The stored form of a pass. */
 export interface StoredPass extends PassDescription {
   readonly logs: Readonly<Record<string, readonly number[]>>;
   readonly done: readonly number[];
 }
 
-/** Limits the memory of a pass. More splits than this are probably a mistake in the dataset. */
+/** Limits the memory of a pass. A larger number of splits is probably a mistake in the dataset. */
 export const MAXIMUM_SPLITS = 1_000_000;
 
 /**
- * One pass over the splits of a dataset, which are assigned on demand. Each reader has a log of its splits, in order. A request for entry
- * `n` of a log returns the same split every time. Therefore a reader may repeat a request or resume at an earlier position, and two
- * processes may read the same share. The logs (and the finished splits of workers) are the complete state, so a pass can continue after a
+ * One pass over the splits of a dataset, which are assigned on demand. Each reader has an ordered log of its splits. Every request for
+ * entry `n` of a log returns the same split. A reader may therefore repeat a request or resume at an earlier position, and two processes
+ * may read the same share. The logs and the workers' finished splits are the complete state. A pass can therefore continue from a
  * checkpoint or in another process.
  */
 export class SplitPass {
   readonly description: PassDescription;
   readonly #logs = new Map<string, number[]>();
   readonly #done = new Set<number>();
-  /** Splits that are assigned or finished, and therefore cannot be assigned. */
+  /** The splits that are assigned or finished. They cannot be assigned again. */
   readonly #taken = new Set<number>();
   /** All splits below this number are taken. */
   #lowest = 0;
@@ -70,8 +67,8 @@ export class SplitPass {
 
   /**
    * Registers a reader with its earlier log.
-   * @returns whether the reader or an entry of its log was new to the pass.
-   * @throws TonyError DATA_INVALID when the log contradicts those of other readers.
+   * @returns true if the reader or part of its log was new to the pass.
+   * @throws TonyError DATA_INVALID when the log contradicts the logs of other readers.
    */
   register(reader: string, log: readonly number[]): boolean {
     const known = this.#logs.get(reader);
@@ -91,7 +88,7 @@ export class SplitPass {
     return known === undefined || news.length > 0;
   }
 
-  /** Returns entry `at` of a reader's log. If the entry is new, assigns a split for it. */
+  /** Returns entry `at` of a reader's log. If the entry is new, assigns a split to it. */
   next(reader: string, at: number): NextSplit {
     const log = this.#logs.get(reader);
     if (log === undefined || at > log.length) {
@@ -113,13 +110,13 @@ export class SplitPass {
       this.#taken.add(this.#lowest);
       return { split: this.#lowest };
     }
-    // Workers wait until all splits are finished, because the splits of a worker that fails become available again.
+    // Workers wait until all splits are finished, because the splits of a failed worker become available again.
     return kind === 'shares' || this.#done.size === splits ? 'over' : 'wait';
   }
 
   /**
-   * Records that a worker has finished a split. A finished split is never assigned again. Returns false if the split was already finished
-   * or is no longer assigned to this worker.
+   * Marks a worker's split as finished, so it is never assigned again. Returns false if the split was already finished or is no longer
+   * assigned to this worker.
    */
   done(reader: string, split: number): boolean {
     if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) {
@@ -145,7 +142,7 @@ export class SplitPass {
     return [...this.#logs.keys()];
   }
 
-  /** The number of splits that a reader has received; null for an unknown reader. */
+  /** Returns the number of splits that a reader has received; null for an unknown reader. */
   countOf(reader: string): number | null {
     return this.#logs.get(reader)?.length ?? null;
   }

@@ -10,10 +10,9 @@ export interface Split {
   readonly to: number;
 }
 
-/** Reads the records of files in one format. */
 export interface FileFormat<T> {
   /** Returns whether reading can start at any offset in the file. */
   isSplittable(file: DataFile): boolean;
-  /** Reads a split from position `from`, which is the `from` of an earlier chunk, or null for the beginning of the split. */
+  /** Reads a split. `from` is the position of an earlier chunk, or null to start at the beginning of the split. */
   read(split: Split, from: Json, context: ReadContext): AsyncGenerator<Chunk<T>, void>;
 }

@@ -7,8 +7,6 @@ import { fileUri, joinUri } from '../../../storage/uri.ts';
 import { writeTfRecords } from '../formats/tfrecord-writer.ts';
 import { fromArray, jsonl, tfrecords, zip } from '../sources/sources.ts';
 
-/** `Dataset.splits` and `read({ split })`: any reader may read any split, in any order. */
-
 const storage = createStorage({ hadoop: null, user: 'alice' });
 let folder = '';
 beforeAll(async () => {

@@ -1,24 +1,24 @@
 import type { Json } from '../../../platform/json-value.ts';
 
-/** Elements that were read together. Reading in chunks makes most elements available without waiting. */
+/** Elements that were read together. Chunks make most elements available without waiting. */
 export interface Chunk<T> {
   readonly items: readonly T[];
   /** The position before the first element. A stream that is opened at this position yields the same elements again. */
   readonly from: Json;
-  /** The approximate memory of the elements: the bytes read from storage for them. */
+  /** The approximate memory of the elements, measured as the number of bytes read from storage for them. */
   readonly bytes: number;
 }
 
 /**
- * A dataset that is being read. The caller must await each call of `next` before the next call; null marks the end. `close` may be called
- * at any time and more than once; once it resolves, the stream has no open files or connections.
+ * An open dataset. The caller must await each `next` call before the following call; null marks the end. `close` may be called repeatedly
+ * and at any time. It resolves after all files and connections are closed.
  */
 export interface ChunkStream<T> {
   next(): Promise<Chunk<T> | null>;
   close(): Promise<void>;
 }
 
-/** Opens a stream asynchronously, on the first call of `next` (for example to list files first). */
+/** Opens a stream asynchronously on the first `next` call, for example after listing files. */
 export class DeferredStream<T> implements ChunkStream<T> {
   readonly #open: () => Promise<ChunkStream<T>>;
   #stream: Promise<ChunkStream<T>> | null = null;

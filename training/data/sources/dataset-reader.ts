@@ -12,37 +12,34 @@ import { DeferredStream } from '../reading/stream.ts';
 
 export interface ReadOptions {
   /**
-   * The storage that contains the data. By default the job's storage or, outside a job, a storage on the Hadoop cluster whose
-   * configuration is in the folder that HADOOP_CONF_DIR names.
+   * The storage that contains the data. Defaults to the job's storage. Outside a job, defaults to the Hadoop cluster that is configured in
+   * the folder HADOOP_CONF_DIR.
    */
   readonly storage?: Storage;
-  /** The share of the dataset to read; the whole dataset by default. The readers of all shares together get each element once. */
+  /** The share of the dataset to read; defaults to the whole dataset. The readers of all shares together yield each element once. */
   readonly share?: Share;
-  /** Alternative to `share`: reads only the split with this number in the result of `Dataset.splits`, in file order. */
+  /** Alternative to `share`: reads only one split. The number refers to the result of `Dataset.splits`. */
   readonly split?: number;
   /** The seed for every `shuffle` and `sampleFrom` without a seed; 1 by default. */
   readonly seed?: number;
   /** The number of the pass over the data; 0 by default. */
   readonly epoch?: number;
   /**
-   * The output of `state()` of an earlier reader, on any machine. The new reader starts with the element that the earlier reader would have
+   * The output of an earlier reader's `state()`, from any machine. The new reader starts at the element that the earlier reader would have
    * returned next.
    */
   readonly state?: Json;
-  /**
-   * The states of the readers of all shares, if all of them resume together. They are required to continue the assignment of dispatched
-   * splits.
-   */
+  /** The states of the readers of all shares. Required to resume dispatched data if all readers resume together. */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
-  /** Assigns dispatched splits; by default the job's ApplicationMaster or, outside a job, this process. */
+  /** Assigns dispatched splits; defaults to the job's ApplicationMaster or, outside a job, to this process. */
   readonly splits?: SplitAssigner;
   /** Called for each damaged record that is skipped. */
   readonly onDamage?: (damage: TonyError) => void;
   readonly onNotice?: (message: string) => void;
 }
 
-/** The output of `state()`. It determines the elements of the reader, their order, and how many elements the program has taken. */
+/** The output of `state()`. It determines the reader's elements, their order, and the number of elements taken so far. */
 interface ReaderState {
   readonly share: readonly [index: number, count: number];
   readonly seed: number;
@@ -52,7 +49,7 @@ interface ReaderState {
   readonly splits?: Json;
 }
 
-/** Reads a dataset. A `for await` loop closes the reader. A program that calls `next` directly must call `return` when it stops reading. */
+/** Reads a dataset. A `for await` loop closes the reader. A program that calls `next` directly must call `return` after the last read. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();
@@ -107,8 +104,8 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
   }
 
   /**
-   * Returns the reader's position as JSON; null if the data cannot be read again, as with feeds. The position stays small even if many
-   * elements are read ahead or shuffled.
+   * Returns the reader's position as JSON; null if the data cannot be read again, as with feeds. The position stays small regardless of the
+   * number of prefetched or shuffled elements.
    */
   state(): Json {
     if (!this.#isRepeatable) {
@@ -119,7 +116,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
   }
 
-  /** Returns whether another element follows. Reads ahead if necessary, but does not take the element. */
+  /** Returns whether another element follows, without taking it. Reads ahead if necessary. */
   async hasNext(): Promise<boolean> {
     return !this.#isClosed && (await this.#closingOnError(() => this.#cursor.hasNext()));
   }

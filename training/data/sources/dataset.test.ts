@@ -35,7 +35,6 @@ afterAll(() => rm(cacheFolder, { recursive: true, force: true }));
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** Kinds of files: compressed or not, splittable or not. */
 const kinds = fc.constantFrom<Kind>('tfrecord', 'tfrecord.gz', 'lines', 'jsonl', 'csv', 'idx', 'idx.gz', 'idx pairs');
 type Kind = 'tfrecord' | 'tfrecord.gz' | 'lines' | 'jsonl' | 'csv' | 'idx' | 'idx.gz' | 'idx pairs';
 
@@ -48,7 +47,6 @@ async function recordFiles(counts: readonly number[]): Promise<string> {
   return `${await folderWith(Object.fromEntries(content))}/part-*`;
 }
 
-/** A random step of a pipeline. */
 const step = fc.oneof(
   fc.constant({ name: 'map', make: (dataset: Dataset<number>) => dataset.map((value) => value + 0) }),
   fc.constant({ name: 'map in parallel', make: (dataset: Dataset<number>) => dataset.map(async (value) => value, { parallelCalls: 3 }) }),
@@ -217,7 +215,7 @@ describe('any pipeline', () => {
           const state = JSON.parse(JSON.stringify(reader.state())) as Json;
           await reader.return();
           expect(reader.state()).toEqual(state);
-          // A new description has no cache, as in another process.
+          // A new dataset object has no cache, as in another process.
           const behind = await openPipeline(description).repeat(passes).toArray({ storage, state });
           expect([...taken, ...behind]).toEqual(all);
         },
@@ -251,7 +249,7 @@ describe('shuffle', () => {
     }
     // The first third of the shuffled elements contains elements of all files.
     expect(new Set((orders[0] as number[]).slice(0, 100).map((value) => Math.floor(value / 100))).size).toBe(3);
-    // With a buffer of one element, only the order of the files changes.
+    // A buffer of one element shuffles only the files.
     expect(
       (orders[5] as number[]).filter((value, index, all) => index > 0 && value !== (all[index - 1] as number) + 1).length,
     ).toBeLessThan(3);
@@ -421,7 +419,7 @@ describe('prefetch', () => {
   });
 });
 
-/** A storage that counts its open streams. Each stream fails after a number of bytes, with a lost-connection error. */
+/** A storage that counts its open streams. Each stream fails with a connection error after a number of bytes. */
 class TroubledStorage extends FileStorage {
   open_ = 0;
   opened = 0;

@@ -20,12 +20,10 @@ import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 const PREFETCH_BYTES = 64 * 1024 * 1024;
 
 /**
- * Describes data, which is read lazily when a program iterates over the dataset. The methods are named as in tf.data and return new
- * datasets. The same dataset, seed and epoch yield the same elements in the same order.
- *
- * When several ranks read a dataset (as in `cluster.fit`), each element goes to one rank. The source distributes files, or records if there
- * are fewer files than ranks, and each transformation works on a rank's share. `take`, `skip` and `shard` count elements of the whole
- * dataset.
+ * Describes data that is read lazily when a program iterates over the dataset. The methods have the same names as in tf.data and return new
+ * datasets. The same dataset, seed and epoch yield the same elements in the same order. When several ranks read a dataset (as in
+ * `cluster.fit`), each element goes to one rank. The source distributes files, or individual records if there are fewer files than ranks.
+ * Transformations process a rank's share; only `take`, `skip` and `shard` apply to the whole dataset.
  */
 export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
@@ -37,7 +35,10 @@ export class Dataset<T> implements AsyncIterable<T> {
     this.isBatched = isBatched;
   }
 
-  /** @param options `parallelCalls`: the number of concurrent calls of `convert` (1 by default). The order of the elements is preserved. */
+  /**
+   * Converts each element and preserves the order.
+   * @param options `parallelCalls`: the number of concurrent `convert` calls (1 by default).
+   */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
     const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
     return this.#with(calls === 1 ? mapNode(this.node, convert) : parallelMapNode(this.node, convert, calls));
@@ -52,7 +53,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(flatMapNode(this.node, convert));
   }
 
-  /** Returns the elements of this dataset, followed by those of `others`. */
+  /** Appends the elements of `others` to this dataset. */
   concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
     const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
     if (misfit) {
@@ -62,7 +63,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Converts each element to a dataset and reads `cycleLength` of these inner datasets (4 by default) concurrently, taking `blockLength`
+   * Converts each element to an inner dataset and reads `cycleLength` inner datasets (4 by default) concurrently. Takes `blockLength`
    * elements (1 by default) from each in turn. Use it to read or mix several files. All elements of an inner dataset go to the same rank.
    * @param convert must return the same dataset each time it receives the same element.
    */
@@ -81,9 +82,9 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Like `batch`, for arrays of different lengths: each array is padded to the length of the longest in its batch, or to the length in
-   * `shapes`, as in `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, the ranks may have batches of different
-   * lengths in one step.
+   * Like `batch`, for arrays of different lengths. Each array is padded to the longest array in the batch, or to the length in `shapes`:
+   * `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. Without `shapes`, the ranks may have batches of different lengths in one
+   * step.
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     const prepare = (items: readonly T[]) => pad(items, options);
@@ -91,26 +92,26 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Shuffles the order of files, and shuffles elements in blocks of `bufferSize`. The order differs between epochs, but is the same in
-   * every run. Up to twice `bufferSize` elements are in memory.
-   * @param seed the seed; null, the default, for the seed of the reader (with `fit`, its `seed` option).
+   * Shuffles the file order, and shuffles elements in blocks of `bufferSize`. The order differs between epochs, but is the same in every
+   * run. Keeps up to twice `bufferSize` elements in memory.
+   * @param seed the seed; null, the default, uses the reader's seed (with `fit`, its `seed` option).
    * @param reshuffleEachIteration whether each epoch has a different order; true by default.
    */
   shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
     return this.#with(shuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
   }
 
-  /** Repeats the dataset; endlessly by default. */
+  /** Repeats the dataset `count` times; endlessly by default. */
   repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
     return this.#with(repeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
   }
 
-  /** Keeps the first elements of the whole dataset. */
+  /** Keeps the first `count` elements of the whole dataset. */
   take(elements: number): Dataset<T> {
     return this.#with(sliceNode(this.node, 0, count('take', elements, 0)));
   }
 
-  /** Skips the first elements of the whole dataset. */
+  /** Skips the first `count` elements of the whole dataset. */
   skip(elements: number): Dataset<T> {
     return this.#with(sliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
   }
@@ -125,7 +126,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Reads ahead while elements are processed: up to `elements` elements, and up to about `bytes` (their size in storage; 64 MiB by
+   * Reads ahead while the program processes elements: up to `elements` elements, and up to about `bytes` of data in storage (64 MiB by
    * default).
    */
   prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
@@ -134,8 +135,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Caches the elements of the first epoch for later epochs, in memory or, with `{ disk: true }`, in the container's folder; each rank
-   * caches its own share. Call `shuffle` after it.
+   * Caches the elements of the first epoch for later epochs, in memory or, with `{ disk: true }`, in the container's folder. Each rank
+   * caches its own share. Call `shuffle` after `cache`.
    */
   cache(options: CacheOptions = {}): Dataset<T> {
     return this.#with(new CacheNode(this.node, options));
@@ -143,12 +144,10 @@ export class Dataset<T> implements AsyncIterable<T> {
 
   /**
    * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so faster readers read more. The job's
-   * ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. If there are fewer files (or parts) than
-   * readers, `dispatch` has no effect.
-   *
-   * Reading fails with USAGE if `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` precedes or follows `dispatch`, because a reader
-   * gets different elements in each pass. If `interleave` precedes or follows it, only the elements that `interleave` converts are assigned
-   * on demand, not the files of the inner datasets.
+   * ApplicationMaster assigns them. Each element is still used once per pass, even after restarts. `dispatch` has no effect if there are
+   * fewer files (or parts) than readers. Reading fails with USAGE if the dataset also uses `cache`, `zip`, `sampleFrom`, `take`, `skip` or
+   * `shard`, because a reader gets different elements in each pass. With `interleave`, only its outer elements are assigned on demand; the
+   * files of the inner datasets are not.
    */
   dispatch(): Dataset<T> {
     return this.#with(dispatchNode(this.node));
@@ -172,10 +171,10 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * Yields the numbers of the splits that this task must process, one after the other, for `read({ split })`. Each split goes to one task
-   * of this role; outside a job, all splits go to this program. A split counts as finished when the task requests the next split. The
-   * unfinished splits of a failed task go to other tasks, and the loop ends when all splits are finished. In a role with ranks, each new
-   * generation starts again with all splits.
+   * Yields the numbers of the splits that this task must process, for `read({ split })`. Each split goes to one task of this role; outside
+   * a job, all splits go to this program. Requesting the next split marks the current split as finished. The unfinished splits of a failed
+   * task go to other tasks, and the loop ends when all splits are finished. In a role with ranks, each new generation starts again with all
+   * splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {
@@ -186,7 +185,7 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.read();
   }
 
-  /** Reads all elements into memory; for small datasets. */
+  /** Reads all elements into memory; intended for small datasets. */
   async toArray(options: ReadOptions = {}): Promise<T[]> {
     const elements: T[] = [];
     for await (const element of this.read(options)) {

@@ -8,26 +8,28 @@ import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { Dataset } from './dataset.ts';
 
 export interface FeedOptions {
-  /** The feed ends when this many producers (1 by default) have connected and all connected producers have ended. */
+  /**
+   * The expected number of producers (1 by default). The feed ends after this many producers have connected and all connected producers
+   * have ended.
+   */
   readonly producers?: number;
 }
 
 /**
- * The time limit for the message that returns unused records. If the message is lost, the records go to other workers after this process
+ * The timeout in ms for the message that returns unused records. If the message is lost, other workers get the records after this process
  * has ended.
  */
 const LEAVE_MS = 2_000;
 
-/** The number of feed readers that this process has opened. It makes the name of each reader unique. */
+/** The number of feed readers that this process has opened. It makes each reader name unique. */
 let readings = 0;
 
 /**
- * Records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes to the
- * worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended. Checkpoints contain no
- * position in a feed: after a restart, training continues with the records that no worker has received.
- *
+ * Yields records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes
+ * to the worker that next requests records. A feed can be read once, in one epoch, and ends when its producers have ended. Checkpoints
+ * contain no feed position: after a restart, training continues with undelivered records.
  * @param name letters, digits, dots, underscores and dashes.
- * @throws TonyError USAGE when the dataset is read outside a job.
+ * @throws TonyError USAGE when a program reads the dataset outside a job.
  */
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const { producers = 1 } = options;
@@ -64,7 +66,6 @@ function feedNode(feed: string, producers: number): DatasetNode<Buffer> {
   };
 }
 
-/** The fields that all requests of a reader contain. */
 interface FeedRequest {
   readonly feed: string;
   readonly producers: number;
@@ -72,8 +73,8 @@ interface FeedRequest {
 }
 
 /**
- * Requests the next records as soon as records arrive. The request also confirms their receipt to the ApplicationMaster, which therefore
- * never redelivers a record that this process may have used.
+ * Waits for the next records. The request also acknowledges the previous records, so the ApplicationMaster never redelivers a record that
+ * this process may have used.
  */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;

@@ -12,7 +12,7 @@ import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.
 
 const SPLIT_BYTES = 64 * 1024 * 1024;
 const SMALLEST_SPLIT_BYTES = 1024 * 1024;
-/** The number of splits that each reader should get. With several splits, the shares of the readers have similar sizes. */
+/** The number of splits that each reader should get. Several splits per reader make the shares similar in size. */
 const SPLITS_PER_READER = 4;
 
 /**
@@ -53,7 +53,8 @@ export class FileSource<T> implements DatasetNode<T> {
         return splitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
-        // With local copies (`context !== outer`), the share is the same in every epoch. Otherwise the reader could not use its copies.
+        // With local copies (`context !== outer`), a reader keeps its share in every epoch. A different share would make its copies
+        // useless.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
         return splitStream(mine, known, this.#format, context, from);
@@ -72,7 +73,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 
   #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
-    // Cuts files as for a single reader, so every caller gets the same splits.
+    // Splits files as for a single reader, so every caller gets the same splits.
     const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
     const known = fingerprint(files);
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
@@ -84,7 +85,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 }
 
-/** Cuts files into splits where their format permits it. */
+/** Splits the files whose format supports it. */
 export function cutIntoSplits(
   files: readonly DataFile[],
   isSplittable: (file: DataFile) => boolean,
@@ -102,8 +103,8 @@ export function cutIntoSplits(
 }
 
 /**
- * Returns the splits of one reader, in their original order. Balances the shares: assigns the largest splits first, each to the reader with
- * the fewest bytes.
+ * Returns one reader's splits in their original order. To balance the shares, assigns the largest splits first, each to the reader with the
+ * fewest bytes.
  */
 export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
   if (readers === 1) {

@@ -13,12 +13,9 @@ import { chunkMapNode } from '../transforms/map.ts';
 import { FileSource } from './file-source.ts';
 
 export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
-  /**
-   * The names of the class folders, in the order of their labels; images in other folders are ignored. By default all folders, sorted by
-   * name.
-   */
+  /** The class folder names in the order of their labels; images in other folders are ignored. Defaults to all folders, sorted by name. */
   readonly classNames?: readonly string[];
-  /** Skips and counts images that cannot be decoded instead of failing; false by default. */
+  /** Skips and counts undecodable images instead of failing; false by default. */
   readonly skipDamaged?: boolean;
 }
 

@@ -7,7 +7,7 @@ import { type Chunk, streamOf } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Yields elements in memory or from a function. Each reader iterates over all elements and takes its share. State: the number of elements
+ * Yields elements from memory or from a function. Each reader iterates over all elements and uses its share. State: the number of elements
  * before the position.
  */
 export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, chunkElements = CHUNK_ELEMENTS): DatasetNode<T> {
@@ -30,7 +30,7 @@ export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, c
   };
 }
 
-/** Groups elements into chunks, because an `await` for each element would often cost more than processing the element. */
+/** Groups elements into chunks, because an `await` for each element often costs more than processing the element. */
 async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: number, signal: AbortSignal): AsyncGenerator<T[], void> {
   let items: T[] = [];
   if (Symbol.iterator in elements) {
@@ -57,7 +57,7 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
   }
 }
 
-/** Yields the elements of a tf.data dataset, which must be the same in the same order for every reader. */
+/** Yields the elements of a tf.data dataset, which must yield the same elements in the same order to every reader. */
 export async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): AsyncGenerator<T, void> {
   const iterator = await dataset.iterator();
   for (;;) {

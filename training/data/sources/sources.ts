@@ -17,19 +17,19 @@ import { elementsOfTfData, iterableNode } from './memory.ts';
 
 /*
  * The sources of datasets. Files are URIs (hdfs://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
- * a folder stands for the files in it.
+ * a folder stands for all of its files.
  */
 
 /**
- * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer, so copy a record before
- * you keep it for a long time. TFRecord files cannot be split. For an even distribution, use as many files as ranks, or a multiple of that
- * number.
+ * Reads the records of TFRecord files and verifies their checksums. The Buffers are views of a larger read buffer; copy a record that you
+ * keep for a long time. TFRecord files cannot be split. For an even distribution, use a multiple of the number of ranks as the number of
+ * files.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** Reads the lines of text files (UTF-8), without line breaks. Empty lines are included. */
+/** Reads the lines of text files (UTF-8), without line breaks. Includes empty lines. */
 export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
   return new Dataset(
     new FileSource(
@@ -63,8 +63,8 @@ export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOpt
 /**
  * Reads the records of IDX files (the format of MNIST, plain or gzip). A file with one dimension (labels) yields numbers; a file with more
  * dimensions (images) yields columns. An object of files yields objects with one record from each file: `idx({ image:
- * 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`. If the names are patterns, the matching files are paired in the order of
- * their names. Large files are split among the ranks.
+ * 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`. With patterns, the matching files are paired in name order. Large files
+ * are split among the ranks.
  */
 export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
 export function idx<T = Record<string, IdxRecord>>(
@@ -91,8 +91,8 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 
 /**
  * Combines the n-th elements of several datasets into an array or an object: `zip({ xs: images, ys: labels })`. Ends with the shortest
- * dataset. Each rank reads all datasets completely and uses only its share. If one source can read the files together (`idx({ ... })`), it
- * is faster.
+ * dataset. Each rank reads all datasets completely and uses only its share. A source that reads several files together (`idx({ ... })`) is
+ * faster.
  */
 export function zip<const T extends readonly Dataset<unknown>[]>(
   datasets: T,
@@ -118,8 +118,8 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Mixes the elements of several datasets until all of them have ended. Draws the dataset of each element at random, by weight. The draws
- * differ between epochs, but are the same in every run.
+ * Mixes the elements of several datasets until all datasets have ended. Randomly selects the dataset of each element, by weight. The
+ * selection differs between epochs, but is the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
   const { weights = datasets.map(() => 1), seed = null } = options;
@@ -148,8 +148,8 @@ export function binaryFiles(names: Files, options: SourceOptions & ContentsOptio
 
 /**
  * Reads image files (PNG, JPEG, BMP, GIF) and labels them with the numbers of their folders, like Keras' image_dataset_from_directory:
- * `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. Folders are numbered in the order of their names (see `imageClasses`).
- * Requires the native backend.
+ * `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. Folders are numbered in name order (see `imageClasses`). Requires the
+ * native backend.
  * @throws TonyError BACKEND_UNFIT when the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
@@ -167,8 +167,8 @@ export function fromArray<T>(elements: readonly T[]): Dataset<T> {
 }
 
 /**
- * Creates a dataset of the elements that a function produces. Each pass calls the function, which must produce the same elements each time,
- * on each rank.
+ * Creates a dataset from a function that produces elements. Each pass on each rank calls the function, which must produce the same elements
+ * each time.
  */
 export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
   return new Dataset(iterableNode(iterate));
@@ -176,7 +176,7 @@ export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>):
 
 /** Converts a batched tf.data dataset. Every rank reads the whole dataset and uses its share of the elements. */
 export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
-  // Reads one element at a time, because its tensors stay in memory until they are disposed.
+  // Reads one element at a time, because its tensors occupy memory until they are disposed.
   return new Dataset(
     iterableNode(() => elementsOfTfData<T>(dataset), 1),
     true,

@@ -24,7 +24,6 @@ const storage = new FileStorage();
 const folder = await mkdtemp(join(tmpdir(), 'images-'));
 const checked = (what: string) => console.log(`${what} ok`);
 
-/** An image of one colour. */
 const plain = (height: number, width: number, colour: readonly number[]) =>
   Uint8Array.from({ length: height * width * 3 }, (_, index) => colour[index % 3] as number);
 const red = [250, 10, 20] as const;
@@ -89,7 +88,7 @@ try {
   assert.deepEqual(small.shape, [8, 16, 3]);
   near(small.values, red, 4);
   assert.ok(small.values instanceof Uint8Array);
-  // The left half is black, the right half white; the middle third contains both.
+  // The left half is black, the right half white; the middle third contains both colours.
   const halves = await encodePng(
     30,
     10,

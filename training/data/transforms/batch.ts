@@ -2,7 +2,10 @@ import { Cursor } from '../reading/cursor.ts';
 import type { DatasetNode } from '../reading/read-context.ts';
 import { type Batched, collate } from './collate.ts';
 
-/** @param prepare converts the elements of a batch to equal shapes, for example by padding. */
+/**
+ * Combines elements into batches.
+ * @param prepare converts the elements of a batch to equal shapes, for example by padding.
+ */
 export function batchNode<T>(
   inner: DatasetNode<T>,
   size: number,

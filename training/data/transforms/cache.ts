@@ -12,21 +12,19 @@ export interface CacheOptions {
   /** Caches on the local disk, in `folder`, instead of in memory; false by default. */
   readonly disk?: boolean;
   /**
-   * The maximum size of a reader's cache, in bytes; by default 1 GiB in memory and 16 GiB on disk. If the share is larger, it is read from
-   * its source in each pass.
+   * The maximum size in bytes of a reader's cache; defaults to 1 GiB in memory and 16 GiB on disk. A larger share is not cached: each pass
+   * reads it from its source.
    */
   readonly maxBytes?: number;
-  /** The folder for the cache; by default the container's folder or, outside a job, the machine's temporary folder. */
+  /** The folder for the cache; defaults to the container's folder or, outside a job, to the machine's temporary folder. */
   readonly folder?: string;
 }
 
 const MEMORY_BYTES = 1024 ** 3;
 const DISK_BYTES = 16 * 1024 ** 3;
 
-/** The cached share of a reader. */
 interface Kept<T> {
   add(items: readonly T[], bytes: number): Promise<void>;
-  /** Yields chunks of elements, starting with element number `from`. */
   read(from: number): AsyncGenerator<readonly T[], void>;
   remove(): Promise<void>;
 }
@@ -38,7 +36,7 @@ interface Kept<T> {
 export class CacheNode<T> implements DatasetNode<T> {
   readonly #inner: DatasetNode<T>;
   readonly #options: CacheOptions;
-  /** The caches, by share. null while a cache is being filled, and if the share exceeds the limit. */
+  /** The caches, by share; null while a cache is being filled or if the share exceeds the limit. */
   readonly #kept = new Map<string, Kept<T> | null>();
 
   constructor(inner: DatasetNode<T>, options: CacheOptions) {
@@ -47,7 +45,6 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
-    // A split is read only once, so a cache would be useless.
     if (context.split !== undefined) {
       return this.#inner.open(context, from);
     }
@@ -156,11 +153,11 @@ class KeptInMemory<T> implements Kept<T> {
   }
 }
 
-/** Keeps the file handles referenced, because Node.js prints a warning when it closes a handle during garbage collection. */
+/** Keeps the file handles referenced, because Node.js prints a warning when garbage collection closes a handle. */
 const openFiles = new Set<FileHandle>();
 const READ_BYTES = 1024 * 1024;
 
-/** Stores each chunk, serialised with v8.serialize, as one TFRecord, whose checksums detect disk errors. */
+/** Stores each chunk, serialised with v8.serialize, as one TFRecord. The TFRecord checksums detect disk errors. */
 class KeptOnDisk<T> implements Kept<T> {
   readonly #limit: number;
   readonly #folder: string;

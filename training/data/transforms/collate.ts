@@ -26,7 +26,7 @@ export type Batched<T> = T extends Buffer | string
 
 /**
  * Combines elements into a batch.
- * @throws TonyError DATA_INVALID when the values of a field have different types or shapes; the message names the field.
+ * @throws TonyError DATA_INVALID when the values of a field have different types or shapes.
  */
 export function collate<T>(elements: readonly T[]): Batched<T> {
   return collateField(elements, '') as Batched<T>;
@@ -93,7 +93,7 @@ function kindOf(value: unknown): Kind {
       if (value === null) {
         return 'nothing';
       }
-      // Buffers of equal lengths are not stacked either, because the type of a batch must not depend on the lengths.
+      // Buffers of equal lengths are not stacked either, because the batch type must not depend on lengths.
       if (Buffer.isBuffer(value)) {
         return 'bytes';
       }
@@ -157,7 +157,10 @@ function stack(columns: readonly Flat[], field: string): Column {
   return { values, shape: [columns.length, ...first.shape] };
 }
 
-/** Returns an array of zeros of a type that can be converted to a float32 or int32 tensor. Types with fewer bytes are kept until then. */
+/**
+ * Returns an array of zeros of a type that can be converted to a float32 or int32 tensor. Keeps types with fewer bytes per value to save
+ * memory.
+ */
 function emptyLike(values: Numbers, length: number): Column['values'] {
   if (values instanceof Uint8Array || values instanceof Uint8ClampedArray) {
     return new Uint8Array(length);

@@ -85,7 +85,6 @@ describe('interleave', () => {
           expect(all).toHaveLength(lengths.reduce((sum, length) => sum + length, 0));
         },
       ),
-      // Several consecutive empty datasets, followed by a dataset with elements.
       { examples: [[[0, 0, 1], 1, 1]] },
     );
   });

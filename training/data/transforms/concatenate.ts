@@ -3,7 +3,7 @@ import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { ChunkStream } from '../reading/stream.ts';
 
 /**
- * Concatenates datasets; each of them is divided among the readers. State: the index of the current dataset, and the position in that
+ * Concatenates datasets and divides each of them among the readers. State: the index of the current dataset, and the position in that
  * dataset.
  */
 export function concatenateNode<T>(inner: readonly DatasetNode<T>[]): DatasetNode<T> {

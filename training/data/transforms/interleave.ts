@@ -7,7 +7,7 @@ import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { PrefetchStream } from './prefetch.ts';
 
 export interface InterleaveOptions {
-  /** The number of datasets that are read concurrently; 4 by default. */
+  /** The number of datasets to read concurrently; 4 by default. */
   readonly cycleLength?: number;
   /** The number of consecutive elements to take from each dataset; 1 by default. */
   readonly blockLength?: number;
@@ -15,15 +15,14 @@ export interface InterleaveOptions {
 
 const CHUNK_ELEMENTS = 256;
 
-/** How much of each dataset is read ahead while elements of the other datasets are taken. */
+/** The read-ahead limits of each inner dataset. */
 const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
 
 /**
- * Converts each element to a dataset and reads several of these inner datasets in turn. The outer elements are divided among the readers,
- * so all elements of an inner dataset go to one reader.
- *
- * State: the position in the outer elements; for each open inner dataset, the position of its outer element and the position in the
- * dataset; the number of the inner dataset whose turn it is, and how many elements it has yielded in this turn.
+ * Converts each element to a dataset and reads several of these inner datasets in turn. The readers divide the outer elements, so all
+ * elements of an inner dataset go to one reader. State: the position in the outer elements; for each open inner dataset, the position of
+ * its outer element and the position in the dataset; the number of the inner dataset whose turn it is, and how many elements it has yielded
+ * in this turn.
  */
 export function interleaveNode<T, U>(
   inner: DatasetNode<T>,
@@ -62,10 +61,12 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
   readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
   readonly #block: number;
   readonly #elements: Cursor<T>;
-  /** The datasets that were open when the state was stored. The first call of `next` reopens them. */
+  /** The datasets that were open when the state was stored. The first `next` call reopens them. */
   readonly #stored: InterleaveState[1] | null;
   #hasBegun = false;
-  /** The open datasets, in the order of their turns. null where a dataset has ended; the next turn of that place opens another dataset. */
+  /**
+   * The open datasets in turn order. null marks the place of a dataset that has ended; the next turn of that place opens another dataset.
+   */
   readonly #open: (Open<U> | null)[];
   #hasMore = true;
   #turn: number;
@@ -94,7 +95,6 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     const from = this.#state();
     const items: U[] = [];
     let bytes = 0;
-    // The number of consecutive places without a dataset.
     let empty = 0;
     while (items.length < CHUNK_ELEMENTS && empty <= this.#open.length && !this.#isClosed) {
       const current: Open<U> | null = this.#open[this.#turn] ?? (await this.#openNext());

@@ -72,7 +72,7 @@ function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
-/** Runs up to `calls` conversions concurrently. The results have the order of the elements. */
+/** Runs up to `calls` conversions concurrently and preserves the order of the elements. */
 export function parallelMapNode<T, U>(
   inner: DatasetNode<T>,
   convert: (element: T, context: ReadContext) => U | Promise<U>,
@@ -108,7 +108,7 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // Marks a rejection as handled: results are awaited in order, so this result may be awaited much later.
+      // Marks a rejection as handled: the code below awaits results in order and may await this result much later.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

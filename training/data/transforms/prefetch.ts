@@ -16,7 +16,7 @@ export function prefetchNode<T>(inner: DatasetNode<T>, limits: PrefetchLimits): 
   };
 }
 
-/** Reads ahead until one of the limits is reached, but at least one chunk. */
+/** Reads at least one chunk ahead, and further chunks until a limit is reached. */
 export class PrefetchStream<T> implements ChunkStream<T> {
   readonly #open: (signal: AbortSignal, from: Json) => ChunkStream<T>;
   readonly #from: Json;
@@ -43,7 +43,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#signal = anySignal([signal, this.#abort.signal]);
   }
 
-  /** Starts reading ahead now. Without this call, the first call of `next` starts it. */
+  /** Starts reading ahead now instead of on the first `next` call. */
   begin(): void {
     this.#work ??= this.#readAhead();
   }

@@ -3,7 +3,7 @@ import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { ChunkStream } from '../reading/stream.ts';
 
 /**
- * Repeats the dataset, each time in a new order if it is shuffled. State: the number of the pass, and the position in the pass.
+ * Repeats the dataset. A shuffled dataset has a new order in each pass. State: the number of the pass, and the position in the pass.
  * @param count the number of passes; Infinity for endless repetition.
  */
 export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode<T> {

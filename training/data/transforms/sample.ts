@@ -7,23 +7,23 @@ import type { Chunk, ChunkStream } from '../reading/stream.ts';
 export interface SampleOptions {
   /** The relative frequency of each dataset; equal by default. */
   readonly weights?: readonly number[];
-  /** The seed of the draws; the seed of the reader by default. */
+  /** The seed of the random selection; defaults to the reader's seed. */
   readonly seed?: number;
 }
 
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Mixes the elements of several datasets until all of them have ended. Draws the dataset of each element by weight. Each dataset is divided
- * among the readers. State: the number of the chunk (each chunk has its own random numbers), and the position in each dataset; null for a
- * dataset that has ended.
+ * Mixes the elements of several datasets until all datasets have ended. Randomly selects the dataset of each element, by weight. The
+ * readers divide each dataset. State: the number of the chunk (each chunk has its own random numbers), and the position in each dataset;
+ * null for a dataset that has ended.
  */
 export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null): DatasetNode<T> {
   return {
     open(context, from) {
       refuseSplits(context, 'sampleFrom', 'it mixes elements of several datasets');
-      // `undispatched`: each share draws in a different order, so the readers would begin the passes over dispatched datasets in different
-      // orders.
+      // Rejects dispatched datasets. Each share selects in a different order, so the readers would begin the passes over dispatched
+      // datasets in different orders.
       const own = undispatched(context);
       const [chunk, places] = (from ?? [0, inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
       const parts = inner.map((node, index): Part<T> => {
@@ -38,7 +38,6 @@ export function sampleNode<T>(inner: readonly DatasetNode<T>[], weights: readonl
 
 interface Part<T> {
   readonly weight: number;
-  /** null at the end of the dataset. */
   cursor: Cursor<T> | null;
 }
 
@@ -76,7 +75,7 @@ class SampledStream<T> implements ChunkStream<T> {
     return items.length === 0 ? null : { items, from, bytes };
   }
 
-  /** Draws one of the datasets that have not ended; returns null if all have ended. */
+  /** Randomly selects a dataset that has not ended; returns null if all datasets have ended. */
   #draw(number: number): Part<T> | null {
     const open = this.#parts.filter(({ cursor, weight }) => cursor !== null && weight > 0);
     let rest = number * open.reduce((sum, { weight }) => sum + weight, 0);

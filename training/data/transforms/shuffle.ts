@@ -14,10 +14,10 @@ export interface ShuffleOptions {
 }
 
 /**
- * Shuffles the order of files, and the elements in blocks of `bufferSize`. With blocks instead of the usual sliding window, a reader's
- * position is the position of a block and an index in the block. Training therefore resumes exactly, although checkpoints do not contain
- * the buffered elements. The length of the first block is random, so blocks differ between epochs. A dataset that fits into one block is
- * shuffled perfectly. While the current block is used, the next block is read, so up to two blocks are in memory.
+ * Shuffles the file order, and the elements in blocks of `bufferSize`. Blocks, unlike the usual sliding window, allow training to resume
+ * exactly without buffered elements in the checkpoint: a position is a block position and an index in the block. The length of the first
+ * block is random, so blocks differ between epochs. A dataset that fits into one block is shuffled perfectly. The next block is read while
+ * the current block is used, so up to two blocks are in memory.
  */
 export function shuffleNode<T>(inner: DatasetNode<T>, options: ShuffleOptions): DatasetNode<T> {
   return {

@@ -8,8 +8,8 @@ import type { ChunkStream } from '../reading/stream.ts';
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Yields elements `start` to `end` (exclusive) of the whole dataset. These must be the same for any number of readers, so each reader reads all of them
- * and uses its share. State: the number of elements before the position, and the position in the dataset.
+ * Yields elements `start` to `end` (exclusive) of the whole dataset. The elements must be the same for any number of readers, so each
+ * reader reads all of them and uses its share. State: the number of elements before the position, and the position in the dataset.
  */
 export function sliceNode<T>(inner: DatasetNode<T>, start: number, end: number): DatasetNode<T> {
   const openWhole = (context: ReadContext, state: Json): ChunkStream<T> => {
