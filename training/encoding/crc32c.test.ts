@@ -11,7 +11,7 @@ test.each([
   expect(sum(Uint8Array.from({ length: 32 }, (_, index) => index))).toBe(0x46dd794e);
   expect(sum(Uint8Array.from({ length: 32 }, (_, index) => 31 - index))).toBe(0x113fdb5c);
   expect(sum(Buffer.from('123456789'))).toBe(0xe3069283);
-  // More bytes than fit into the module's window.
+  // Exceeds the module's window.
   const letters = Buffer.alloc(3_000_000, 'abcdefghijklmnopqrstuvwxyz');
   expect(sum(letters)).toBe(byteByByte(letters));
   expect(sum(new Uint8Array(0))).toBe(0);

@@ -1,8 +1,9 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k contains the contribution of a byte to the checksum
- * if k bytes follow it, so sixteen bytes can be processed at a time ("slicing"). The checksum limits the speed of reading records. A
- * WebAssembly module therefore computes it, more than twice as fast as JavaScript. The JavaScript version is used for small numbers of
- * bytes, and if WebAssembly is unavailable (`node --jitless`).
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4) with the reflected polynomial 0x82f63b78.
+ *
+ * Table k contains the contribution of a byte that is followed by k more bytes. With 16 tables, the algorithm processes 16 bytes at a time
+ * ("slicing"). The checksum limits the speed of reading records, so a WebAssembly module computes it, more than twice as fast as
+ * JavaScript. JavaScript computes short checksums, and all checksums if WebAssembly is unavailable (`node --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -16,7 +17,7 @@ const WINDOW_AT = TABLES * TABLE_BYTES;
 const WINDOW_BYTES = 1024 * 1024 - WINDOW_AT;
 const PAGE_BYTES = 64 * 1024;
 
-/** Below this number of bytes, JavaScript is faster than copying the bytes to the module. */
+/** For fewer bytes, plain JavaScript is faster than copying the bytes to the module. */
 const LEAST_BYTES = 64;
 
 const TABLE = createTables();
@@ -74,7 +75,7 @@ const MODULE_BYTES = Buffer.from(
   'base64',
 );
 
-/** The members of WebAssembly that this file uses. The type declarations of Node.js do not contain them. */
+/** The parts of the WebAssembly API that this file uses. The type declarations of Node.js omit them. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };
@@ -126,7 +127,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** Computes the same checksum as `crc32c`, in plain JavaScript. */
+/** Computes the same checksum as `crc32c` in plain JavaScript. */
 export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const table = TABLE;
   let crc = -1;
@@ -149,17 +150,14 @@ export function plainCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): n
   return ~crc >>> 0;
 }
 
-/**
- * Returns the CRC-32C in the form that TFRecord files store. The format rotates the CRC and adds a constant, because the CRC of data that
- * contains CRCs is weak.
- */
+/** Returns the CRC-32C as TFRecord files store it: rotated, plus a constant. The CRC of data that contains plain CRCs would be weak. */
 export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   return masked(crc32c(bytes, start, end));
 }
 
 /**
- * Returns a function that computes masked checksums of parts of `bytes`. For many parts of one buffer, this is faster than `maskedCrc32c`,
- * because the buffer is copied to the module only once. The bytes must not change while the function is in use.
+ * Returns a function that computes the masked checksum of a part of `bytes`. It copies `bytes` to the module only once, so it is faster
+ * than `maskedCrc32c` for many parts. The bytes must not change while the function is in use.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
   const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : loadKernel();

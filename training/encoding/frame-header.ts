@@ -1,7 +1,4 @@
-/**
- * A header of fixed length that consists of little-endian uint32: a magic number, the index of the frame's kind, and fields that depend on
- * the frame's format.
- */
+/** A header of little-endian uint32 fields: a magic number, the index of the frame kind, and the fields of the frame format. */
 export class FrameHeader<Kind extends string> {
   readonly bytes: number;
   readonly #magic: number;
@@ -14,7 +11,7 @@ export class FrameHeader<Kind extends string> {
     this.bytes = (2 + fields) * 4;
   }
 
-  /** @throws RangeError when a field is not a uint32. */
+  /** @throws RangeError if a field is not a uint32. */
   encode(kind: Kind, ...fields: readonly number[]): Buffer {
     const bytes = Buffer.alloc(this.bytes);
     [this.#magic, this.#kinds.indexOf(kind), ...fields].forEach((field, index) => {
@@ -23,7 +20,7 @@ export class FrameHeader<Kind extends string> {
     return bytes;
   }
 
-  /** @returns null if the bytes are not such a header. */
+  /** Returns null if `bytes` does not begin with such a header. */
   decode(bytes: Uint8Array): { readonly kind: Kind; readonly fields: readonly number[] } | null {
     const view = new DataView(bytes.buffer, bytes.byteOffset, this.bytes);
     const [magic, kindNumber = -1, ...fields] = Array.from({ length: this.bytes / 4 }, (_, index) => view.getUint32(index * 4, true));

@@ -1,6 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** Examples in a plain array: `shape[0]` examples, each with `shape[1] * shape[2] * ...` numbers. */
+/** Examples in one array: `shape[0]` examples of `shape[1] * shape[2] * ...` numbers each. */
 export interface Column {
   readonly values: Uint8Array | Int8Array | Int16Array | Int32Array | Float32Array;
   readonly shape: readonly number[];
@@ -9,7 +9,7 @@ export interface Column {
 /*
  * The IDX format of the MNIST files (http://yann.lecun.com/exdb/mnist), big-endian:
  *
- *   | 0 | 0 | type u8 | dimensions u8 | size u32 per dimension | the values, row by row |
+ *   | 0 | 0 | type u8 | dimensions u8 | size u32 per dimension | the values in row-major order |
  */
 const TYPES = {
   8: { bytes: 1, read: (view, count) => new Uint8Array(view.buffer, view.byteOffset, count) },
@@ -20,24 +20,23 @@ const TYPES = {
   14: { bytes: 8, read: (view, count) => Float32Array.from({ length: count }, (_, index) => view.getFloat64(index * 8)) },
 } as const satisfies Record<number, { bytes: number; read: (view: DataView<ArrayBufferLike>, count: number) => Column['values'] }>;
 
-/** The length of the longest header, which has 255 dimensions. */
+/** The maximum length of a header, which has at most 255 dimensions. */
 export const MAX_HEADER_BYTES = 4 + 255 * 4;
 
-/** A parsed header. */
 export interface IdxHeader {
   readonly bytes: number;
   readonly shape: readonly number[];
-  /** The size of one value in the file, in bytes. */
+  /** The number of bytes per value in the file. */
   readonly valueBytes: number;
-  /** Reads `count` values from `bytes`, starting at position `at`. For values of one byte, the result is a view of `bytes`. */
+  /** Reads `count` values from `bytes`, starting at byte `at`. For values of one byte, returns a view of `bytes`. */
   read(bytes: Uint8Array, at: number, count: number): Column['values'];
 }
 
 /**
  * Parses the header of an IDX file.
- * @param bytes the file, or its beginning; MAX_HEADER_BYTES are enough.
- * @param where the file's name, for error messages.
- * @throws TonyError DATA_INVALID; the message describes the defect.
+ * @param bytes the file, or at least its first MAX_HEADER_BYTES bytes.
+ * @param where the file name for error messages.
+ * @throws TonyError DATA_INVALID.
  */
 export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -60,8 +59,8 @@ export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
 
 /**
  * Parses a complete IDX file.
- * @param where the file's name, for error messages.
- * @throws TonyError DATA_INVALID; the message describes the defect.
+ * @param where the file name for error messages.
+ * @throws TonyError DATA_INVALID.
  */
 export function parseIdx(bytes: Uint8Array, where: string): Column {
   const { bytes: start, shape, valueBytes, read } = parseIdxHeader(bytes, where);

@@ -2,16 +2,16 @@ import { promisify } from 'node:util';
 import { crc32, deflate } from 'node:zlib';
 
 /**
- * PNG (ISO/IEC 15948): a signature, then chunks, all numbers big-endian,
+ * PNG (ISO/IEC 15948): a signature followed by chunks. All numbers are big-endian.
  *
  *   | length of data u32 | type, 4 letters | data | crc32 of type and data u32 |
  *
- *   IHDR: width u32, height u32, bits of a sample u8 = 8, colour type u8, compression u8 = 0, filter method u8 = 0, interlace u8 = 0
- *   IDAT: zlib stream of the rows from top to bottom, each preceded by the number of its filter (0: none)
+ *   IHDR: width u32, height u32, bits per sample u8 = 8, colour type u8, compression u8 = 0, filter method u8 = 0, interlace u8 = 0
+ *   IDAT: zlib stream of the rows from top to bottom, each preceded by its filter number (0: none)
  *   IEND: empty
  */
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-/** Colour types by number of channels: grey, grey and alpha, RGB, RGBA. */
+/** PNG colour types by number of channels: grey, grey with alpha, RGB, RGBA. */
 const COLOUR_TYPES = [0, 4, 2, 6] as const;
 
 const compress = promisify(deflate);
@@ -19,7 +19,7 @@ const compress = promisify(deflate);
 /**
  * Encodes an image.
  * @param channels the number of channels, 1 to 4.
- * @param pixels the pixels row by row, with the channels of a pixel next to each other.
+ * @param pixels the pixels in row-major order, with interleaved channels.
  */
 export async function encodePng(width: number, height: number, channels: number, pixels: Uint8Array): Promise<Buffer> {
   const header = Buffer.alloc(13);

@@ -1,8 +1,8 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * Reads protobuf's wire format (protobuf.dev/programming-guides/encoding), which protobuf.ts writes. Checks every length before using it.
- * One reader enters and leaves all nested messages, because creating a reader for each message would cost more than reading the message.
+ * Reads the protobuf wire format (protobuf.dev/programming-guides/encoding). Checks every length before using it. One reader enters and
+ * leaves nested messages: creating a reader per message would cost more than reading the message.
  */
 export class WireReader {
   #bytes: Uint8Array = new Uint8Array(0);
@@ -26,7 +26,6 @@ export class WireReader {
     return this.#at >= this.#end;
   }
 
-  /** Starts reading `bytes` from `at` to `end`. */
   reset(bytes: Uint8Array, at = 0, end = bytes.length): this {
     this.#bytes = bytes;
     this.#at = at;
@@ -34,7 +33,7 @@ export class WireReader {
     return this;
   }
 
-  /** Reads a varint of up to 7 bytes (49 bits): a tag or a length. */
+  /** Reads a tag or a length: a varint of up to 7 bytes (49 bits). */
   size(): number {
     const bytes = this.#bytes;
     if (this.#at < this.#end) {
@@ -60,7 +59,7 @@ export class WireReader {
     throw broken('has an unterminated length');
   }
 
-  /** Reads a varint of up to 64 bits as two halves: `low` unsigned, `high` signed. */
+  /** Reads a varint of up to 64 bits. `low` is unsigned, `high` is signed. */
   varint(): { readonly low: number; readonly high: number } {
     let low = 0;
     let high = 0;
@@ -85,10 +84,7 @@ export class WireReader {
     throw broken('has a number of more than 64 bits');
   }
 
-  /**
-   * Enters the nested message (or packed numbers) at the current position. Returns the argument for `leave`, which continues after the
-   * nested message.
-   */
+  /** Enters the nested message or packed field at the current position. Pass the result to `leave` to continue after it. */
   enter(): number {
     const outerEnd = this.#end;
     const length = this.size();
@@ -104,7 +100,7 @@ export class WireReader {
     this.#end = outerEnd;
   }
 
-  /** Skips `count` bytes and returns their position. */
+  /** Skips `count` bytes. Returns the position before them. */
   take(count: number): number {
     if (count > this.#end - this.#at) {
       throw broken('ends within a number');
@@ -130,22 +126,22 @@ export function broken(what: string): TonyError {
   return new TonyError('DATA_INVALID', `the message ${what}`);
 }
 
-/** One field in wire format. Its meaning depends on the definition of the message. */
+/** A field in wire format. */
 export interface Field {
   readonly number: number;
-  /** Wire type: 0 varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. */
+  /** The wire type: 0 varint, 1 eight bytes, 2 length-prefixed bytes, 5 four bytes. */
   readonly type: number;
-  /** The value of types 1, 2 and 5, as a view; empty for a varint. */
+  /** A view of the value for the wire types 1, 2 and 5; empty for a varint. */
   readonly bytes: Buffer;
-  /** The value of type 0, read as an int64; values of more than 53 bits are rounded. */
+  /** The int64 value for wire type 0. Values of more than 53 bits are rounded. */
   readonly varint: number;
 }
 
 const NONE = Buffer.alloc(0);
 
 /**
- * Yields the fields of a message in order. Creates an object for each field, so use WireReader directly to read many messages.
- * @throws TonyError DATA_INVALID when the bytes are not a message.
+ * Yields the fields of a message in order. It creates one object per field, so use WireReader directly for many messages.
+ * @throws TonyError DATA_INVALID if the bytes are not a protobuf message.
  */
 export function* fieldsOf(message: Buffer): Generator<Field, void> {
   const reader = new WireReader().reset(message);

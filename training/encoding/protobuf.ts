@@ -1,7 +1,7 @@
 /**
- * The part of protobuf's wire format that event files need (protobuf.dev/programming-guides/encoding). A field is its number and wire type
- * as a varint, followed by the value. A message is the concatenation of its fields. As in proto3, fields with default values (0, empty
- * text) are omitted.
+ * Encodes the part of the protobuf wire format that event files need (protobuf.dev/programming-guides/encoding). A field consists of its
+ * number and wire type as a varint, followed by the value. A message is the concatenation of its fields. As in proto3, fields with default
+ * values (0, empty text) are omitted.
  *
  *   wire type 0: varint | 1: 8 bytes | 2: length as a varint, then that many bytes | 5: 4 bytes, little-endian
  */
@@ -10,7 +10,7 @@ export const WIRE = { varint: 0, eightBytes: 1, bytes: 2, fourBytes: 5 } as cons
 const NOTHING = Buffer.alloc(0);
 
 export function double(field: number, value: number): Buffer {
-  // Only +0 is the default value, so -0 must be written.
+  // Only +0 is the default value; -0 must be written.
   if (Object.is(value, 0)) {
     return NOTHING;
   }
@@ -25,7 +25,7 @@ export function integer(field: number, value: number): Buffer {
   return value === 0 ? NOTHING : Buffer.concat([Buffer.of((field << 3) | WIRE.varint), varint(value)]);
 }
 
-/** Encodes a field with a nested message or plain bytes, given as several parts. */
+/** Encodes a nested message or bytes, given as several parts. */
 export function bytes(field: number, ...parts: readonly Uint8Array[]): Buffer {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   return Buffer.concat([Buffer.of((field << 3) | WIRE.bytes), varint(length), ...parts]);

@@ -95,7 +95,6 @@ describe('TFRecord files', () => {
       record.writeUInt32LE(Math.floor(length / 2 ** 32), 4);
       return record;
     };
-    // The lengths are wrong, but their checksums are correct.
     const whole = encodeTfRecord(new Uint8Array(2000));
     expect(() => parse([whole.subarray(0, 20)])).toThrow('a record of 2000 bytes extends beyond the end of the file');
     expect(() => parse([whole.subarray(0, 20)], { end: Number.POSITIVE_INFINITY, maxRecordBytes: 1000 })).toThrow(/maxRecordBytes/);

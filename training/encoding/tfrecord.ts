@@ -3,10 +3,10 @@ import { maskedSumsOf } from './crc32c.ts';
 import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
 
 /**
- * TFRecord files: a sequence of records (tfrecord-frame.ts).
+ * Encodes one record. A TFRecord file is a sequence of records (see tfrecord-frame.ts), optionally compressed as a whole with gzip or zlib.
  *
- * The format has no marker for the start of a record. Reading must therefore start at the beginning of the file or at the known position of
- * a record. After a damaged length, the rest of the file is unreadable. A whole file may be compressed with gzip or zlib.
+ * The format has no marker for the start of a record. A reader must therefore start at the beginning of the file or at a known record
+ * position. If a record's length is damaged, the rest of the file is unreadable.
  */
 export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
@@ -15,33 +15,33 @@ export function encodeTfRecord(data: Uint8Array): Buffer {
 }
 
 /**
- * `record`: the data of one record is damaged. `long`: a record exceeds the maximum length and is skipped. `rest`: the rest of the file is
- * unreadable, because the length of a record is damaged or the file ends within a record.
+ * `record`: the data of one record is damaged. `long`: a record exceeds the maximum length. `rest`: the rest of the file is unreadable,
+ * because a record's length is damaged or the file ends within a record.
  */
 export type DamageKind = 'record' | 'long' | 'rest';
 
 export interface TfRecordParserOptions {
-  /** The file's name for error messages. */
+  /** The file name for error messages. */
   readonly where: string;
-  /** The position in the file (in its decompressed content) at which the parser starts. */
+  /** The position in the decompressed file at which the parser starts. */
   readonly offset: number;
-  /** The position of the end of the file; Infinity if it is not known in advance. */
+  /** The end position of the file; Infinity if unknown. */
   readonly end: number;
-  /** The maximum length of a record, checked before the parser buffers it. */
+  /** The maximum number of bytes in a record. The parser checks it before it buffers the record. */
   readonly maxRecordBytes: number;
-  /** Called for damage. The function either throws, or returns to skip the damaged part. */
+  /** Called when the parser finds damage. The callback throws, or returns to skip the damaged part. */
   readonly onDamage: (damage: TonyError, kind: DamageKind) => void;
 }
 
-/** Parses records from a stream of pieces. If a record is completely within one piece, the parser returns a view of the piece. */
+/** Parses records from a stream of pieces. Returns a view of the piece if the piece contains the complete record. */
 export class TfRecordParser {
   readonly #options: TfRecordParserOptions;
   /** The beginning of a record that continues in the next piece. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** The number of bytes that must be pending before parsing continues. */
+  /** The number of pending bytes that parsing requires to continue. */
   #needed = HEADER_BYTES;
-  /** The number of bytes that remain to be skipped of a record that exceeds the maximum length. */
+  /** The number of bytes left to skip in a record that exceeds the maximum length. */
   #passing = 0;
   #offset: number;
   #taken: number;
@@ -58,7 +58,7 @@ export class TfRecordParser {
     return this.#offset;
   }
 
-  /** The position after the last byte that was pushed. */
+  /** The position after the last pushed byte. */
   get taken(): number {
     return this.#taken;
   }
@@ -68,7 +68,7 @@ export class TfRecordParser {
     return this.#isLost;
   }
 
-  /** True if the bytes pushed so far end within a record. */
+  /** True if the pushed bytes end within a record. */
   get isWithinRecord(): boolean {
     return this.#pendingBytes > 0 || this.#passing > 0;
   }
@@ -110,7 +110,7 @@ export class TfRecordParser {
     }
   }
 
-  /** Parses the record at `at` and returns its length. If the record is incomplete, keeps its bytes and returns 0. */
+  /** Parses the record at `at` and returns its length. If the record is incomplete, stores its bytes and returns 0. */
   #next(bytes: Buffer, at: number, sums: (from: number, to: number) => number, records: Buffer[]): number {
     const left = bytes.length - at;
     const length = left < HEADER_BYTES ? 0 : this.#lengthAt(bytes, at, sums);
@@ -140,7 +140,7 @@ export class TfRecordParser {
     return size;
   }
 
-  /** Returns the data length of the record whose header is at `at`; null if the length is damaged. */
+  /** Returns the data length of the record at `at`; null if the length is damaged. */
   #lengthAt(bytes: Buffer, at: number, sums: (from: number, to: number) => number): number | null {
     if (bytes.readUInt32LE(at + 8) !== sums(at, at + 8)) {
       const isFirst = this.#offset === 0;
@@ -175,7 +175,7 @@ export class TfRecordParser {
     this.#needed = HEADER_BYTES;
   }
 
-  /** Skips bytes of a record that exceeds the maximum length. Returns how many of the next `count` bytes were skipped. */
+  /** Skips up to `count` bytes of a record that exceeds the maximum length. Returns the number of skipped bytes. */
   #pass(count: number): number {
     const passed = Math.min(this.#passing, count);
     this.#passing -= passed;

@@ -1,18 +1,18 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NamedGradient } from './named-gradient.ts';
 
-/** An optimizer's state tensor for one variable, in TensorFlow.js's format. */
+/** An optimizer's state tensor for one variable, as TensorFlow.js stores it. */
 export interface OptimizerSlot {
   readonly originalName: string;
   readonly variable: tfjs.Variable;
 }
 
-/** `applyGradients` accepts null gradients, but its type declaration does not allow them. */
+/** `applyGradients` accepts null gradients, although its type declaration excludes them. */
 type ToApply = Parameters<tfjs.Optimizer['applyGradients']>[0];
 
 type SlotArray = (OptimizerSlot | null | undefined)[];
 
-/** The properties in which the optimizers of tf.train store one slot per variable. */
+/** The properties in which the tf.train optimizers store one slot per variable. */
 const SLOT_PROPERTIES: ReadonlySet<string> = new Set([
   'accumulations',
   'accumulatedFirstMoment',
@@ -28,14 +28,16 @@ const SLOT_PROPERTIES: ReadonlySet<string> = new Set([
 const known = new WeakMap<tfjs.Optimizer, OptimizerSlots>();
 
 /**
- * Maps variables to their slots in an optimizer. TensorFlow.js finds a variable's slots by its position in the list of gradients (tfjs-core
- * 4.22, `applyGradients` of each optimizer). If a program alternates between two lists, variables would therefore share slots. This class
- * assigns every variable a fixed place for its lifetime, so each step may use another list in any order.
+ * Maps variables to their slots in an optimizer.
+ *
+ * TensorFlow.js finds a variable's slots by its position in the list of gradients (tfjs-core 4.22, `applyGradients` of each optimizer). A
+ * program that alternates between two lists would therefore mix up slots. This class assigns each variable a fixed place, so every step may
+ * use a different list in any order.
  */
 export class OptimizerSlots {
   readonly #tf: typeof tfjs;
   readonly #optimizer: tfjs.Optimizer;
-  /** The variable of each place; null if the variable is unknown, for example for slots from a model file. */
+  /** The variable at each place. null if the variable is unknown, for example for slots from a model file. */
   readonly #variables: (tfjs.Variable | null)[] = [];
   #places = new Map<tfjs.Variable, number>();
 
@@ -65,17 +67,14 @@ export class OptimizerSlots {
     return this.#variables.length - 1;
   }
 
-  /**
-   * Assigns places in the order of this list. TensorFlow.js then finds the same slots if the program later trains the same list without
-   * this class.
-   */
+  /** Assigns places in list order. TensorFlow.js then finds the same slots if the program later trains the same list without this class. */
   arrange(variables: readonly tfjs.Variable[]): void {
     for (const variable of variables) {
       this.placeOf(variable);
     }
   }
 
-  /** Yields the existing slots of a variable, each with the name of the optimizer's property that holds it. */
+  /** Yields the variable's existing slots, each with the optimizer property that contains it. */
   *slotsOf(variable: tfjs.Variable): Generator<readonly [property: string, slot: OptimizerSlot]> {
     const place = this.#places.get(variable) ?? this.#adopt(variable);
     if (place === undefined) {
@@ -89,7 +88,7 @@ export class OptimizerSlots {
     }
   }
 
-  /** Assigns a value to a slot of the variable, and creates the slot if it does not exist. */
+  /** Sets the value of a variable's slot. Creates the slot if necessary. */
   restore(variable: tfjs.Variable, property: string, originalName: string, value: tfjs.Tensor): void {
     const slots = (this.#optimizer as unknown as Record<string, SlotArray>)[property] as SlotArray;
     const place = this.placeOf(variable);
@@ -101,7 +100,7 @@ export class OptimizerSlots {
     }
   }
 
-  /** Runs the optimizer's `applyGradients` with the slots of each variable. A variable with a null gradient does not change. */
+  /** Calls the optimizer's `applyGradients` with the slots of each variable. Variables with a null gradient stay unchanged. */
   applyGradients(gradients: readonly NamedGradient[]): void {
     const { registeredVariables } = this.#tf.engine();
     const places = gradients.map(({ name }) => this.placeOf(registeredVariables[name] as tfjs.Variable));
@@ -136,7 +135,7 @@ export class OptimizerSlots {
     });
   }
 
-  /** Recognises slots by their structure, because a custom optimizer class may store them in other properties. */
+  /** Recognises slots by their structure, because custom optimizers may store them in other properties. */
   #areSlots(values: readonly unknown[]): boolean {
     return values.length > 0 && values.every((value) => (value as Partial<OptimizerSlot> | null)?.variable instanceof this.#tf.Variable);
   }
@@ -173,7 +172,7 @@ export class OptimizerSlots {
     return place;
   }
 
-  /** Disposes the slots of disposed variables, which would otherwise stay in memory as long as the optimizer exists. */
+  /** Disposes the slots of disposed variables. Otherwise, they would occupy memory as long as the optimizer exists. */
   #removeDisposed(): void {
     if (!this.#variables.some((variable) => variable?.isDisposed)) {
       return;

@@ -1,9 +1,8 @@
 import util from 'node:util';
 
 /**
- * Adds two functions to node:util that tfjs-node 4.22 calls. Node.js 24 no longer has these functions, and Node.js 22 prints a deprecation
- * warning for each call. tfjs-node is a CommonJS module and reads the functions from the module object at each call, so assigning them
- * there is sufficient.
+ * Adds two functions to node:util that tfjs-node 4.22 calls. Node.js 24 removed them, and Node.js 22 prints a deprecation warning for each
+ * call.
  */
 export function restoreUtilFunctions(): void {
   Object.assign(util, {

@@ -1,9 +1,9 @@
 import type { Report } from './task-context.ts';
 
-/** Shows the user a message about the run. A later notice with the same `about` replaces the earlier one. */
+/** Shows a message about the run to the user. A later notice with the same `about` replaces the earlier one. */
 export type OnNotice = (message: string, about?: string) => void;
 
-/** Returns a function that writes notices to stderr and reports them to the job. */
+/** Returns a function that writes notices to stderr and reports them to the executor. */
 export function noticesTo(report: (report: Report) => void): OnNotice {
   return (message, about) => {
     process.stderr.write(`tony-ts: ${message}\n`);

@@ -6,10 +6,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
 
-/**
- * Opens the storage of this process, with the job's Hadoop configuration and user. A standalone program uses the configuration and user of
- * its environment.
- */
+/** Opens storage with the job's Hadoop configuration and user. A standalone program uses the configuration and user of its environment. */
 export async function openStorage(): Promise<Storage> {
   const task = readTask();
   return task === null ? await storageAlone() : storageOfJob(task);
@@ -20,7 +17,7 @@ export function storageOfJob(task: TaskContext): Storage {
   return createStorage({ hadoop, user: task.user });
 }
 
-/** Opens storage for a standalone program. If the environment has a Hadoop configuration, the storage includes that cluster's HDFS. */
+/** Opens storage for a standalone program. Includes HDFS if the environment has a Hadoop configuration. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.fromEnvironment().catch((error) => {
     if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {

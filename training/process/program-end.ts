@@ -1,23 +1,22 @@
 import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/deadline.ts';
 
-/** The time limits for the last work, in ms. The executor kills the program three seconds after it sends a signal. */
+/** The time limits in ms for the final work. The executor kills the program three seconds after it sends a signal. */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 export interface LastWork {
-  /** Whether any work is left. A failed program without work exits immediately. */
+  /** Returns true if final work is left. A failed program without final work exits immediately. */
   readonly isDue: () => boolean;
-  /** Does the work while the program can still await promises. `succeeded` is true if the program has ended with exit code 0. */
+  /** Does the final work asynchronously. `succeeded` is true if the program ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;
-  /** Does the work synchronously, for a program that calls process.exit or must exit before `finish` has completed. */
+  /** Does the final work synchronously, when the program calls process.exit or `finish` takes too long. */
   readonly finishNow: () => void;
 }
 
 /**
- * Runs the last work when this program ends, unless SIGKILL ends it. If the program has its own handler for uncaught exceptions or a
- * signal, that handler decides whether to exit.
- *
+ * Runs the final work when this program ends for any reason except SIGKILL. If the program has its own handler for a signal or for uncaught
+ * exceptions, that handler decides whether to exit.
  * @returns a function that removes the handlers.
  */
 export function beforeProgramEnds(work: LastWork): () => void {

@@ -2,18 +2,17 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /**
- * Makes glibc keep freed memory. By default, glibc returns large freed arrays to the kernel. Each training step then faults them in again
- * page by page, which costs 0.5 ms per MiB on a virtual machine. The program's peak memory stays the same.
+ * Makes glibc keep freed memory. By default, glibc returns large freed arrays to the kernel, and each training step faults them in again
+ * page by page. This costs 0.5 ms per MiB on a virtual machine. The program's peak memory stays the same.
  */
 const KEEP_FREED_MEMORY = { MALLOC_MMAP_THRESHOLD_: String(32 * 1024 ** 2), MALLOC_TRIM_THRESHOLD_: String(512 * 1024 ** 2) };
 
 /**
- * The environment variables with which a user's program finds Node.js, TensorFlow.js and `tony-ts/training`.
- *
- * @param bundles absolute path of the folder that contains register.mjs and training.mjs
- * @param runtime absolute path of the unpacked runtime; null when the program uses the software installed on the node
- * @param environment the program's other environment variables, which take precedence
- * @returns the variables to add or replace
+ * Returns the environment variables with which a user's program finds Node.js, TensorFlow.js and `tony-ts/training`.
+ * @param bundles the absolute path of the folder that contains register.mjs and training.mjs.
+ * @param runtime the absolute path of the unpacked runtime; null if the program uses the software on the node.
+ * @param environment the program's other variables, which take precedence.
+ * @returns the variables to add or replace.
  */
 export function programEnvironment(
   bundles: string,
@@ -23,7 +22,7 @@ export function programEnvironment(
   const options = [
     environment.NODE_OPTIONS,
     `--import=${pathToFileURL(path.join(bundles, 'register.mjs')).href}`,
-    // Without this, type stripping and module hooks print an experimental warning at each start.
+    // Prevents Node.js from warning about type stripping and module hooks at each start.
     '--disable-warning=ExperimentalWarning',
   ];
   const setItself = (name: string) => environment[name] !== undefined;

@@ -1,6 +1,6 @@
 /**
- * Creates a generator of random numbers for a position in training, such as a seed, a step and a rank. A resumed run draws the same
- * numbers, so a checkpoint stores only the seed. The generator is sfc32 (Chris Doty-Humphrey, PractRand), seeded by splitmix32.
+ * Creates a random number generator (sfc32 by Chris Doty-Humphrey, PractRand, seeded by splitmix32). The seeds identify a position in
+ * training, such as a seed, a step and a rank. A resumed run draws the same numbers, so a checkpoint stores only the seed.
  */
 export function createRandom(...seeds: readonly number[]): () => number {
   let mixed = 0x9e3779b9;
@@ -46,8 +46,8 @@ export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32
 }
 
 /**
- * Replaces Math.random with `random` while `work` runs. TensorFlow.js uses Math.random, for example for dropout masks. Because `work` is
- * synchronous, the replacement does not affect other code in the process.
+ * Replaces Math.random with `random` while `work` runs. TensorFlow.js uses Math.random, for example for dropout masks. `work` is
+ * synchronous, so the replacement does not affect other code.
  */
 export function withRandom<Result>(random: () => number, work: () => Result): Result {
   const original = Math.random;

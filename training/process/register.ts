@@ -1,11 +1,10 @@
 /*
- * Node.js loads this file before the user's program (`node --import …/register.mjs`, see program-environment.ts). With this file, `import`
- * and `require` find the container's runtime and the training library, regardless of the program's folder. resolution.ts defines the order
- * of the sources.
+ * Node.js loads this file before the user's program (`node --import …/register.mjs`, see program-environment.ts). It makes `import` and
+ * `require` find the container's runtime and the training library, regardless of the program's folder. resolution.ts defines the order of
+ * precedence.
  *
- * Node.js 22.15 and later have hooks for both `import` and `require`. In older versions, the hooks for `import` run in a separate thread,
- * which loads this file again with the suffix `?hooks`. For `require`, this file then replaces the function with which Node.js resolves
- * file names.
+ * Node.js 22.15 and later provide hooks for both `import` and `require`. Older versions run the `import` hooks in a separate thread, which
+ * loads this file again with the suffix `?hooks`. For `require`, this file replaces the Node.js function that resolves file names.
  */
 import { existsSync, realpathSync } from 'node:fs';
 import Module, { createRequire, type ResolveFnOutput, type ResolveHook, type ResolveHookContext } from 'node:module';
@@ -26,7 +25,7 @@ if (!import.meta.url.endsWith(HOOKS_THREAD)) {
 
 function findPlaces(): Places {
   const training = path.join(path.dirname(fileURLToPath(import.meta.url)), 'training.mjs');
-  // process.execPath is …/runtime/bin/node if the runtime's Node.js runs the program.
+  // process.execPath is …/runtime/bin/node if the program runs on the runtime's Node.js.
   const runtime = process.env.TONY_RUNTIME || path.dirname(path.dirname(process.execPath));
   const script = process.argv[1];
   const program = script !== undefined && existsSync(script) ? realpathSync(script) : path.join(process.cwd(), 'program.js');
@@ -44,7 +43,7 @@ interface HooksInThread {
 }
 
 /**
- * The part of Node.js's loader that resolves the argument of `require` to a file. This internal interface has no type declarations, but
+ * The part of the Node.js loader that resolves `require` arguments to files. It is an internal interface without type declarations, but
  * many tools replace it.
  */
 interface FileResolver {
@@ -130,8 +129,7 @@ function firstFound(specifier: string, parent: string | undefined, lookUp: (from
 }
 
 /**
- * Chooses the error to report if no candidate resolves. It prefers the error of Node.js's default resolution, which describes the user's
- * own import.
+ * Chooses the error to throw if no candidate resolves. Prefers the error of the default resolution, which describes the user's own import.
  */
 function noteMissing(before: unknown, from: string | null, error: unknown): unknown {
   return before === undefined || from === null ? error : before;

@@ -1,17 +1,16 @@
-/** The sources of modules, as file URLs. Resolution from a file searches node_modules in the file's folder and all parent folders. */
+/**
+ * The file URLs from which modules are resolved. Resolution from a file searches node_modules in the file's folder and all parent folders.
+ */
 export interface Places {
   /** The training library that the job shipped. */
   readonly training: string | null;
-  /** A file in the container's runtime from which to resolve. */
+  /** A file in the container's runtime. */
   readonly runtime: string | null;
-  /** The user's script. Modules that the script can resolve take precedence over modules of the container. */
+  /** The user's script. Modules that it can resolve take precedence over the container's modules. */
   readonly program: string;
 }
 
-/**
- * Either `at`, the URL of the module itself, or `from`, the URL of the file from which to resolve the specifier; null for the importing
- * module.
- */
+/** `at` is the URL of the resolved module. `from` is the file from which to resolve the specifier; null for the importing module. */
 export type Candidate = { readonly at: string } | { readonly from: string | null };
 
 const BARE = /^(?:@[^/]+\/)?[a-zA-Z0-9_~-][^:]*$/;
@@ -20,10 +19,10 @@ const LIBRARY = 'tony-ts';
 /**
  * Returns the candidates for a specifier, in order of precedence.
  *
- * - `tony-ts/training` is always the library that the job shipped, because the library communicates with this job's executor.
- * - Modules that the user's program can resolve take precedence over modules of the runtime.
- * - When the runtime's packages or the training library import `@tensorflow/*`, it is resolved from the user's script first. The whole
- *   process then uses the instance of TensorFlow.js that the user's script imports.
+ * - `tony-ts/training` is always the library that the job shipped, because it communicates with this job's executor.
+ * - Modules that the user's program can resolve take precedence over the runtime's modules.
+ * - If the runtime or the training library imports `@tensorflow/*`, the specifier is first resolved from the user's script. The whole
+ *   process then uses the same instance of TensorFlow.js as the user's script.
  */
 export function candidates(specifier: string, parent: string | undefined, places: Places): readonly Candidate[] {
   const byDefault: Candidate = { from: null };
@@ -51,8 +50,8 @@ function isOurs(parent: string | undefined, places: Places): boolean {
 }
 
 /**
- * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon, and its installation
- * may have failed to download or build the addon.
+ * Returns the folder of tfjs-node's native addon; null for other packages. tfjs-node is unusable without the addon, which its installation
+ * may have failed to download or build.
  */
 export function addonFolderOf(specifier: string, found: string): URL | null {
   const name = /^@tensorflow\/tfjs-node(-gpu)?$/.exec(specifier)?.[0];
@@ -63,7 +62,7 @@ export function addonFolderOf(specifier: string, found: string): URL | null {
   return at < 0 ? null : new URL(`${found.slice(0, at)}/node_modules/${name}/lib/`);
 }
 
-/** Whether a resolution failed because the package is missing. A package that is broken or does not export the path gives other errors. */
+/** Returns true if the package is missing. A broken package, or a package that does not export the path, causes other errors. */
 export function isNotFound(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';

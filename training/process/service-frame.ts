@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 
 /*
- * A program sends requests to its job's ApplicationMaster through a Unix socket of its executor. Each connection carries one request and
- * its answer.
+ * The protocol between a program and its executor, which forwards requests to the ApplicationMaster. Each connection to the executor's Unix
+ * socket carries one request and its answer.
  *
  *   ┌─────────────┬─────────────┬──────────────┬──────────────┐
  *   │ uint32      │ uint32      │ head         │ body         │   numbers big-endian
@@ -10,8 +10,8 @@ import type { Socket } from 'node:net';
  *   │ the head    │ the body    │              │              │
  *   └─────────────┴─────────────┴──────────────┴──────────────┘
  *
- * The head of a request is { "service": name }, and its body is JSON. The head of an answer is { "answer": ... },
- * { "error": { code, message, hint } }, or { "unavailable": true } if the program must retry.
+ * A request has the head { "service": name } and a JSON body. An answer has the head { "answer": ... } or { "error": { code, message, hint
+ * } }. The head { "unavailable": true } means that the program must retry.
  */
 
 export interface ServiceFrame {
@@ -25,8 +25,8 @@ export interface FrameLimits {
 }
 
 /**
- * Size limits, in bytes, which `readFrame` checks before it allocates memory. A request must fit into a gRPC message; an answer may contain
- * a record of a feed.
+ * The size limits in bytes, which `readFrame` checks before it allocates memory. A request must fit into a gRPC message. An answer may
+ * contain a feed record.
  */
 export const REQUEST_LIMITS: FrameLimits = { head: 4096, body: 960 * 1024 };
 export const ANSWER_LIMITS: FrameLimits = { head: 1024 * 1024, body: 17 * 1024 * 1024 };
@@ -41,8 +41,8 @@ export function encodeFrame({ head, body }: ServiceFrame): Buffer {
 }
 
 /**
- * Reads the one frame that the other side sends.
- * @throws Error when the connection ends before the frame is complete, or when the frame exceeds the limits.
+ * Reads one frame.
+ * @throws Error if the connection ends before the frame is complete, or if the frame exceeds the limits.
  */
 export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceFrame> {
   return new Promise((resolve, reject) => {

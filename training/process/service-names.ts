@@ -1,14 +1,12 @@
-/*
- * The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely repeat them.
- */
+/* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely repeat them. */
 
 /** A reader of dispatched splits joins the pass and reports the splits that it has received so far. */
 export const SPLITS_JOIN = 'splits.join';
 /** The reader requests the next entry of its log, by number. */
 export const SPLITS_NEXT = 'splits.next';
-/** The answer when the dispatcher has no record of the reader's pass. The reader must join again. */
+/** The answer if the dispatcher does not know the reader's pass. The reader must join again. */
 export const SPLITS_FORGOTTEN = 'forgotten';
-/** A reader of a feed requests records and acknowledges the previous ones. */
+/** A feed reader requests records and acknowledges the previous ones. */
 export const FEED_TAKE = 'feed.take';
-/** A reader of a feed leaves, and its unacknowledged records go to other readers. */
+/** A feed reader leaves. Its unacknowledged records go to other readers. */
 export const FEED_LEAVE = 'feed.leave';

@@ -1,17 +1,14 @@
 import { closeSync, openSync } from 'node:fs';
 import path from 'node:path';
 
-/** The file name of the socket. The folder has mode 0700, so only the user of the executor and the program can connect. */
+/** The file name of the socket. Its folder has mode 0700, so only the user of the executor and the program can connect. */
 const NAME = 'socket';
-/**
- * The maximum length of a socket path, in bytes. The kernel allows 108 bytes with the terminating zero (104 on some systems), and paths of
- * container folders are often longer.
- */
+/** The maximum number of bytes in a socket path. The kernel allows 108 bytes including the terminating zero (104 on some systems). */
 const LONGEST_PATH = 100;
 
 /**
- * Returns a path to the socket that is short enough for the kernel. If the path of the folder is too long, the returned path goes through
- * /proc and an open descriptor of the folder. Call `release` once the socket is connected or closed.
+ * Returns a socket path that is short enough for the kernel. If the folder's path is too long, the result goes through /proc and an open
+ * descriptor of the folder. Call `release` once the socket is connected or closed.
  */
 export function socketPath(folder: string): { readonly path: string; release(): void } {
   const direct = path.join(folder, NAME);

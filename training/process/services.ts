@@ -6,12 +6,12 @@ import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFram
 import { socketPath } from './service-socket.ts';
 import { readTask } from './task.ts';
 
-/** The time limit for an answer. The executor's own limit is shorter, so the program receives the executor's error. */
+/** The time limit in ms for an answer. The executor's limit is shorter, so the program receives the executor's error. */
 const ANSWER_MS = 120_000;
 const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /**
- * How long to retry while the executor is unreachable. This is rare: the executor starts before the program, and the program ends if the
- * executor dies.
+ * The time in ms for which requests are retried while the executor is unreachable. This is rare: the executor starts before the program,
+ * and the program ends if the executor dies.
  */
 const EXECUTOR_PATIENCE_MS = 30_000;
 
@@ -21,14 +21,13 @@ export interface ServiceReply {
 }
 
 /**
- * The services that the job's ApplicationMaster offers to the programs of its tasks. Requests go through the executor, because a program
- * has no credentials. While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request until it receives an answer;
- * all services are therefore idempotent.
+ * Sends requests from a program to its job's ApplicationMaster. Requests go through the executor, because programs have no credentials.
+ * While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request. All services are therefore idempotent.
  */
 export class Services {
   readonly #folder: string;
 
-  /** @param folder the folder of the socket, from the task file. */
+  /** @param folder the folder of the executor's socket, from the task file. */
   constructor(folder: string) {
     this.#folder = folder;
   }
@@ -40,7 +39,7 @@ export class Services {
   }
 
   /**
-   * Sends a request and returns the answer.
+   * Sends a request and resolves with the answer.
    * @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error, or the abort reason of `signal`.
    */
   async ask(service: string, question: Json, signal?: AbortSignal): Promise<ServiceReply> {
@@ -81,7 +80,7 @@ export class Services {
     socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error(`no answer within ${ANSWER_MS / 1000} s`)));
     try {
       const answer = readFrame(socket, ANSWER_LIMITS);
-      // Prevents an unhandled rejection if the connection fails before the code below awaits the answer.
+      // Prevents an unhandled rejection if the connection fails before the answer is awaited.
       answer.catch(() => {});
       await connected(socket);
       socket.write(encodeFrame(request));
@@ -100,7 +99,7 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/** Returns the answer; null if the service is currently unavailable. @throws TonyError the service's own error. */
+/** Returns the answer; null if the service is temporarily unavailable. @throws TonyError the service's own error. */
 function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
   const parsed = JSON.parse(Buffer.from(head).toString('utf8')) as {
     readonly answer?: Json;

@@ -1,9 +1,6 @@
 import { type Strategy, TASK_FILE_VARIABLE } from '../../conf/job.ts';
 
-/**
- * The executor's description of the task for the user's program. It is a JSON file (mode 0600); the variable TONY_TASK_FILE contains its
- * path.
- */
+/** The executor's description of the task, as a JSON file (mode 0600) for the user's program. TONY_TASK_FILE contains the file's path. */
 export interface TaskContext {
   readonly version: 1;
   readonly applicationId: string;
@@ -15,34 +12,34 @@ export interface TaskContext {
   /** The task's number within the gang; null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;
   readonly worldSize: number;
-  /** The number of times that the gang has been formed; 1 for the first generation. */
+  /** The number of times the gang has been formed, starting at 1. */
   readonly generation: number;
   readonly members: readonly Member[];
-  /** The bound socket that this process inherits: its file descriptor and its address. */
+  /** The file descriptor and address of the bound socket that this process inherits; null if there is none. */
   readonly listener: { readonly fd: number; readonly host: string; readonly port: number } | null;
-  /** The key of the ring's mutual authentication, in base64. */
+  /** The base64 key for mutual authentication in the ring. */
   readonly ringKey: string;
   readonly strategy: Strategy;
-  /** The addresses of the parameter servers, by index; empty unless the strategy is `parameter-server`. This task may be one of them. */
+  /** The addresses of the parameter servers, by index. Empty unless the strategy is `parameter-server`. */
   readonly parameterServers: readonly { readonly host: string; readonly port: number }[];
   readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
   readonly summaryDir: string;
-  /** The job's folder for its results. */
+  /** The folder for the job's results. */
   readonly outputDir: string;
   /** Input folders by name, as URIs. */
   readonly data: Readonly<Record<string, string>>;
   readonly user: string;
-  /** Hadoop properties for reading and writing hdfs://; null in local mode. */
+  /** Hadoop properties for access to hdfs://; null in local mode. */
   readonly hadoop: Readonly<Record<string, string>> | null;
-  /** The file to which the program appends one JSON object per line (see Report) for the executor to read. */
+  /** The file to which the program appends its reports, one JSON object per line (see Report). */
   readonly reportFile: string;
   /**
-   * The file that the executor creates when the program must store a checkpoint at once, because YARN is about to preempt containers of the
-   * job. The program deletes the file when it takes the checkpoint. null if the task receives no such orders.
+   * The checkpoint order file; null if the task receives no orders. The executor creates the file when YARN is about to preempt containers
+   * of the job. The program must then take a checkpoint at once and delete the file.
    */
   readonly checkpointOrder: string | null;
   /**
-   * The folder of the Unix socket on which the executor accepts requests to the ApplicationMaster (see `Services`); null if the task has no
+   * The folder of the Unix socket on which the executor accepts requests to the ApplicationMaster (see `Services`). null if the task has no
    * services.
    */
   readonly services: string | null;
@@ -63,12 +60,12 @@ export type Report =
   | { readonly type: 'peer-lost'; readonly rank: number }
   /** A message to the user. A newer notice with the same `about` replaces it. */
   | { readonly type: 'notice'; readonly message: string; readonly about?: string }
-  /** Training ends with this step, before its last epoch. Rank 0 reports it once. */
+  /** Training ends with this step, before its last epoch. Only rank 0 sends this report. */
   | { readonly type: 'early-end'; readonly step: number; readonly reason: string }
   /** The phase has taken its last step; only its final checkpoint remains. */
   | { readonly type: 'last-step'; readonly step: number };
 
-/** The environment variables of a program: TONY_TASK_FILE, and plain values for shell scripts and other languages. */
+/** The environment variables of a program: TONY_TASK_FILE, and single values for shell scripts and other languages. */
 export const TASK_ENVIRONMENT = {
   taskFile: TASK_FILE_VARIABLE,
   applicationId: 'TONY_APPLICATION_ID',

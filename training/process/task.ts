@@ -37,7 +37,7 @@ const schema = z.object({
 });
 
 /**
- * Reads the executor's description of this task from the file in TONY_TASK_FILE; returns null for a standalone program.
+ * Reads the task description from the file in TONY_TASK_FILE. Returns null for a standalone program.
  * @throws TonyError TASK_FILE_INVALID.
  */
 export function readTask(environment: NodeJS.ProcessEnv = process.env): TaskContext | null {
