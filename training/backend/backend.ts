@@ -22,16 +22,16 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 
 /**
  * Loads the fastest available backend, in this order: CUDA (only if the machine has a GPU), TensorFlow's C library, WebAssembly, plain
- * JavaScript. The environment variable TONY_BACKEND selects a backend: `gpu`, `native`, `wasm` or `cpu`.
+ * JavaScript. The environment variable TONY_BACKEND selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
  *
- * The native backend blocks the event loop during each operation. It uses TF_NUM_INTRAOP_THREADS threads, by default the number of cores
+ * The native backend blocks the event loop during each operation. It uses TF_NUM_INTRAOP_THREADS threads. Default: the number of cores
  * divided by the number of ranks on this machine.
  *
- * On the native backend, gradients and optimizer steps use TensorFlow's kernels, which compute the same results several times as fast as
- * TensorFlow.js. TONY_NATIVE_KERNELS=off disables these kernels.
+ * On the native backend, gradients and optimizer steps use TensorFlow's kernels. They compute the same results as TensorFlow.js, several
+ * times as fast. TONY_NATIVE_KERNELS=off disables them.
  *
- * @param neighbours the number of this job's ranks on this machine, including this one.
- * @throws TonyError BACKEND_MISSING with the reason for each backend that did not load.
+ * @param neighbours the number of this job's ranks on this machine, including this rank.
+ * @throws TonyError BACKEND_MISSING with the reason why each backend did not load.
  */
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
@@ -58,7 +58,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
   throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend could be loaded: ${reasons.join('; ')}`);
 }
 
-/** Returns whether the machine has a GPU that this process may use. */
+/** Returns true if the machine has a GPU that this process may use. */
 export function hasGpu(environment: NodeJS.ProcessEnv = process.env): boolean {
   const visible = environment.CUDA_VISIBLE_DEVICES;
   return visible !== '' && visible !== '-1' && existsSync('/dev/nvidiactl');
@@ -81,8 +81,8 @@ async function load(name: BackendName): Promise<typeof tfjs> {
 }
 
 /**
- * Imports the module instance that the user's program also imports. The bundle does not contain TensorFlow.js, so Node.js resolves the
- * specifier at run time.
+ * Imports the same module instance as the user's program. The bundle does not contain TensorFlow.js, so Node.js resolves the specifier at
+ * run time.
  */
 async function importModule(specifier: string): Promise<typeof tfjs> {
   const module = (await import(specifier)) as { default?: typeof tfjs } & typeof tfjs;
@@ -90,8 +90,8 @@ async function importModule(specifier: string): Promise<typeof tfjs> {
 }
 
 /**
- * Gradient kernels of tfjs-backend-wasm 4.22 that silently return wrong results (compared with the cpu backend). `load` unregisters them,
- * so a program that needs such a kernel fails with an error.
+ * Gradient kernels that silently return wrong results in tfjs-backend-wasm 4.22, compared with the cpu backend. Without them, a program
+ * that needs such a kernel fails with an error.
  */
 const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
 
@@ -104,7 +104,7 @@ function unregisterWrongKernels(tf: typeof tfjs): void {
   }
 }
 
-/** Layers whose gradients the wasm backend does not provide or computes incorrectly. */
+/** Layers whose gradients the wasm backend lacks or computes incorrectly. */
 const UNFIT_FOR_WASM =
   /^(Conv[123]D|Conv[23]DTranspose|SeparableConv[12]D|DepthwiseConv2D|ConvLSTM2D(Cell)?|(Global)?MaxPooling[123]D|UpSampling2D|Embedding)$/;
 
@@ -118,7 +118,7 @@ export interface LayerTree {
   readonly cell?: LayerTree;
 }
 
-/** @throws TonyError BACKEND_UNFIT when this backend cannot train the model, or would compute wrong gradients. */
+/** @throws TonyError BACKEND_UNFIT if the backend cannot train the model or would compute wrong gradients. */
 export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel): void {
   if (backend !== 'wasm') {
     return;

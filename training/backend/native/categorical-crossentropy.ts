@@ -9,15 +9,15 @@ const LEAST = Math.fround(EPSILON);
 const MOST = Math.fround(1 - EPSILON);
 
 /**
- * Replaces TensorFlow.js's `categoricalCrossentropy`. TensorFlow.js runs forty small operations for the loss and its gradient. This
- * function makes one JavaScript pass over the probabilities p, unless the tensor is too large. With q = p / sum(p), for each example:
+ * Replaces TensorFlow.js's `categoricalCrossentropy`, which runs forty small operations for the loss and its gradient. This function
+ * instead makes one JavaScript pass over the probabilities p, unless the tensor is too large. With q = p / sum(p), for each example:
  *
  *   loss      - sum(t log(clipped q))
  *   gradient  (g - sum(g q)) / sum(p), with g = 0 where q is clipped, and g = - t / q elsewhere
  *
  * The targets t are data and have no gradient.
  *
- * @param own TensorFlow.js's loss, which computes all cases that this function does not support.
+ * @param own TensorFlow.js's loss, which computes all unsupported cases.
  */
 export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -27,8 +27,8 @@ export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): Los
 }
 
 /**
- * Computes the same loss for targets that are class numbers, one per example. An example with an invalid class number has no target. As in
- * TensorFlow.js, p is clipped before it is divided by the sum, and clipped probabilities have no gradient.
+ * Computes the same loss for targets that are class numbers, one per example. An invalid class number means that the example has no target.
+ * As in TensorFlow.js, p is clipped before it is divided by the sum, and clipped probabilities have no gradient.
  */
 export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
   return (target, output) => {
@@ -68,7 +68,7 @@ function fits(tf: typeof tfjs, output: tfjs.Tensor): boolean {
   return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isFasterInJavaScript(output) === true;
 }
 
-/** @param t the targets, one for each number of `output`. */
+/** @param t one target for each number in `output`. */
 function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.Tensor {
   const classes = output.shape.at(-1) as number;
   const examples = output.shape.slice(0, -1);

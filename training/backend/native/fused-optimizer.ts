@@ -11,7 +11,7 @@ import { ResourceVariable } from './resource-variable.ts';
 interface Group {
   readonly variable: tfjs.Variable;
   readonly slots: readonly OptimizerSlot[];
-  /** First the resource variable of `variable`, then those of the slots. */
+  /** The resource variable of `variable`, followed by those of the slots. */
   readonly mirrors: readonly ResourceVariable[];
 }
 
@@ -21,10 +21,9 @@ interface Step {
 }
 
 /**
- * Applies gradients with TensorFlow's fused kernels. A fused kernel updates a variable in one call; TensorFlow.js runs a dozen small
- * operations. The optimizer's own slots and counters change as if its `applyGradients` had run, so fused steps and the optimizer's own
- * steps can alternate. The class detects changes that other code makes to variables or slots, for example with `assign` or by restoring a
- * checkpoint.
+ * Applies gradients with TensorFlow's fused kernels. A fused kernel updates a variable in one call, whereas TensorFlow.js runs a dozen
+ * small operations. The optimizer's slots and counters change as `applyGradients` would change them, so a program can mix fused steps with
+ * the optimizer's own steps. Fused steps also use values that other code assigns to variables or slots, for example from a checkpoint.
  */
 export class FusedOptimizer {
   readonly #optimizer: tfjs.Optimizer;
@@ -48,14 +47,13 @@ export class FusedOptimizer {
     }
   }
 
-  /** Why the steps use the optimizer's own implementation; null while they use fused kernels. */
+  /** The reason why steps use the optimizer's own implementation; null while they use fused kernels. */
   get reason(): string | null {
     return this.#reason;
   }
 
   /**
-   * Applies gradients like the optimizer's `applyGradients`, with the same result within float tolerance. In addition, every variable keeps
-   * its own slots.
+   * Applies gradients like `applyGradients`, with the same result within float tolerance. In addition, every variable keeps its own slots.
    */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {
@@ -97,7 +95,7 @@ export class FusedOptimizer {
       if (changed) {
         throw error;
       }
-      // For example, this build of TensorFlow does not contain the kernel.
+      // For example, this TensorFlow build lacks the kernel.
       this.#refuse(messageOf(error));
       return false;
     } finally {
@@ -122,7 +120,7 @@ export class FusedOptimizer {
         return null;
       }
       const group = this.#groupOf(native, rule, variable);
-      // Continues only here, because `#groupOf` must create the slots: TensorFlow.js creates them even for a variable without a gradient.
+      // `#groupOf` has already created the slots. TensorFlow.js also creates slots for a variable without a gradient.
       if (gradient === null || gradient === undefined) {
         continue;
       }
@@ -134,7 +132,7 @@ export class FusedOptimizer {
     return steps;
   }
 
-  /** Returns the group of a variable, or null if the kernel would compute a wrong result for it. */
+  /** Returns the variable's group; null if the kernel would compute a wrong result for the variable. */
   #groupOf(native: NativeBackend, rule: OptimizerRule, variable: tfjs.Variable): Group | null {
     const place = this.#slots.placeOf(variable);
     const slots = rule.slots.map((kind) => this.#slotOf(native.tf, kind, place, variable));
@@ -159,13 +157,13 @@ export class FusedOptimizer {
     return group ?? null;
   }
 
-  /** Switches to the optimizer's own implementation for the lifetime of this object. */
+  /** Switches permanently to the optimizer's own implementation. */
   #refuse(reason: string): null {
     this.#reason = reason;
     return null;
   }
 
-  /** Returns the variable's slot. Creates a missing slot in the same way as the optimizer. */
+  /** Returns the variable's slot. Creates a missing slot exactly as the optimizer would. */
   #slotOf(tf: typeof tfjs, kind: SlotKind, place: number, variable: tfjs.Variable): OptimizerSlot {
     const slots = (this.#optimizer as unknown as Record<string, (OptimizerSlot | undefined)[]>)[kind.property] as (
       | OptimizerSlot
@@ -220,6 +218,6 @@ function disposeGroup(group: Group | undefined): void {
 }
 
 function isAtLeast(tf: typeof tfjs, variable: tfjs.Variable, least: number): boolean {
-  // If a value is NaN, the comparison is false.
+  // The comparison is false if a value is NaN.
   return variable.size === 0 || tf.tidy(() => (tf.min(variable).dataSync()[0] as number) >= least);
 }

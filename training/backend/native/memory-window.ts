@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** TensorFlow uses memory without copying only if the memory is aligned to this many float32 numbers (64 bytes). */
+/** The alignment that TensorFlow requires to use memory without copying: 16 float32 numbers, or 64 bytes. */
 export const ALIGNMENT = 16;
 
-/** The location of a tensor in an array: `numbers[at]` is its first number. */
+/** The location of a tensor in an array. `numbers[at]` is the tensor's first number. */
 export interface Place {
   readonly at: number;
   readonly shape: readonly number[];
@@ -13,8 +13,8 @@ export interface Place {
 interface Pane {
   readonly tensor: tfjs.Tensor;
   /**
-   * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` holds all row indices: 0, 1, 2, … `shape` is the
-   * shape of the matrix, or null if the tensor already has that shape.
+   * The same memory as a matrix, because TensorFlow's InplaceUpdate writes rows. `indices` contains all row indices: 0, 1, 2, … `shape` is
+   * the shape of the matrix; null if the tensor already has that shape.
    */
   readonly rows: tfjs.Tensor;
   readonly indices: tfjs.Tensor;
@@ -22,8 +22,8 @@ interface Pane {
 }
 
 /**
- * Tensors in memory that JavaScript has allocated. TensorFlow reads and writes them in place, without copies and new arrays. With megabytes
- * of new arrays per step, V8 would pause for garbage collection every few steps.
+ * Tensors in memory that JavaScript has allocated. TensorFlow reads and writes them in place, without allocating arrays. Megabytes of new
+ * arrays per step would make V8 pause for garbage collection every few steps.
  */
 export class MemoryWindow {
   readonly #native: NativeBackend;
@@ -53,12 +53,12 @@ export class MemoryWindow {
     return null;
   }
 
-  /** The tensors in the order of the places. They hold the current content of the memory. The caller must not dispose them. */
+  /** One tensor per place, with the current content of the memory. The caller must not dispose them. */
   get tensors(): readonly tfjs.Tensor[] {
     return this.#panes.map(({ tensor }) => tensor);
   }
 
-  /** Copies `value`, a float32 tensor of the place's shape, into the memory. */
+  /** Copies `value` into the memory. `value` must be a float32 tensor with the shape of the place. */
   write(index: number, value: tfjs.Tensor): void {
     const { rows, indices, shape } = this.#panes[index] as Pane;
     const source = shape === null ? value : this.#native.run('Reshape', [value, shape], [this.#native.integerType('Tshape')]);
@@ -75,8 +75,8 @@ export class MemoryWindow {
   }
 
   /**
-   * Returns whether TensorFlow uses the memory in place. TensorFlow silently copies unsuitable memory, so this method writes through each
-   * tensor and checks that the memory contains the written numbers.
+   * Returns true if TensorFlow uses the memory in place. TensorFlow silently copies unsuitable memory. This method therefore writes through
+   * each tensor and checks that the memory contains the written numbers.
    */
   #isOpen(numbers: Float32Array, places: readonly Place[]): boolean {
     const { tf } = this.#native;
@@ -92,7 +92,7 @@ export class MemoryWindow {
 function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: Place): Pane {
   const size = shape.reduce((product, length) => product * length, 1);
   const memory = numbers.subarray(at, at + size);
-  // TensorFlow copies several rows faster than one long row. Vectors and scalars have only one row.
+  // TensorFlow copies several rows faster than one long row.
   const hasRows = shape.length > 1;
   const count = hasRows ? (shape[0] as number) : 1;
   const indices = Int32Array.from({ length: count }, (_, row) => row);

@@ -2,10 +2,10 @@ import type * as tfjs from '@tensorflow/tfjs';
 
 /*
  * tfjs-node and tfjs-node-gpu can run any operation of TensorFlow's C library by name, with the attributes and inputs that TensorFlow's
- * operation registry defines. The interface of all backends does not contain these methods.
+ * operation registry defines. The interface that all backends share does not contain these methods.
  */
 
-/** Type constants of TensorFlow's C interface. */
+/** Type constants of TensorFlow's C API. */
 interface TypeNumbers {
   readonly TF_FLOAT: number;
   readonly TF_INT32: number;
@@ -37,16 +37,16 @@ interface Executor {
   readonly isUsingGpuDevice: boolean;
 }
 
-/** Up to this many numbers, one pass in JavaScript is faster than several calls of TensorFlow operations. */
+/** The maximum tensor size for which one pass in JavaScript is faster than several TensorFlow operations. */
 const MAX_JAVASCRIPT_NUMBERS = 32_768;
 
-/** Runs TensorFlow's own operations on float32 tensors. TensorFlow.js's gradient tape does not record them. */
+/** Runs TensorFlow's own operations on float32 tensors. The gradient tape of TensorFlow.js does not record them. */
 export class NativeBackend {
   readonly tf: typeof tfjs;
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
-  /** The `name` arguments of `runWithFallback` for which the preferred variant has failed. */
+  /** The `name` arguments of `runWithFallback` whose preferred variant has failed. */
   readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {
@@ -66,24 +66,24 @@ export class NativeBackend {
     return isNative ? new NativeBackend(tf, backend as Executor) : null;
   }
 
-  /** Runs an operation with attribute T = float32 and one output. */
+  /** Runs an operation with the attribute T = float32 and one output. */
   run(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): tfjs.Tensor {
     return this.#executor.executeSingleOutput(operation, [...this.#float, ...attributes], inputs);
   }
 
-  /** Runs an operation with exactly these attributes and any number of outputs. */
+  /** Runs an operation with exactly the given attributes and any number of outputs. */
   runRaw(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[], outputs: number): tfjs.Tensor[] {
     return this.#executor.executeMultipleOutputs(operation, attributes, inputs, outputs);
   }
 
-  /** Runs an operation with attribute T = float32 that has no outputs, only side effects. */
+  /** Runs an operation with the attribute T = float32 that has side effects but no outputs. */
   change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): void {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
   }
 
   /**
    * Runs `preferred`. If it fails, runs `fallback`, now and in all later calls with the same `name`.
-   * @param preferred a variant with kernels that some builds of TensorFlow do not contain.
+   * @param preferred a variant whose kernels some TensorFlow builds lack.
    */
   runWithFallback(name: string, preferred: () => tfjs.Tensor, fallback: () => tfjs.Tensor): tfjs.Tensor {
     if (!this.#unavailable.has(name)) {
@@ -100,7 +100,7 @@ export class NativeBackend {
     return this.#executor.isUsingGpuDevice;
   }
 
-  /** Returns whether JavaScript processes the tensor faster than several operations: the tensor is small and not on a GPU. */
+  /** Returns true if JavaScript processes the tensor faster than several operations do: the tensor is small and not on a GPU. */
   isFasterInJavaScript(tensor: tfjs.Tensor): boolean {
     return !this.usesGpu && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
   }
@@ -112,12 +112,12 @@ export class NativeBackend {
     return this.tf.engine().makeTensorFromTensorInfo({ dataId, shape, dtype });
   }
 
-  /** The number of tensors that share this data. */
+  /** Returns the number of tensors that share this tensor's data. */
   sharers(tensor: tfjs.Tensor): number {
     return this.#executor.refCount(tensor.dataId);
   }
 
-  /** Creates an attribute of kind `type` with the value float32. */
+  /** Creates a type attribute with the value float32. */
   type(name: string): Attribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
   }

@@ -3,20 +3,21 @@ import { type NativeBackend, sameShape } from './native-backend.ts';
 
 /*
  * Computes gradients with single TensorFlow kernels, where TensorFlow.js runs many small operations. A kernel is used only if it computes
- * the same result within float tolerance, also for equal values and for zeros:
+ * the same result within float tolerance, even for equal values and for zeros.
  *
- *   Relu6, Selu and LeakyRelu keep TensorFlow.js's gradients, because TensorFlow's slopes differ at 6 and at 0.
- *   Softmax has no such kernel in TensorFlow; small tensors use JavaScript.
- *   MaxPool on a CPU uses oneDNN's kernels, like TensorFlow's own graphs, in a tenth of MaxPoolGrad's time, although the forward pass is
- *   repeated to fill the workspace that the gradient needs. Without oneDNN it uses Dilation2DBackpropInput with a filter of zeros, in about
- *   half of MaxPoolGrad's time; the sums are the same, because that kernel also picks the first of equal values. On a GPU MaxPoolGrad is
- *   fast and stays in use.
+ * - Relu6, Selu and LeakyRelu keep TensorFlow.js's gradients, because TensorFlow's slopes differ at 6 and at 0.
+ * - Softmax has no such kernel in TensorFlow. Small tensors use JavaScript.
+ * - MaxPool on a CPU uses the oneDNN kernels, as TensorFlow's own graphs do. They take a tenth of MaxPoolGrad's time, although the forward
+ *   pass is repeated to fill the workspace that the gradient needs.
+ * - Without oneDNN, MaxPool uses Dilation2DBackpropInput with a filter of zeros, in about half of MaxPoolGrad's time. The sums are the
+ *   same, because Dilation2DBackpropInput also picks the first of several equal values.
+ * - On a GPU, MaxPoolGrad is fast and stays in use.
  */
 
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
 
 /**
- * Computes gradients with native kernels; returns null if the kernels do not support these tensors. @param own computes TensorFlow.js's
+ * Computes gradients with native kernels. Returns null if the kernels do not support these tensors. @param own computes TensorFlow.js's
  * gradients.
  */
 type NativeGradient = (
@@ -41,12 +42,12 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
   Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
 };
 
-/** The names of the TensorFlow.js kernels whose gradients have a native replacement. */
+/** The TensorFlow.js kernels whose gradients have a native replacement. */
 export const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
 
 /**
- * Returns a gradient function that uses native kernels for first-order gradients on this backend, and otherwise TensorFlow.js's own
- * function; null if no native gradient exists.
+ * Returns a gradient function that uses native kernels where possible, and TensorFlow.js's own function otherwise. Native kernels support
+ * only first-order gradients on the current backend. Returns null if no native gradient exists.
  */
 export function nativeGradientOf(native: NativeBackend, own: tfjs.GradConfig): tfjs.GradConfig | null {
   const gradient = NATIVE_GRADIENTS[own.kernelName];
@@ -107,7 +108,7 @@ function meanGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs
   return { x: () => spread(native, native.run('RealDiv', [dy, native.tf.scalar(x.size / dy.size)]), x.shape, attributes) };
 }
 
-/** Broadcasts the gradient of a sum to all of its terms. */
+/** Broadcasts a sum's gradient to all terms. */
 function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[], attributes: tfjs.NamedAttrMap): tfjs.Tensor {
   const { tf } = native;
   const axes = tf.util.parseAxisParam(attributes.axis as number | number[], [...shape]);
@@ -116,7 +117,7 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
 }
 
-/** Computes y (dy - sum(dy y)), with the sum over the last dimension, the only one that TensorFlow.js's softmax supports. */
+/** Computes y (dy - sum(dy y)). The sum is over the last dimension, the only one that TensorFlow.js's softmax supports. */
 function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
   if (!isFloat(y) || !native.isFasterInJavaScript(y)) {
     return null;
@@ -165,7 +166,7 @@ function maxPoolGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly
   };
   const byOneDnn = () => {
     const size = native.integers('ksize', [1, info.filterHeight, info.filterWidth, 1]);
-    // TensorFlow itself sets these attributes to select the oneDNN kernels.
+    // TensorFlow sets these attributes to select the oneDNN kernels.
     const kernel = [native.text('data_format', 'NHWC'), native.flag('workspace_enabled', true), native.text('_kernel', 'MklNameChangeOp')];
     const all = [native.type('T'), size, ...window, ...kernel];
     const [y, workspace] = native.runRaw('_MklNativeMaxPool', [x], all, 2) as [tfjs.Tensor, tfjs.Tensor];
@@ -182,8 +183,10 @@ interface PoolAttributes {
 }
 
 /**
+ * Computes the gradients of batch normalisation.
+ *
  * For each channel, y = (x - mean) r scale + offset, with r = 1 / sqrt(variance + epsilon). One kernel call computes three gradients: dy
- * scale r for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The gradients for mean and variance follow from these sums:
+ * scale r for x, sum(dy (x - mean) r) for scale, and sum(dy) for offset. The other two gradients follow from these sums:
  *
  *   mean       -r scale sum(dy)
  *   variance   -1/2 r^2 scale sum(dy (x - mean) r)
@@ -194,7 +197,7 @@ function batchNormGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readon
   if (!isFloat(x) || !isFloat(mean) || !isFloat(variance) || !isFloat(scale) || x.rank !== 4) {
     return null;
   }
-  // The kernel supports only vectors and does not broadcast other shapes.
+  // The kernel supports only vectors.
   if ([mean, variance, scale].some(({ rank }) => rank !== 1)) {
     return null;
   }
@@ -227,7 +230,7 @@ function reshaped(native: NativeBackend, tensor: tfjs.Tensor, shape: readonly nu
   return sameShape(tensor.shape, shape) ? tensor : native.tf.reshape(tensor, [...shape]);
 }
 
-/** Returns whether `shape` is [C] or [1, ..., 1, C], where C is the last dimension of `whole`. */
+/** Returns true if `shape` is [C] or [1, ..., 1, C], where C is the last dimension of `whole`. */
 function isVectorOfLast(shape: readonly number[], whole: readonly number[]): boolean {
   const channels = whole.at(-1);
   return whole.length >= 2 && shape.at(-1) === channels && shape.slice(0, -1).every((size) => size === 1) && shape.length <= whole.length;

@@ -7,12 +7,12 @@ interface Installed {
   readonly replaced: readonly tfjs.GradConfig[];
 }
 
-/** The key is the engine, because all copies of TensorFlow.js in a process share one engine. */
+/** By engine, because all copies of TensorFlow.js in a process share one engine. */
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Replaces gradients and the optimizer steps of `fit` and `step` with TensorFlow's own kernels where these compute the same results as
- * TensorFlow.js. Does nothing if the current backend is not native.
+ * Replaces gradients, and the optimizer steps of `fit` and `step`, with TensorFlow's own kernels if these compute the same results. Does
+ * nothing if the current backend is not native.
  */
 export function installNativeKernels(tf: typeof tfjs): void {
   const native = NativeBackend.of(tf);

@@ -2,41 +2,41 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { Attribute, NativeBackend } from './native-backend.ts';
 
 /*
- * Maps each optimizer of TensorFlow.js 4.22 to a fused kernel of TensorFlow. Where the formulas differ, the rule passes adjusted scalars. g
- * is the gradient, x the variable:
+ * Maps each optimizer of TensorFlow.js 4.22 to a fused TensorFlow kernel. If the formulas differ, the rule passes adjusted scalars. In the
+ * kernels' formulas below, g is the gradient and x is the variable.
  *
  *   sgd       ResourceApplyGradientDescent   x -= lr g
- *   momentum  ResourceApplyMomentum          a = momentum a + g; x -= lr a; Nesterov's: x -= lr g + lr momentum a
+ *   momentum  ResourceApplyMomentum          a = momentum a + g; x -= lr a; Nesterov: x -= lr g + lr momentum a
  *   adam      ResourceApplyAdam              m += (1-b1)(g - m); v += (1-b2)(g^2 - v); x -= lr sqrt(1-B2)/(1-B1) m / (sqrt(v) + epsilon)
- *             TensorFlow.js adds epsilon to sqrt(v / (1-B2)), so the rule passes epsilon sqrt(1-B2). In step t: B1 = b1^t, B2 = b2^t.
+ *             In step t, B1 = b1^t and B2 = b2^t. TensorFlow.js adds epsilon to sqrt(v / (1-B2)), so the rule passes epsilon sqrt(1-B2).
  *   adamax    ResourceApplyAdaMax            m as in adam; v = max(b2 v, |g|); x -= lr/(1-B1) m / (v + epsilon)
- *             The lr that the rule passes includes the decay of the learning rate.
+ *             The rule passes an lr that includes the decay of the learning rate.
  *   adagrad   ResourceApplyAdagradV2         a += g^2; x -= lr g / (sqrt(a) + epsilon)
  *             TensorFlow.js divides by sqrt(a + epsilon), so the rule passes epsilon / (2 sqrt(a)) for the smallest possible a. The error
- *             is at most epsilon / (8 a). Below SMALLEST_ACCUMULATOR it would be too large, and TensorFlow.js takes the steps.
+ *             is at most epsilon / (8 a). Below SMALLEST_ACCUMULATOR the error is too large, so TensorFlow.js takes the steps.
  *   rmsprop   ResourceApplyRMSProp           s += (1-decay)(g^2 - s); a = momentum a + lr g / sqrt(s + epsilon); x -= a
  *   centered  ResourceApplyCenteredRMSProp   the same with c += (1-decay)(g - c) and sqrt(s - c^2 + epsilon)
  *             TensorFlow.js subtracts epsilon under the root, so the rule passes -epsilon.
  *
- * Adadelta has no rule, because the formulas differ: TensorFlow divides by a mean square that includes the gradient of this step,
- * TensorFlow.js by the previous mean square.
+ * Adadelta has no rule, because the formulas differ. TensorFlow divides by a mean square that includes this step's gradient; TensorFlow.js
+ * divides by the previous mean square.
  */
 
-/** A kind of slot: the optimizer's property that holds these slots, the suffix of the slots' names, and their initial value. */
+/** The optimizer property that holds the slots, the suffix of their names, and their initial value. */
 export interface SlotKind {
   readonly property: string;
   readonly suffix: string;
   readonly initial: number;
-  /** The smallest slot value for which the kernel's result is correct; no limit by default. */
+  /** The smallest slot value for which the kernel is correct. Default: no limit. */
   readonly atLeast?: number;
 }
 
-/** A scalar input of a kernel: a number or a tensor. The caller disposes the tensor after the step if `own` is true. */
+/** A scalar input of a kernel. If `own` is true, the caller disposes the tensor after the step. */
 export type Scalar = number | { readonly tensor: tfjs.Tensor; readonly own: boolean };
 
 export interface OptimizerRule {
   readonly kernel: string;
-  /** The kernel's inputs after the variable, in the kernel's order. */
+  /** The kernel's inputs that follow the variable, in the kernel's order. */
   readonly slots: readonly SlotKind[];
   readonly attributes: readonly Attribute[];
   /** The position of the gradient among the kernel's scalar inputs. */
@@ -47,9 +47,7 @@ export interface OptimizerRule {
   advance(): void;
 }
 
-/**
- * A rule, or the reason why there is none. Only TensorFlow.js's own classes have rules, because a derived class may use another formula.
- */
+/** A rule, or the reason why the optimizer has none. Derived optimizer classes have no rule, because they may use a different formula. */
 export type RuleOrReason = OptimizerRule | { readonly reason: string };
 
 export const SMALLEST_ACCUMULATOR = 0.05;
@@ -198,7 +196,7 @@ function numberOf(scalar: tfjs.Tensor): number {
 
 function adagrad(native: NativeBackend, optimizer: Adagrad): RuleOrReason {
   const { initialAccumulatorValue: initial } = optimizer;
-  // TensorFlow.js's adagrad has no epsilon option and uses the backend's epsilon.
+  // TensorFlow.js's adagrad has no epsilon option.
   const epsilon = native.tf.backend().epsilon();
   if (!(initial >= SMALLEST_ACCUMULATOR)) {
     return { reason: `TensorFlow's adagrad kernel is inaccurate for accumulators below ${SMALLEST_ACCUMULATOR}` };

@@ -4,14 +4,13 @@ import type { NativeBackend } from './native-backend.ts';
 let created = 0;
 
 /**
- * A TensorFlow resource variable that mirrors a tf.Variable. Fused kernels can update only resource variables in place. The tf.Variable has
- * precedence. A step calls `take`, runs the kernel on the resource, and calls `give`:
+ * A TensorFlow resource variable that mirrors a tf.Variable. Fused kernels can update only resource variables in place. A step calls
+ * `take`, runs the kernel on the resource, and calls `give`:
  *
- *   take    copies the tf.Variable's value to the resource if other code has changed it, and then leaves the memory to the resource alone
+ *   take    copies the tf.Variable's value to the resource if other code has changed it; then releases the tf.Variable's memory
  *   give    assigns the resource's value to the tf.Variable; both then share the memory
  *
- * TensorFlow counts the references to a buffer and copies a shared buffer before it changes the buffer, so clones that a program keeps do
- * not change.
+ * TensorFlow copies a shared buffer before it changes the buffer, so a program's clones keep their values.
  */
 export class ResourceVariable {
   readonly handle: tfjs.Tensor;
@@ -38,7 +37,7 @@ export class ResourceVariable {
     return this.variable.dataId !== this.#shared;
   }
 
-  /** Moves the value to the resource. Until `give`, the tf.Variable may have no data, so it must not be read. */
+  /** Moves the value to the resource. The tf.Variable must not be read until `give`. */
   take(): void {
     if (this.changed) {
       this.#native.runRaw('AssignVariableOp', [this.handle, this.variable], [this.#native.type('dtype')], 0);

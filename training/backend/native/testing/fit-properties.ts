@@ -1,4 +1,5 @@
-// Runs in the runtime's Node.js, which has the native backend. Prints `NAME ok` or `NAME: the error` for each property, then `done`.
+// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// `done`.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +40,7 @@ const MODELS: Readonly<Record<string, MakeModel>> = {
   },
   'convolutions with batch normalisation': (optimizer) =>
     compiled(optimizer, [
-      // No bias: normalisation would cancel the bias, and its gradient would consist of rounding errors, which adam amplifies.
+      // Normalisation would cancel a bias. Its gradient would consist of rounding errors, which adam amplifies.
       tf.layers.conv2d({ filters: 4, kernelSize: 3, padding: 'same', useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
       tf.layers.batchNormalization(),
       tf.layers.activation({ activation: 'relu' }),
@@ -79,7 +80,7 @@ function makeData(count: number): TrainingData {
   return { x: { values, shape: [count, 6, 6, 2] }, y: { values: labels, shape: [count, 3] } };
 }
 
-/** Trains one model per rank; all ranks run in this process. */
+/** Trains one model per rank, with all ranks in this process. */
 async function train(models: readonly tfjs.LayersModel[], options: FitOptions, checkpoints: string | null = null): Promise<void> {
   const rings = await joinRing(models.length);
   const storage = new FileStorage();
@@ -135,7 +136,7 @@ for (const [modelName, makeModel] of Object.entries(MODELS)) {
       const native = makeModel(makeOptimizer());
       await train([native], options);
       close(weightsOf(native), weightsOf(own), 2e-4);
-      // Two ranks, each with half of every batch, give the same result in models without batch normalisation and dropout.
+      // Without batch normalisation and dropout, two ranks that split every batch get the same result.
       if (modelName === 'an LSTM') {
         const both = [makeModel(makeOptimizer()), makeModel(makeOptimizer())];
         await train(both, { ...options, batchSize: 4 });
@@ -168,7 +169,7 @@ for (const [name, makeOptimizer] of Object.entries(OPTIMIZERS)) {
       const model = (MODELS['dense layers'] as MakeModel)(makeOptimizer());
       await train([model], { epochs: 1, batchSize: 8 });
       const state = await captureState(tf, inspectModel(tf, model));
-      // Numbers in layer names increase within a process (dense_Dense1, dense_Dense5), so the comparison removes them.
+      // The numbers in layer names increase within a process (dense_Dense1, dense_Dense5).
       states.push(state.map(({ name, dtype, shape }) => `${name.replace(/\d+/g, '')} ${dtype} ${shape}`));
     }
     equal(states[0], states[1]);

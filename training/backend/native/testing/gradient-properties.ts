@@ -1,4 +1,5 @@
-// Runs in the runtime's Node.js, which has the native backend. Prints `NAME ok` or `NAME: the error` for each property, then `done`.
+// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// `done`.
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { loadBackend } from '../../backend.ts';
@@ -8,19 +9,16 @@ import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
 
-// The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
+// For some inputs, rounding errors exceed the tolerance, so the seed is fixed.
 fc.configureGlobal({ seed: 1 });
 
-/**
- * A function of tensors whose gradients the test compares. The inputs must not be so close to a kink of the function that rounding crosses
- * the kink.
- */
+/** A function whose gradients the test compares. The inputs must not be so close to a kink that rounding crosses it. */
 interface Case {
   readonly inputs: readonly tfjs.Tensor[];
   readonly compute: (...inputs: tfjs.Tensor[]) => tfjs.Tensor;
 }
 
-/** The gradients of a weighted sum of the function's results. The weights differ, so all elements get different gradients. */
+/** Returns the gradients of a weighted sum of the results. The weights differ, so all elements have different gradients. */
 function gradients({ inputs, compute }: Case): Float32Array[] {
   return tf.tidy(() => {
     const weighted = (...given: tfjs.Tensor[]) => {
@@ -40,7 +38,7 @@ function compareGradients(of: Case, tolerance = 2e-6): void {
   installNativeKernels(tf);
   const actual = gradients(of);
   equal(tf.memory().numTensors, before);
-  // The tolerance depends on the largest gradient of all inputs, because a bias's gradient is a sum whose terms may nearly cancel.
+  // The tolerance depends on the largest gradient of all inputs: a bias gradient is a sum whose terms may nearly cancel.
   const largest = expected.reduce((most, values) => values.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), most), 0);
   expected.forEach((values, input) => {
     values.forEach((value, at) => {
@@ -87,7 +85,7 @@ await property('relu at zero', fc.tuple(anyShape, seed), ([shape, seed]) => ({
   compute: (x) => tf.relu(x),
 }));
 
-/** Two shapes that broadcast to each other. */
+/** Generates two shapes that broadcast to each other. */
 const broadcast = fc
   .tuple(anyShape, fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }), fc.integer({ min: 0, max: 4 }), fc.boolean())
   .map(([shape, ones, dropped, swap]) => {
@@ -129,12 +127,12 @@ const classified = fc.record({
     .tuple(fc.array(size, { minLength: 1, maxLength: 2 }), fc.integer({ min: 2, max: 9 }))
     .map(([rows, classes]) => [...rows, classes]),
   scale: fc.constantFrom(1e-6, 1),
-  // One-hot labels, smoothed labels, or rows of zeros (no label).
+  // One-hot labels, smoothed labels, or no labels (rows of zeros).
   labels: fc.constantFrom('one', 'smooth', 'none'),
   seed,
 });
 const crossentropy = categoricalCrossentropy(tf, (target, output) => tf.metrics.categoricalCrossentropy(target, output));
-/** A larger tolerance where TensorFlow.js subtracts two numbers that are both rounded. */
+/** The tolerance if TensorFlow.js subtracts two rounded numbers. */
 const OF_DIFFERENCES = 1e-5;
 const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   const classes = shape.at(-1) as number;
@@ -222,7 +220,7 @@ await property(
       normal([channels], seed + 3),
       normal([channels], seed + 4),
     ],
-    // A scale is required: without it, TensorFlow.js has no gradient.
+    // TensorFlow.js has no gradient without a scale.
     compute: (x, mean, variance, offset, scale) =>
       tf.batchNorm(
         x as tfjs.Tensor4D,

@@ -1,4 +1,5 @@
-// Runs in the runtime's Node.js, which has the native backend. Prints `NAME ok` or `NAME: the error` for each property, then `done`.
+// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// `done`.
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import type { NamedGradient } from '../../../optimizer/named-gradient.ts';
@@ -10,7 +11,7 @@ import { equal, holds } from './properties.ts';
 const { tf } = await loadBackend(1, process.env);
 equal(nativeKernelsOf(tf) === null, false);
 
-// The seed is fixed, because rounding errors exceed the tolerance for a few of the possible inputs.
+// For some inputs, rounding errors exceed the tolerance, so the seed is fixed.
 fc.configureGlobal({ seed: 1 });
 
 const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
@@ -25,7 +26,8 @@ const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
   'adagrad with another initial accumulator': () => tf.train.adagrad(0.05, 2),
   rmsprop: () => tf.train.rmsprop(0.01),
   'rmsprop with momentum': () => tf.train.rmsprop(0.01, 0.8, 0.5, 1e-4),
-  // Epsilon is 0: TensorFlow.js subtracts it under the root, where it might exceed the other terms. A separate property covers epsilon.
+  // Epsilon is 0, because TensorFlow.js subtracts it under the root, where it might exceed the other terms. Another property covers
+  // epsilon.
   'rmsprop centered': () => tf.train.rmsprop(0.01, 0.9, 0.5, 0, true),
 };
 
@@ -43,14 +45,14 @@ function begin(make: () => tfjs.Optimizer, shapes: readonly number[][], seed: nu
 
 function end({ optimizer, variables }: Run): void {
   tf.dispose(variables);
-  // In TensorFlow.js, dispose() of momentum does not free the tensor c that it inherits from SGD.
+  // For momentum, dispose() in TensorFlow.js does not free the tensor c inherited from SGD.
   optimizer.dispose();
   if ('m' in optimizer) {
     (optimizer as unknown as { c: tfjs.Scalar }).c.dispose();
   }
 }
 
-/** The optimizer's state: the values of its variables and slots, by name. */
+/** Returns the values of the optimizer's variables and slots, by name. */
 function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   const state = new Map<string, Float32Array>();
   variables.forEach((variable, index) => {
@@ -71,7 +73,7 @@ function stateOf({ optimizer, variables }: Run): Map<string, Float32Array> {
   return state;
 }
 
-/** Random gradients of the given order of magnitude. The numbers and their squares stay within the range of float32. */
+/** Returns random gradients of the given order of magnitude. The numbers and their squares stay within the float32 range. */
 function gradientsOf(run: Run, step: number, seed: number, exponent: number): { name: string; tensor: tfjs.Tensor }[] {
   return run.variables.map(({ name, shape }, index) => ({
     name,
@@ -79,7 +81,7 @@ function gradientsOf(run: Run, step: number, seed: number, exponent: number): { 
   }));
 }
 
-/** Copies the variables and slots of one run into another. */
+/** Copies the variables and slots of one run to another. */
 function equalise(to: Run, from: Run): void {
   const slotsOf = ({ optimizer }: Run) => Object.values(optimizer).flatMap((value) => (Array.isArray(value) ? (value as Slots) : []));
   const sources = [...from.variables, ...slotsOf(from).map((slot) => slot?.variable)];
@@ -97,7 +99,7 @@ function compare(ours: Map<string, Float32Array>, theirs: Map<string, Float32Arr
     const start = before.get(name);
     expected.forEach((value, at) => {
       const got = actual[at] as number;
-      // TensorFlow computes 1 - 0.999 in float32, with an error of 1.3e-5; TensorFlow.js avoids that error.
+      // TensorFlow computes 1 - 0.999 in float32, with an error of 1.3e-5. TensorFlow.js avoids that error.
       const moved = Math.abs(value - (start?.[at] ?? 0));
       const allowed = 3e-5 * moved + 5e-7 * Math.abs(value) + 1e-37;
       if (!(Math.abs(got - value) <= allowed || Object.is(got, value) || (Number.isNaN(got) && Number.isNaN(value)))) {
@@ -111,7 +113,7 @@ const shapes = fc.array(fc.array(fc.integer({ min: 1, max: 7 }), { maxLength: 4 
 const seed = fc.integer({ min: 1, max: 1e6 });
 
 for (const [name, make] of Object.entries(OPTIMIZERS)) {
-  // Without an epsilon, the rounding of squares below 1e-38 would affect the result.
+  // Without epsilon, rounding of squares below 1e-38 would affect the result.
   const smallest = name === 'rmsprop centered' ? -17 : -30;
   await holds(`${name} computes the same as in TensorFlow.js`, () => {
     fc.assert(
@@ -205,7 +207,7 @@ await holds('values that the program assigns take effect, and clones keep their 
   fused.apply([gradient]);
   equal([...clone.dataSync()], [9, 18]);
   equal([...variable.dataSync()], [7, 14]);
-  // A new variable gets the same name, as in a model that is built again.
+  // Rebuilding a model creates variables with the same names.
   const { name } = variable;
   variable.dispose();
   const again = tf.variable(tf.tensor1d([5, 5]), true, name);

@@ -1,4 +1,5 @@
-// Runs in the runtime's Node.js, which has the native backend. Prints `NAME ok` or `NAME: the error` for each property, then `done`.
+// Runs in the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// `done`.
 import fc from 'fast-check';
 import { createVector } from '../../../ring/ring-vector.ts';
 import { loadBackend } from '../../backend.ts';
