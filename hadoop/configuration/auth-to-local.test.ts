@@ -5,7 +5,6 @@ import { type AuthToLocal, shortName } from './auth-to-local.ts';
 const name = (principal: string, rules: string, options: Partial<AuthToLocal> = {}): string =>
   shortName(principal, { rules, mechanism: 'hadoop', defaultRealm: 'REALM.TLD', ...options });
 
-/** The examples of Hadoop's documentation, "Mapping from Kerberos principals to OS user accounts". */
 const DAEMONS = String.raw`
   RULE:[2:$1/$2@$0]([ndj]n/.*@REALM.TLD)s/.*/hdfs/
   RULE:[2:$1/$2@$0]([rn]m/.*@REALM.TLD)s/.*/yarn/

@@ -1,23 +1,23 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /*
- * The rules that map Kerberos principals to user names: hadoop.security.auth_to_local in core-site.xml
+ * Hadoop maps Kerberos principals to user names with the rules in hadoop.security.auth_to_local, a property in core-site.xml
  * (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-common/SecureMode.html#Mapping_from_Kerberos_principals_to_OS_user_accounts).
  *
- *   DEFAULT                                     the first component of a principal of the default realm
- *   RULE:[n:format](match)s/from/to/g/L         for principals of n components: format with $0 (realm), $1, $2 (components);
+ *   DEFAULT                                     returns the first component if the principal is in the default realm
+ *   RULE:[n:format](match)s/from/to/g/L         formats principals with n components: $0 is the realm, $1 and $2 are components;
  *                                               (match), s/.../.../, g and /L (lower case) are optional
  */
 export interface AuthToLocal {
   readonly rules: string;
-  /** `hadoop` rejects results with `/` or `@`; `mit` permits them, and keeps a principal that no rule matches. */
+  /** `hadoop` rejects results that contain `/` or `@`. `mit` permits them and keeps a principal unchanged if no rule matches. */
   readonly mechanism: 'hadoop' | 'mit';
-  /** The default realm of this machine; null if unknown: DEFAULT then accepts principals of any realm. */
+  /** The default realm of this machine. If it is null (unknown), DEFAULT accepts principals of any realm. */
   readonly defaultRealm: string | null;
 }
 
 interface Rule {
-  /** 0 for DEFAULT. */
+  /** Number of components that a principal must have; 0 for DEFAULT. */
   readonly components: number;
   readonly format: string;
   readonly match: RegExp | null;
@@ -29,8 +29,7 @@ const RULE = /\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s\/([^/]
 const PRINCIPAL = /^([^/@]+)(?:\/([^/@]+))?(?:@([^/@]+))?$/;
 
 /**
- * Returns the short user name of a principal, by the same rules as the cluster's daemons.
- *
+ * Applies the cluster's auth_to_local rules to a principal and returns the short user name.
  * @throws TonyError HADOOP_CONF_INVALID for invalid rules, KERBEROS_REALM if no rule applies.
  */
 export function shortName(principal: string, { rules, mechanism, defaultRealm }: AuthToLocal): string {

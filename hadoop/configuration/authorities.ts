@@ -2,8 +2,8 @@ import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
 /**
- * The cluster's own certificate authorities, as PEM: not a property of Hadoop, but the content of its client's truststore. Certificates are
- * public, so they travel with the job's configuration.
+ * A property that tony-ts adds to Hadoop's: the cluster's certificate authorities in PEM format, from the client's truststore. Certificates
+ * are public, so job.json can contain this property.
  */
 export const AUTHORITIES = 'tony.tls.authorities';
 
@@ -11,17 +11,15 @@ interface Properties {
   get(key: string): string | undefined;
 }
 
-/** The HTTPS servers that clients of this cluster accept. */
+/** Returns the trust settings for HTTPS connections to the cluster's daemons. */
 export function trustOf(configuration: Properties): ServerTrust {
   return ServerTrust.of(configuration.get(AUTHORITIES) ?? '');
 }
 
 /**
- * Reads the truststore that ssl-client.xml names. Without a truststore, Hadoop's clients also trust the default
- * authorities only.
- *
- * @param given authorities, as PEM, that the user names otherwise; with them, an unreadable truststore is no error
- * @param read reads a file of the configuration's folder; null if it does not exist
+ * Reads the truststore named in ssl-client.xml. If the file names no truststore, clients trust the default authorities, as in Hadoop.
+ * @param given authorities from the user, in PEM format. If this is not empty, an unreadable truststore is ignored.
+ * @param read reads a file from the configuration folder; returns null if the file does not exist
  * @throws TonyError HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
  */
 export async function readAuthorities(
@@ -36,7 +34,7 @@ export async function readAuthorities(
   return { [AUTHORITIES]: additionalAuthorities(`${stored}\n${given}`) };
 }
 
-/** Adds authorities, as PEM, to those of the configuration. */
+/** Adds certificate authorities in PEM format to the configuration. */
 export function withAuthorities<C extends Properties & { with(properties: Readonly<Record<string, string>>): C }>(
   configuration: C,
   pem: string,

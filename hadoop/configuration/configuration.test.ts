@@ -165,7 +165,6 @@ describe('addresses', () => {
     const one = from({ 'fs.defaultFS': 'hdfs://nn:9000/', 'dfs.namenode.http-address': '0.0.0.0:19870' });
     expect(one.defaultFs).toBe('hdfs://nn:9000');
     expect(one.nameNodes('nn:9000')).toEqual(['http://nn:19870']);
-    // Without settings for another cluster's NameNode, its web port is the default port.
     expect(one.nameNodes('elsewhere:9000')).toEqual(['http://elsewhere:9870']);
 
     const nameservices = {

@@ -13,7 +13,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const PROTECTIONS: Readonly<Record<string, Qop>> = { authentication: 'auth', integrity: 'auth-int', privacy: 'auth-conf' };
 
-/** In Hadoop's order: a later file overrides an earlier file, except for properties that the earlier file marks as `<final>`. */
+/** Hadoop's load order: a later file overrides earlier files, except for properties marked `<final>`. */
 const FILES = ['core-site.xml', 'hdfs-site.xml', 'yarn-site.xml', 'resource-types.xml'];
 
 /** Hadoop 3.4's defaults (*-default.xml) for the keys that tony-ts uses. */
@@ -42,7 +42,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   'yarn.scheduler.minimum-allocation-vcores': '1',
 };
 
-/** The properties copied into job.json, which the ApplicationMaster, the executors and programs use to connect to the cluster. */
+/** The properties copied into job.json. The ApplicationMaster, the executors and programs use them to connect to the cluster. */
 const FROZEN = [
   /^(fs\.defaultFS|tony\.tls\.authorities)$/,
   /^hadoop\.(rpc\.protection|security\.authentication)$/,
@@ -60,14 +60,14 @@ const FROZEN = [
   /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
 ];
 
-/** Properties that job.json never contains, even if FROZEN matches them. */
+/** Properties that must not appear in job.json, even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
-/** The limit of Hadoop's own client. */
+/** The same limit as in Hadoop's own client. */
 const SUBSTITUTION_LIMIT = 20;
 const VARIABLE = /\$\{([^${}\s]+)\}/;
 
-/** The properties of a Hadoop cluster. Immutable. */
+/** The immutable properties of a Hadoop cluster. */
 export class HadoopConfiguration {
   readonly #properties: ReadonlyMap<string, string>;
   readonly #environment: Environment;
@@ -78,9 +78,8 @@ export class HadoopConfiguration {
   }
 
   /**
-   * Reads the site files of a HADOOP_CONF_DIR, and the trusted authorities if the cluster uses HTTPS.
-   *
-   * @param authorities supplies authorities beside those of the truststore, as PEM
+   * Reads the site files in a HADOOP_CONF_DIR. If the cluster uses HTTPS, also reads the trusted certificate authorities.
+   * @param authorities returns additional authorities in PEM format
    * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
    */
   static async fromDirectory(
@@ -96,7 +95,6 @@ export class HadoopConfiguration {
     return configuration.usesHttps ? configuration.with(await readAuthorities(configuration, await authorities(), read)) : configuration;
   }
 
-  /** Returns null if the folder contains none of the files. */
   static async #read(folder: string, files: readonly string[], environment: Environment): Promise<HadoopConfiguration | null> {
     const properties = new Map<string, string>();
     const finals = new Set<string>();
@@ -123,7 +121,7 @@ export class HadoopConfiguration {
     return found === 0 ? null : new HadoopConfiguration(properties, environment);
   }
 
-  /** Reads the folder that HADOOP_CONF_DIR names, or $HADOOP_HOME/etc/hadoop. */
+  /** Reads the site files in HADOOP_CONF_DIR or, if it is not set, in $HADOOP_HOME/etc/hadoop. */
   static async fromEnvironment(environment: Environment = process.env, authorities?: () => Promise<string>): Promise<HadoopConfiguration> {
     if (environment.HADOOP_CONF_DIR) {
       return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment, authorities);
@@ -139,16 +137,16 @@ export class HadoopConfiguration {
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */
   static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    // Without an environment: `freeze()` has already substituted the variables, with the values of the submitting machine.
+    // The environment is empty because `freeze()` substitutes the variables on the submitting machine.
     return new HadoopConfiguration(new Map(Object.entries(properties)), {});
   }
 
-  /** A copy with these properties. */
+  /** Returns a copy with additional or changed properties. */
   with(properties: Readonly<Record<string, string>>): HadoopConfiguration {
     return new HadoopConfiguration(new Map([...this.#properties, ...Object.entries(properties)]), this.#environment);
   }
 
-  /** Returns the value with `${...}` substituted, or Hadoop's default if no file sets the key. */
+  /** Returns the value after variable substitution, or Hadoop's default if no file sets the key. */
   get(key: string): string | undefined {
     const raw = this.#raw(key);
     return raw === undefined ? undefined : this.#substitute(key, raw);
@@ -167,7 +165,7 @@ export class HadoopConfiguration {
     return this.get(key)?.toLowerCase() === 'true';
   }
 
-  /** Returns the comma-separated parts of the value, trimmed, without empty parts. */
+  /** Splits the value at commas, trims the parts and drops empty parts. */
   list(key: string): string[] {
     return (this.get(key) ?? '')
       .split(',')
@@ -175,25 +173,24 @@ export class HadoopConfiguration {
       .filter((item) => item !== '');
   }
 
-  /** Returns the properties for job.json, with variables substituted and without secrets. */
+  /** Returns the properties for job.json: without secrets, and with variables substituted. */
   freeze(): Record<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key)).sort();
     return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
   }
 
-  /** True if YARN or HDFS serves HTTPS only. */
+  /** Returns true if YARN or HDFS serves only HTTPS. */
   get usesHttps(): boolean {
     return ['yarn.http.policy', 'dfs.http.policy'].some((key) => this.get(key) === 'HTTPS_ONLY');
   }
 
-  /** True if the cluster requires Kerberos. */
+  /** Returns true if the cluster requires Kerberos. */
   get secure(): boolean {
     return this.get('hadoop.security.authentication')?.toLowerCase() !== 'simple';
   }
 
   /**
-   * The weakest protection of Hadoop RPC that hadoop.rpc.protection allows.
-   *
+   * Returns the weakest RPC protection that hadoop.rpc.protection allows.
    * @throws TonyError HADOOP_CONF_INVALID
    */
   get minimumQop(): Qop {
@@ -211,7 +208,7 @@ export class HadoopConfiguration {
     return (this.get('fs.defaultFS') ?? '').replace(/\/+$/, '');
   }
 
-  /** Base URLs of the ResourceManagers' web servers, in the order of the HA list. */
+  /** Returns the base URLs of the ResourceManager web servers, in the order of the HA list. */
   get resourceManagers(): readonly string[] {
     const https = this.get('yarn.http.policy') === 'HTTPS_ONLY';
     const key = https ? 'yarn.resourcemanager.webapp.https.address' : 'yarn.resourcemanager.webapp.address';
@@ -219,17 +216,17 @@ export class HadoopConfiguration {
     return this.#resourceManagerAddresses(key, https ? 8090 : 8088).map(({ host, port }) => `${scheme}://${host}:${port}`);
   }
 
-  /** RPC addresses of the ResourceManagers for ApplicationMasters, in the order of the HA list. */
+  /** Returns the RPC addresses to which ApplicationMasters connect, in the order of the HA list. */
   get schedulers(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.scheduler.address', 8030);
   }
 
-  /** RPC addresses of the ResourceManagers for clients, in the order of the HA list. */
+  /** Returns the RPC addresses to which clients connect, in the order of the HA list. */
   get resourceManagerEndpoints(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.address', 8032);
   }
 
-  /** Returns the base URLs of the web servers of the NameNodes of an hdfs:// authority (`host:port` or a nameservice). */
+  /** Returns the web server URLs of the NameNodes behind an hdfs:// authority (`host:port` or a nameservice). */
   nameNodes(authority: string): readonly string[] {
     const https = this.get('dfs.http.policy') === 'HTTPS_ONLY';
     const scheme = https ? 'https' : 'http';
@@ -254,7 +251,7 @@ export class HadoopConfiguration {
       return [toUrl(`.${authority}`, authority)];
     }
     const wanted = hostAndPort(authority, 8020, 'the authority of an hdfs:// URI');
-    // The authority may be the RPC address of one NameNode of a nameservice.
+    // The authority can be the RPC address of a single NameNode in a nameservice.
     for (const service of this.list('dfs.nameservices')) {
       const ids = this.list(`dfs.ha.namenodes.${service}`);
       for (const suffix of ids.length > 0 ? ids.map((id) => `.${service}.${id}`) : [`.${service}`]) {
@@ -273,7 +270,7 @@ export class HadoopConfiguration {
     return [`${scheme}://${wanted.host}:${defaultPort}`];
   }
 
-  /** RPC addresses of the NameNodes of the default file system; empty if it is not HDFS. */
+  /** Returns the RPC addresses of the default file system's NameNodes, or an empty list if the default file system is not HDFS. */
   get nameNodeEndpoints(): readonly Endpoint[] {
     if (!this.defaultFs.startsWith('hdfs://')) {
       return [];
@@ -294,12 +291,12 @@ export class HadoopConfiguration {
     });
   }
 
-  /** Resource types other than memory-mb and vcores, e.g. `yarn.io/gpu`. */
+  /** Returns the resource types other than memory-mb and vcores, e.g. `yarn.io/gpu`. */
   get resourceTypes(): readonly string[] {
     return this.list('yarn.resource-types').filter((name) => name !== 'memory-mb' && name !== 'vcores');
   }
 
-  /** YARN rounds requests up to multiples of this value. */
+  /** YARN rounds memory requests up to a multiple of this value (MiB). */
   get minimumMemoryMb(): number {
     return this.number('yarn.scheduler.minimum-allocation-mb');
   }
@@ -330,7 +327,7 @@ export class HadoopConfiguration {
     return this.#properties.get(key) ?? DEFAULTS[key];
   }
 
-  /** Substitutes variables, innermost first. A variable that cannot be resolved stays unchanged, as in Hadoop. */
+  /** Substitutes variables, innermost first. Like Hadoop, leaves an unresolvable variable unchanged. */
   #substitute(key: string, raw: string): string {
     let value = raw;
     const seen = new Set<string>();
@@ -344,7 +341,7 @@ export class HadoopConfiguration {
       if (replacement === undefined || seen.has(match[0])) {
         return value;
       }
-      // Only a value that contains variables can cause a loop, so only such values are limited to one substitution.
+      // A loop requires a value that contains variables. Substitute each such variable only once.
       if (replacement.includes('${')) {
         seen.add(match[0]);
       }
@@ -365,7 +362,7 @@ export class HadoopConfiguration {
   }
 }
 
-/** Returns the user name that the client sends to a cluster without Kerberos (see `clusterUser`). */
+/** Returns the user name to send to a cluster without Kerberos. For any cluster, see `clusterUser`. */
 export function hadoopUser(environment: Environment = process.env): string {
   return environment.HADOOP_USER_NAME || osUser(environment);
 }
@@ -374,12 +371,12 @@ function osUser(environment: Environment): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container, the password file may have no entry for the user ID.
+    // A container's user ID may have no entry in the password file.
     return environment.USER || environment.LOGNAME || 'unknown';
   }
 }
 
-/** Returns the value of a Java system property that configurations may refer to. */
+/** Returns a Java system property that Hadoop configurations commonly use. */
 function systemProperty(name: string, environment: Environment): string | undefined {
   switch (name) {
     case 'user.name':

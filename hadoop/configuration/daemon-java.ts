@@ -7,7 +7,7 @@ const ANSWER_MS = 5_000;
 const MAXIMUM_BYTES = 1 << 20;
 
 /*
- * GET /jmx?qry=java.lang:type=Runtime on the web server of any Hadoop daemon:
+ * All Hadoop daemons respond to GET /jmx?qry=java.lang:type=Runtime:
  *   {"beans": [{"name": "java.lang:type=Runtime", "VmName": "OpenJDK 64-Bit Server VM", "VmVersion": "11.0.22+7", ...}]}
  */
 const schema = z.object({ beans: z.array(z.object({ VmName: z.string(), VmVersion: z.string() })) });

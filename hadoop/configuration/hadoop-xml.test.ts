@@ -58,7 +58,6 @@ describe('parseHadoopXml', () => {
   });
 
   test('reads any name and value correctly from every XML notation', () => {
-    // Characters that XML allows. The parser trims values, so a value neither begins nor ends with a space.
     const text = fc.string({ unit: 'grapheme', maxLength: 20 }).map((value) => value.trim());
     const name = text.filter((value) => value !== '');
     const spellOut = (value: string): string => value.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
@@ -119,7 +118,7 @@ describe('parseHadoopXml', () => {
   });
 });
 
-/** A parser that recounts the preceding lines for each property would exceed the test timeout. */
+/** Guards against a parser with quadratic run time, which would exceed the test timeout. */
 test('parses a large file in linear time, and reports the correct line of an error', () => {
   const properties = Array.from({ length: 100_000 }, (_, at) => `<property><name>n${at}</name><value>${at}</value></property>`);
   expect(parse(properties.join('\n'))).toHaveLength(100_000);

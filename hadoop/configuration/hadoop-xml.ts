@@ -12,19 +12,19 @@ import { TonyError } from '../../platform/errors.ts';
 export interface XmlProperty {
   readonly name: string;
   readonly value: string;
-  /** Later files cannot override the property. */
+  /** True if later files cannot override the property. */
   readonly final: boolean;
-  /** The origin of the value as a daemon's /conf response reports it, e.g. `yarn-default.xml`; null in files. */
+  /** The source of the value in a daemon's /conf response, e.g. `yarn-default.xml`. Null for configuration files. */
   readonly source: string | null;
 }
 
-/** Each part of a property is an attribute or a child element. */
+/** Hadoop accepts each part of a property as an attribute or as a child element. */
 const PARTS = new Set(['name', 'value', 'final', 'source']);
 
-/** Without this option, sax also accepts HTML's named entities. Its type declarations lack the option. */
+/** Without this option, sax also accepts HTML's named entities. The type declarations of sax lack the option. */
 const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
 
-/** Parses a configuration file. The parser skips DOCTYPE declarations, and does not expand the entities that they declare. */
+/** Parses a configuration file. Skips DOCTYPE declarations and does not expand the entities declared in them. */
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   const properties: XmlProperty[] = [];
   let depth = 0;
@@ -40,7 +40,9 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
     content += text;
   };
 
-  // The messages of sax end with the position: `Unexpected close tag\nLine: 3\n...`.
+  // A sax message ends with the position: `Unexpected close tag
+  // Line: 3
+  // ...`.
   parser.onerror = ({ message }) => fail(message.split('\n')[0] ?? '');
   parser.ontext = add;
   parser.oncdata = add;
@@ -81,7 +83,7 @@ export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   return properties;
 }
 
-/** Returns an empty list for a property without a value: Hadoop also ignores it. */
+/** Like Hadoop, ignores a property without a value. */
 function propertyOf(parts: ReadonlyMap<string, string>, unnamed: () => never): XmlProperty[] {
   const name = parts.get('name')?.trim();
   if (name === undefined || name === '') {

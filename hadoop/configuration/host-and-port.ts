@@ -1,6 +1,10 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** @throws TonyError HADOOP_CONF_INVALID, which names the property `key` */
+/**
+ * Splits `host:port`; uses `defaultPort` if the port is missing.
+ * @param key property name for the error message
+ * @throws TonyError HADOOP_CONF_INVALID
+ */
 export function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
   const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);

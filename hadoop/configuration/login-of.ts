@@ -14,12 +14,12 @@ import { trustOf } from './authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from './configuration.ts';
 import { hostAndPort } from './host-and-port.ts';
 
-/** Clients of the same configuration share a login and its cookies. */
+/** Clients with the same configuration share one login and its cookies. */
 const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**
- * Returns the login of this process to a cluster: by user name without Kerberos, with the tokens of HADOOP_TOKEN_FILE_LOCATION in a
- * container, and otherwise with the user's Kerberos ticket. Later calls for the same configuration return the same login.
+ * Returns this process's login for a cluster. The login sends the user name if the cluster does not use Kerberos. Otherwise it uses the
+ * delegation tokens in a container, and the user's Kerberos ticket elsewhere. Calls with the same configuration share one login.
  */
 export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   if (!configuration.secure) {
@@ -36,23 +36,25 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   return login;
 }
 
-/** Returns the login of this container to a ResourceManager, with the container's tokens. */
+/** Returns a login that sends the container's delegation tokens to one ResourceManager. */
 export function containerLogin(resourceManager: string, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager], user);
 }
 
-/** Identifies the caller of Hadoop RPC: by name if the cluster trusts user names, otherwise by a token. */
+/** The identity of an RPC client: a user name if the cluster trusts user names, otherwise a token. */
 export type RpcCaller = { readonly user: string } | { readonly token: Token; readonly minimumQop: Qop };
 
-/** @throws TonyError KERBEROS_*, TOKEN_MISSING */
+/**
+ * Returns the identity for RPC calls to a service.
+ * @throws TonyError KERBEROS_*, TOKEN_MISSING
+ */
 export async function rpcCallerOf(configuration: HadoopConfiguration, user: string, service: TokenService): Promise<RpcCaller> {
   const token = await loginOf(configuration, user).rpcToken(service);
   return token === null ? { user } : { token, minimumQop: configuration.minimumQop };
 }
 
 /**
- * Returns the short name of the user of this process on the cluster.
- *
+ * Returns the short name of the current user on the cluster.
  * @throws TonyError KERBEROS_*, CREDENTIALS_INVALID, HADOOP_CONF_INVALID
  */
 export async function clusterUser(configuration: HadoopConfiguration, environment: NodeJS.ProcessEnv = process.env): Promise<string> {
@@ -76,7 +78,7 @@ async function ownerOfTokens(file: string): Promise<string | null> {
   return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
 }
 
-/** Reads `default_realm` from krb5.conf. */
+/** Returns `default_realm` from krb5.conf. */
 async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | null> {
   for (const file of (environment.KRB5_CONFIG || '/etc/krb5.conf').split(':')) {
     const text = await readIfExists(file).catch(() => null);
@@ -101,7 +103,7 @@ function servicesOf(configuration: HadoopConfiguration): ClusterServices {
   };
 }
 
-/** Returns the principal of the ResourceManager, with _HOST replaced by the host name. */
+/** Returns the ResourceManager's principal, with _HOST replaced by the host name. */
 function renewerOf(configuration: HadoopConfiguration): string {
   const principal = configuration.get('yarn.resourcemanager.principal') ?? 'yarn';
   const host = configuration.resourceManagerEndpoints[0]?.host ?? '';

@@ -15,7 +15,6 @@ ${property('fs.defaultFS', 'hdfs://nn:9000', 'core-site.xml')}
 ${property('yarn.resourcemanager.hostname', '0.0.0.0', 'yarn-default.xml')}
 ${property('yarn.resourcemanager.address', '0.0.0.0:8032', 'yarn-default.xml')}
 </configuration>`;
-/** Properties that a user has set manually in a job. */
 const OTHER = {
   'fs.defaultFS': 'hdfs://mine:1',
   'dfs.namenode.rpc-address': 'nn:9000',

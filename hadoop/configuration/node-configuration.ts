@@ -9,17 +9,16 @@ export interface NodeAddress {
   readonly port: number;
 }
 
-/** Properties that the configuration of a NodeManager may lack, because the NodeManager does not use them. */
+/** Properties that a NodeManager does not use. Its configuration may lack them. */
 const NAME_NODES = /^dfs\./;
 const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
 
 /**
- * Reads the configuration of the NodeManager on this host, which users of the cluster cannot change. If it lacks the web addresses of the
- * NameNodes or ResourceManagers, `otherwise` supplies them, restricted to the hosts that the node's configuration names.
- *
- * @param onRefused called if the node requires a login; returns an equally trustworthy configuration.
- * @returns null if the node's web server does not publish its configuration, or does not respond in time.
- * @throws what `onRefused` throws.
+ * Reads the configuration of the NodeManager on this host. Users of the cluster cannot change this configuration. If it contains no web
+ * addresses of NameNodes or ResourceManagers, those in `otherwise` are used, but only on hosts that the NodeManager's configuration names.
+ * @param onRefused called if the NodeManager requires a login; returns a configuration from another trusted source
+ * @returns null if the NodeManager does not publish its configuration or does not respond in time
+ * @throws any error of `onRefused`
  */
 export async function configurationOfNode(
   { host, port }: NodeAddress,
@@ -40,8 +39,8 @@ export async function configurationOfNode(
 }
 
 /**
- * Creates the configuration of a daemon. `otherwise` supplies missing addresses, restricted to hosts that `own` names, and the trusted
- * authorities, which daemons do not report.
+ * Completes a daemon's configuration. Missing addresses come from `otherwise`, but only on hosts that `own` names. The trusted authorities
+ * also come from `otherwise`, because daemons do not report them.
  */
 export function completed(own: Properties, otherwise: Properties): HadoopConfiguration {
   const { [AUTHORITIES]: authorities = '' } = otherwise;
@@ -56,9 +55,9 @@ function isLoginRequired(error: unknown): boolean {
 type Properties = Readonly<Record<string, string>>;
 
 /**
- * Returns the NameNode properties that `own` lacks. If its fs.defaultFS names a host and port, the result contains only the address of the
- * web server on that host. If its fs.defaultFS names a nameservice, only `otherwise` knows the hosts, so the result contains all of its
- * NameNode properties.
+ * Returns the NameNode properties that are missing from `own`. If `own` sets fs.defaultFS to a host and port, the result contains only the
+ * web address on that host. If `own` sets fs.defaultFS to a nameservice, the result contains all NameNode properties from `otherwise`, the
+ * only source of the hosts.
  */
 function missingNameNodes(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, NAME_NODES)) {
@@ -81,8 +80,8 @@ function missingNameNodes(own: Properties, otherwise: Properties): Properties {
 }
 
 /**
- * Returns the ResourceManager properties that `own` lacks. If it sets only the address at which the node registers, the result is
- * restricted to that host.
+ * Returns the ResourceManager properties that are missing from `own`. If `own` contains the resource tracker address, the result contains
+ * only addresses on that host.
  */
 function missingResourceManagers(own: Properties, otherwise: Properties): Properties {
   if (setsAny(own, RESOURCE_MANAGERS)) {
@@ -99,7 +98,7 @@ function missingResourceManagers(own: Properties, otherwise: Properties): Proper
   return { ...Object.fromEntries(onThatHost), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }
 
-/** Returns an empty list for invalid settings: an error in `otherwise` must not discard the node's configuration. */
+/** Returns an empty list for invalid settings, so that an error in `otherwise` does not discard the NodeManager's configuration. */
 function addressesOf(find: () => readonly string[]): readonly string[] {
   try {
     return find();
@@ -120,12 +119,11 @@ function isSameHost(one: string, other: string): boolean {
   return hostOf(one).toLowerCase() === hostOf(other).toLowerCase();
 }
 
-/** Returns the host of `host:port`, or the host itself. */
 function hostOf(address: string): string {
   return address.replace(/:\d+$/, '');
 }
 
-/** Tries HTTP, then HTTPS. A trustworthy configuration that names the protocol is not available yet. */
+/** Tries HTTP first, then HTTPS: no trusted source for the protocol is available yet. */
 async function ownProperties(authority: string, timeoutMs: number): Promise<Record<string, string>> {
   const all = await propertiesOfDaemon(new URL(`http://${authority}`), { timeoutMs }).catch((error: unknown) => {
     if (isLoginRequired(error)) {
@@ -133,6 +131,6 @@ async function ownProperties(authority: string, timeoutMs: number): Promise<Reco
     }
     return propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true });
   });
-  // The defaults of a NodeManager may belong to another Hadoop version. `HadoopConfiguration` supplies the defaults.
+  // The NodeManager may run another Hadoop version. `HadoopConfiguration` supplies the defaults instead.
   return withoutDefaults(all);
 }

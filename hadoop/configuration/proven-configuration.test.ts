@@ -26,7 +26,7 @@ afterEach(async () => {
   web.close();
 });
 
-/** Finds the configuration with a job's properties, at a ResourceManager that knows the token with the password `known`. */
+/** Calls provenConfiguration. The fake ResourceManager accepts tokens with the password `known`. */
 async function find(known: string, properties: (web: string) => Record<string, string> = () => ({})): Promise<HadoopConfiguration> {
   asked = 0;
   web = createServer((_, response) => {

@@ -11,24 +11,21 @@ import { propertiesOfDaemon, reachedAt, withoutDefaults } from './remote-configu
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 
 export interface ProvenOptions {
-  /** The configuration in job.json, which the user may have edited. */
+  /** The configuration from job.json. The user may have edited it. */
   readonly own: HadoopConfiguration;
-  /** The properties of `own`. */
   readonly otherwise: Readonly<Record<string, string>>;
-  /** The token that the ResourceManager issued to this attempt (YARN_AM_RM_TOKEN). */
+  /** This attempt's YARN_AM_RM_TOKEN, issued by the ResourceManager. */
   readonly token: Token;
   readonly login: (resourceManager: string) => Login;
   readonly timeoutMs: number;
 }
 
 /**
- * Reads the configuration of the ResourceManager that runs this application. It serves nodes whose own configuration requires a login.
- *
- * The address of the ResourceManager comes from job.json, which the user may have edited. The server at this address must therefore prove
- * over Hadoop RPC that it knows the password of the attempt's token, which only the ResourceManager knows. The configuration is then read
- * from the web server on the same host.
- *
- * @throws TonyError RM_UNREACHABLE if no ResourceManager proves its identity and returns its configuration.
+ * Reads the configuration of the ResourceManager that runs this application. ApplicationMasters use this function if the local NodeManager
+ * requires a login to read its configuration. The ResourceManager's address comes from job.json, which the user may have edited. The server
+ * at this address must therefore prove its identity first: over Hadoop RPC, it must show that it has the password of the attempt's token.
+ * Only the ResourceManager has this password. The configuration then comes from the web server on the same host.
+ * @throws TonyError RM_UNREACHABLE if no ResourceManager proves its identity and returns its configuration
  */
 export async function provenConfiguration({ own, otherwise, token, login, timeoutMs }: ProvenOptions): Promise<HadoopConfiguration> {
   let failure = 'no address is known';

@@ -7,10 +7,9 @@ interface Answer {
 }
 
 /**
- * Returns the names of the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`); all queues if ACLs are
- * disabled. Names are full paths; in older Hadoop versions, they are the last parts of the paths. Uses RPC, because the REST API returns
- * ACLs only to administrators.
- *
+ * Returns the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`), or all queues if ACLs are disabled.
+ * Names are full paths; older Hadoop versions return only the last path component. Uses RPC because YARN's REST API returns ACLs only to
+ * administrators.
  * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {

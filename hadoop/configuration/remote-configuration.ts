@@ -11,8 +11,8 @@ const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const ANONYMOUS = new SimpleLogin(null);
 
 /**
- * Reads the configuration of a cluster from the web server of its ResourceManager, given its address: `http://rm:8088/conf`, as XML, which
- * all versions support. Omits the defaults of the ResourceManager, which may differ from the defaults of a client.
+ * Reads a cluster's configuration from its ResourceManager's web server (`http://rm:8088/conf`). Requests XML, the format that all versions
+ * support. Omits the ResourceManager's default values, because they may differ from those of a client.
  */
 export async function configurationOfResourceManager(
   address: string,
@@ -29,7 +29,7 @@ export async function configurationOfResourceManager(
   return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
 }
 
-/** A web server responded with a status that is not 200. */
+/** The web server responded with a status other than 200. */
 export class UnexpectedStatus extends Error {
   readonly status: number;
 
@@ -39,15 +39,13 @@ export class UnexpectedStatus extends Error {
   }
 }
 
-/** Omits properties whose values come from Hadoop's *-default.xml. */
+/** Omits properties with values from Hadoop's *-default.xml files. */
 export function withoutDefaults(properties: readonly XmlProperty[]): Record<string, string> {
   const set = properties.filter(({ source }) => source === null || !source.endsWith('-default.xml'));
   return Object.fromEntries(set.map(({ name, value }) => [name, value]));
 }
 
-/**
- * Reads the effective configuration of a daemon, including defaults, from its web server. Throws if the web server does not return it.
- */
+/** Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. */
 export async function propertiesOfDaemon(
   base: URL,
   {
@@ -79,7 +77,7 @@ export async function propertiesOfDaemon(
   }
 }
 
-/** Replaces the addresses of a ResourceManager without HA with `base`, its known address: it may report 0.0.0.0. */
+/** Without HA, sets the ResourceManager's host and web address to those of `base`: a ResourceManager may report 0.0.0.0. */
 export function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
   const isHttps = base.protocol === 'https:';
   const known: Record<string, string> = { ...properties };
@@ -103,7 +101,7 @@ function baseUrl(address: string): URL {
       hint: 'Use the web address of a ResourceManager, e.g. http://rm:8088.',
     });
   }
-  // An absent port means Hadoop's default port. URL also omits port 80 of http and port 443 of https.
+  // Hadoop's default port applies if the port is missing. URL also drops port 80 of http and port 443 of https.
   if (url.port === '') {
     return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
   }

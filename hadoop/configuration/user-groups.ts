@@ -3,9 +3,8 @@ import type { HadoopConfiguration } from './configuration.ts';
 import { rpcCallerOf } from './login-of.ts';
 
 /**
- * Returns the groups of a user as the NameNode resolves them (`hdfs groups USER`).
- *
- * @param caller the user who sends the request.
+ * Returns a user's groups as resolved by the NameNode (`hdfs groups USER`).
+ * @param caller the user who sends the request
  * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function groupsOfUser(configuration: HadoopConfiguration, caller: string, user: string): Promise<readonly string[]> {

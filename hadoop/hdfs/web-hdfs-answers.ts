@@ -1,20 +1,20 @@
 import { TonyError } from '../../platform/errors.ts';
 
-/** A file or folder as the NameNode describes it. */
+/** The NameNode's description of a file or folder. */
 export interface FileStatus {
-  /** Relative to the listed folder; empty in a response about a single path. */
+  /** Path relative to the listed folder. Empty if the request was for a single path. */
   readonly name: string;
   readonly type: 'file' | 'folder';
   readonly length: number;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly modificationTime: number;
   readonly permission: number;
   readonly owner: string;
-  /** Stays the same after a rename; 0 if the server does not report it. */
+  /** File ID, which does not change when the file is renamed; 0 if the server does not report it. */
   readonly fileId: number;
 }
 
-/** Classifies an error response without a RemoteException: returns the reason for another attempt, or throws. */
+/** Classifies an error response that contains no RemoteException. Returns the reason for a retry, or throws. */
 export function refusal(status: number, path: string): { again: string } {
   if (status === 401 || status === 403) {
     throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
@@ -48,7 +48,7 @@ export function jsonOf(text: string, operation: string): Record<string, unknown>
       return value as Record<string, unknown>;
     }
   } catch {
-    // Reported below.
+    // The caller reports this error.
   }
   throw notWebHdfs(`the response to ${operation} is not JSON`);
 }

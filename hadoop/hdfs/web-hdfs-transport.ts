@@ -8,17 +8,16 @@ import type { ServerTrust } from '../tls/server-trust.ts';
 import { jsonOf, notWebHdfs, refusal, unreachable } from './web-hdfs-answers.ts';
 
 export interface WebHdfsOptions {
-  /** How long (ms) an operation searches for an active NameNode before it fails. */
+  /** Timeout in ms for finding an active NameNode. */
   readonly patienceMs?: number;
-  /** The same limit (ms) until a NameNode has responded once; default `patienceMs`. */
+  /** Timeout in ms for finding an active NameNode before any NameNode has responded; defaults to `patienceMs`. */
   readonly firstPatienceMs?: number;
-  /** Maximum idle time of a connection (ms). */
+  /** Idle timeout in ms of a connection. */
   readonly idleTimeoutMs?: number;
 }
 
-/** The NameNodes of a file system. */
 export interface WebHdfsServers {
-  /** Base URLs of their web servers. */
+  /** Base URLs of the NameNodes' web servers. */
   readonly addresses: readonly string[];
   readonly login: Login;
   readonly trust?: ServerTrust;
@@ -26,27 +25,27 @@ export interface WebHdfsServers {
 
 const PATIENCE_MS = 15_000;
 const IDLE_TIMEOUT_MS = 60_000;
-/** Enough for about 300,000 files in one folder. */
+/** Large enough for a folder with about 300,000 files. */
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
 
-/** A transfer of file content from or to a DataNode. */
+/** A transfer of file content to or from a DataNode. */
 export interface Transfer<T> {
   readonly method: 'GET' | 'PUT';
   readonly operation: 'OPEN' | 'CREATE';
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** The statuses of a successful response. */
+  /** HTTP statuses that mean success. */
   readonly successes: readonly number[];
-  /** Sends the request to the DataNode's URL. Never print the URL: it may contain a token. */
+  /** Sends the request to the DataNode. Do not log the URL: it may contain a token. */
   readonly send: (http: HttpClient, url: URL, idleTimeoutMs: number) => Promise<{ readonly response: IncomingMessage; readonly result: T }>;
-  /** Called before a failed transfer is repeated. May throw to end the transfer. */
+  /** Called before a retry. Throws to prevent the retry. */
   readonly beforeRepeat?: (reason: string) => void | Promise<void>;
 }
 
 /**
- * Sends WebHDFS requests; tries the NameNodes in turn. A NameNode serves metadata itself. For file content, it returns the URL of a
- * DataNode: as a redirect with status 307, or with `noredirect=true` as `{"Location": ...}` with status 200.
+ * Sends WebHDFS requests and tries the NameNodes in turn. A NameNode serves metadata directly. For file content, it returns a DataNode URL,
+ * either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
@@ -61,7 +60,10 @@ export class WebHdfsTransport {
     this.#http = new HttpClient(options.trust === undefined ? {} : { trust: options.trust });
   }
 
-  /** Runs an operation that the NameNode serves. `mayHaveHappened`: an earlier attempt without a response may have been executed. */
+  /**
+   * Runs an operation on the NameNode. `mayHaveHappened` is true if the response to an earlier attempt was lost, so the operation may have
+   * been executed already.
+   */
   async call(
     method: 'GET' | 'PUT' | 'DELETE',
     operation: string,
@@ -105,7 +107,7 @@ export class WebHdfsTransport {
     return { ...ended.result, mayHaveHappened };
   }
 
-  /** Reads or writes file content at the DataNode that the NameNode selects. */
+  /** Transfers file content to or from the DataNode that the NameNode selects. */
   async transfer<T>(what: string, { method, operation, path, parameters, successes, send, beforeRepeat }: Transfer<T>): Promise<T> {
     const ended = await this.#round.run<T>(async (address) => {
       const found = await this.#locate(method, webHdfsUrl(address, path, operation, { ...parameters, noredirect: 'true' }), path);
@@ -129,7 +131,7 @@ export class WebHdfsTransport {
     this.#http.close();
   }
 
-  /** Requests the DataNode's URL from the NameNode. Never print the URL: it may contain a token. */
+  /** Requests a DataNode URL from the NameNode. Do not log the URL: it may contain a token. */
   async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
     let location: string | undefined;
     const outcome = await this.#interpret(path, [200, 307], async () => {
@@ -157,7 +159,7 @@ export class WebHdfsTransport {
     return { result: new URL(location) };
   }
 
-  /** Makes one attempt. Returns its result or the reason for another attempt; throws if the server rejects the request. */
+  /** Makes one attempt. Returns the result or the reason for a retry; throws if the server rejects the request. */
   async #interpret<T>(
     path: string,
     successes: readonly number[],
@@ -171,7 +173,7 @@ export class WebHdfsTransport {
         return { result };
       }
       refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
-      // The server does not read the rest of a rejected upload.
+      // The server may reject an upload without reading all of its data.
       response.destroy();
     } catch (error) {
       if (error instanceof TonyError || !isConnectionFailure(error)) {
@@ -190,14 +192,14 @@ export class WebHdfsTransport {
   }
 }
 
-/** Builds the URL of a request, without the identity of the sender. */
+/** Builds the request URL, without the caller's identity. */
 function webHdfsUrl(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
   const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
   url.search = new URLSearchParams({ op: operation, ...parameters }).toString();
   return url;
 }
 
-/** True for socket errors and errors of Node's HTTP parser, which have a code; programming errors do not. */
+/** Returns true for socket and HTTP parser errors. They have a code; programming errors do not. */
 function isConnectionFailure(error: unknown): boolean {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && !(error instanceof TypeError);
 }

@@ -143,7 +143,7 @@ describe('a refusal maps to an error code', () => {
 });
 
 describe('writing a file', () => {
-  /** A NameNode and a DataNode that accepts uploads, with either form of redirect. */
+  /** Starts a NameNode and a DataNode that accepts uploads, with either form of redirect. */
   async function cluster(form: 'json' | '307', take: Handler): Promise<string> {
     const dataNode = await serve(take);
     return serve((_, response, query, path) => {
@@ -312,7 +312,6 @@ describe('writing a file', () => {
     }
     const options = { overwrite: true, permission: 0o644 };
     const written = client([address], { idleTimeoutMs: 2_000, patienceMs: 0 }).create('/a', slow(), options);
-    // Longer than the idle timeout.
     setTimeout(release, 3_000);
     await written;
     const stuck = client([address], { idleTimeoutMs: 1000, patienceMs: 0 }).create('/stuck', Buffer.alloc(50_000_000), options);
@@ -323,7 +322,7 @@ describe('writing a file', () => {
 describe('reading a file', () => {
   const data = Buffer.from(Array.from({ length: 1_000_000 }, (_, index) => (index * 7) % 253));
 
-  /** Serves OPEN through `give`, which receives the requested range. */
+  /** Serves OPEN requests; `give` receives the requested range. */
   async function file(
     give: (response: ServerResponse, bytes: Buffer, opened: number) => void,
     changed: (opened: number) => Record<string, unknown> = () => ({}),
@@ -343,7 +342,6 @@ describe('reading a file', () => {
       }
     });
   }
-  /** The header announces the full length, but the body ends early. */
   const breakOff = (response: ServerResponse, bytes: Buffer, after: number): void => {
     response.writeHead(200, { 'Content-Length': bytes.length });
     response.write(bytes.subarray(0, after), () => response.destroy());
@@ -418,7 +416,6 @@ describe('reading a file', () => {
     });
     const stream = await client([address], { idleTimeoutMs: 2_000 }).open('/a');
     await once(stream, 'readable');
-    // Longer than the idle timeout of a connection.
     await new Promise((resolve) => setTimeout(resolve, 3_000));
     expect(stream.readableLength).toBeLessThan(500_000);
     expect(connections).toBe(1);

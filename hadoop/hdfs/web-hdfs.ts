@@ -20,16 +20,15 @@ export interface CreateOptions {
   readonly overwrite: boolean;
   readonly makeParents?: boolean | undefined;
   readonly permission: number;
-  /** Length of the data in bytes, if known. */
+  /** Length in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
 /**
- * An HDFS file system, accessed through its REST interface
- * (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
- * After a connection failure, the client repeats the operation. If the first attempt may have been executed although its response was lost,
- * the client checks the outcome. Paths are absolute and not percent-encoded.
+ * A client for one HDFS file system, based on WebHDFS (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
+ * The client retries an operation after a connection failure. If a response is lost, the client checks whether the operation was executed.
+ * All paths are absolute and not percent-encoded.
  */
 export class WebHdfs {
   readonly #transport: WebHdfsTransport;
@@ -38,7 +37,7 @@ export class WebHdfs {
     this.#transport = new WebHdfsTransport(options);
   }
 
-  /** Opens the file system of `hdfs://authority`. */
+  /** Creates a client for `hdfs://authority`. */
   static of(configuration: HadoopConfiguration, authority: string, user: string, options: WebHdfsOptions = {}): WebHdfs {
     const login = loginOf(configuration, user);
     return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), login, trust: trustOf(configuration) });
@@ -56,7 +55,10 @@ export class WebHdfs {
     return answer === null ? null : statusesOf(answer, 'LISTSTATUS');
   }
 
-  /** Lists the first `most` entries of a folder of any size: requests parts of `dfs.ls.limit` entries (1,000 by default). */
+  /**
+   * Lists the first `most` entries of a folder. A folder can have any number of entries: each response contains at most `dfs.ls.limit`
+   * (1,000 by default).
+   */
   async listFirst(path: string, most: number): Promise<FileStatus[] | null> {
     const found: FileStatus[] = [];
     for (;;) {
@@ -77,7 +79,7 @@ export class WebHdfs {
     }
   }
 
-  /** Streams the file from `offset` (default 0). After a broken connection, the stream continues if the file has not changed. */
+  /** Streams a file from `offset` (default 0). Resumes after a broken connection if the file is unchanged. */
   async open(path: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
     const before = await this.status(path);
     if (before === null) {
@@ -96,7 +98,7 @@ export class WebHdfs {
       { offset, length },
       async (at, isHeldByUs) => {
         const left = offset + length - at;
-        // Without a length in the request, the length of the response shows whether the file has changed.
+        // If the request has no length, the length of the response reveals whether the file has changed.
         const toEnd = offset + length === before.length;
         const response = await this.#openAt(path, toEnd ? { offset: at } : { offset: at, length: left }, isHeldByUs);
         const promised = response.headers['content-length'];
@@ -115,7 +117,7 @@ export class WebHdfs {
     );
   }
 
-  /** Reads a whole file into memory, from a single response. */
+  /** Reads a whole file into memory with a single request. */
   async read(path: string): Promise<Buffer> {
     return this.#transport.transfer(`Reading ${path}`, {
       method: 'GET',
@@ -140,7 +142,10 @@ export class WebHdfs {
     });
   }
 
-  /** Writes a file and, by default, creates missing parents. After a connection failure, sends the data again if the source allows it. */
+  /**
+   * Writes a file. Creates missing parent folders by default. Sends the data again after a connection failure if `source` can be read
+   * twice.
+   */
   async create(path: string, data: ByteSource, options: CreateOptions): Promise<void> {
     await this.#put(path, data, options, async (reason) => {
       if (canBeSentAgain(data)) {
@@ -150,7 +155,7 @@ export class WebHdfs {
         'HDFS_UNREACHABLE',
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
-      // A DataNode that rejects an upload closes the connection, so its response may be lost. Writing one byte shows whether it rejects.
+      // A DataNode closes the connection when it rejects an upload, so its response may be lost. Writing one byte reveals a rejection.
       await this.#put(path, Buffer.alloc(1), { ...options, overwrite: true, length: 1, onProgress: undefined }, () => {
         throw interrupted;
       });
@@ -195,7 +200,10 @@ export class WebHdfs {
     }
   }
 
-  /** Renames a file or folder atomically. Unlike `hdfs dfs -mv`, never moves it into an existing folder. The parent of `to` must exist. */
+  /**
+   * Renames a file or folder atomically. Unlike `hdfs dfs -mv`, it never moves the source into an existing folder. The parent folder of
+   * `to` must exist.
+   */
   async rename(from: string, to: string, options: { readonly overwrite: boolean }): Promise<RenameOutcome> {
     const before = await this.status(from);
     if (before === null) {
@@ -210,7 +218,7 @@ export class WebHdfs {
     }
     const { exception } = answer.remote;
     if (exception === 'FileNotFoundException' || exception === 'FileAlreadyExistsException') {
-      // If the response to the first attempt was lost, this rejection may mean that the first attempt succeeded.
+      // If the response to an earlier attempt was lost, this error may mean that the earlier attempt succeeded.
       const after = answer.mayHaveHappened ? await this.status(to) : null;
       if (after !== null && isSameFile(before, after) && from !== to) {
         return 'renamed';
@@ -223,7 +231,7 @@ export class WebHdfs {
       }
     }
     if (exception === 'IOException') {
-      // The NameNode rejects a rename of a file over a folder, or the reverse, with "must both be directories".
+      // The NameNode responds with "must both be directories" if exactly one of the two paths is a folder.
       const target = await this.status(to);
       if (target !== null && !options.overwrite) {
         return 'target-exists';
@@ -235,7 +243,7 @@ export class WebHdfs {
     throw storageError(answer.remote, `${from} to ${to}`);
   }
 
-  /** Removes a file, or a folder with its content; returns false when the path does not exist. */
+  /** Removes a file, or a folder with its content. Returns false if the path does not exist. */
   async remove(path: string): Promise<boolean> {
     const answer = await this.#transport.call('DELETE', 'DELETE', path, { recursive: 'true' });
     if (!('remote' in answer)) {
@@ -248,8 +256,8 @@ export class WebHdfs {
   }
 
   /**
-   * Returns the room below a folder: the remaining bytes of its space quota, the remaining files and folders of its name quota, and the
-   * free bytes of the file system. A value is null if no quota is set, or if the NameNode does not report it.
+   * Returns the free space for a folder: the remaining bytes of its space quota, the remaining entries of its name quota, and the free
+   * bytes of the file system. A value is null if no quota is set or if the NameNode does not report it.
    */
   async room(
     path: string,
@@ -273,7 +281,7 @@ export class WebHdfs {
     this.#transport.close();
   }
 
-  /** Runs a read operation of the NameNode; returns null if the path does not exist. */
+  /** Sends a read request to the NameNode; returns null if the path does not exist. */
   async #read(operation: string, path: string, parameters: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown> | null> {
     const answer = await this.#transport.call('GET', operation, path, parameters);
     if ('json' in answer) {

@@ -8,19 +8,19 @@ export interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers?: OutgoingHttpHeaders;
-  /** Aborts the request after this time (ms) without a byte in either direction. The total duration is unlimited. */
+  /** Timeout in ms without data in either direction. The total duration of a request is unlimited. */
   readonly idleTimeoutMs: number;
-  /** Returns true while this process itself is slow to read or to supply data; the idle timeout then does not apply. */
+  /** Returns true while this process is the slow side of the transfer. The idle timeout is then suspended. */
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Maximum time to connect. A host that is switched off does not respond at all. */
+/** Connection timeout in ms. A host that is switched off sends no response at all. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
 /**
- * An HTTP client with keep-alive connections and idle timeouts. It ignores the proxies in the environment, because the daemons of a cluster
- * are in the local network. It uses only Node's built-in modules, because executors have little memory.
+ * An HTTP client with keep-alive connections and idle timeouts. It ignores proxy settings in the environment, because a cluster's daemons
+ * are in the local network. It uses only Node's built-in modules to save memory in executors.
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
@@ -29,8 +29,8 @@ export class HttpClient {
   #https: HttpsAgent | null = null;
 
   /**
-   * @param options.trust default: Node's authorities.
-   * @param options.anyCertificate accepts any server certificate. Use it only for a server that its address alone identifies, such as a
+   * @param options.trust defaults to Node's certificate authorities
+   * @param options.anyCertificate accepts any server certificate. Use it only if the address alone identifies the server, for example a
    * server on this host.
    */
   constructor(options: { readonly trust?: ServerTrust; readonly anyCertificate?: boolean } = {}) {
@@ -38,7 +38,7 @@ export class HttpClient {
     this.#anyCertificate = options.anyCertificate ?? false;
   }
 
-  /** Starts a request. The caller writes the body and ends the request. */
+  /** Starts a request. The caller writes the body and calls end(). */
   start(request: HttpRequest): ClientRequest {
     const { url, method, headers } = request;
     const secure = url.protocol === 'https:';
@@ -51,7 +51,7 @@ export class HttpClient {
     return sent;
   }
 
-  /** Sends a request with a small body or without a body; resolves with the head of the response. */
+  /** Sends a request with an optional small body. Resolves when the response headers have arrived. */
   send(request: HttpRequest, body?: Uint8Array): Promise<IncomingMessage> {
     const sent = this.start(request);
     const answer = headOf(sent);
@@ -78,22 +78,22 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Resolves with the head of the response; rejects if an error occurs before the head has arrived. TLS errors become TonyError TLS_FAILED. */
+/** Resolves when the response headers have arrived; rejects on an earlier error. TLS errors become TonyError TLS_FAILED. */
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Not `once`: Node.js throws a later error of the request if the request has no listener.
+    // Keep this listener for later errors: Node.js throws an `error` event that has no listener.
     sent.on('error', (error) => reject(tlsFailure(error, new URL(`${sent.protocol}//${sent.getHeader('host')}`)) ?? error));
   });
 }
 
-/** Reads the whole response; rejects as soon as it exceeds the limit. */
+/** Reads the whole response. Rejects if the response exceeds the limit. */
 export async function readWhole(response: IncomingMessage, maximumBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     size += chunk.length;
-    // The end of the loop destroys the response and its connection.
+    // Leaving the loop destroys the response and its connection.
     if (size > maximumBytes) {
       throw new Error(`the response is larger than ${maximumBytes} bytes`);
     }
@@ -122,7 +122,7 @@ function watch(sent: ClientRequest, socket: Socket, request: HttpRequest): void 
   }
   socket.on('timeout', onTimeout);
   sent.once('close', () => {
-    // Another request may reuse the socket.
+    // Remove the listeners, because the agent may reuse the socket.
     socket.off('timeout', onTimeout);
     socket.off('connect', onConnect);
     socket.setTimeout(0);

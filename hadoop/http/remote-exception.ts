@@ -1,14 +1,14 @@
 import { type ErrorCode, TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 
-/** The error response of a Hadoop daemon: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
+/** A Hadoop daemon's error response: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
 export interface RemoteException {
-  /** Class name without its package, e.g. `FileNotFoundException`. */
+  /** Class name without the package, e.g. `FileNotFoundException`. */
   readonly exception: string;
   readonly message: string;
 }
 
-/** Parses an error response; returns null if the text is not a RemoteException. */
+/** Parses an error response. Returns null if the text is not a RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
   let answer: unknown;
   try {
@@ -20,12 +20,15 @@ export function parseRemoteException(text: string): RemoteException | null {
   if (!isRecord(remote) || typeof remote.exception !== 'string') {
     return null;
   }
-  // Some exceptions append the Java stack trace to the first line of their message.
+  // Some exception messages contain a Java stack trace after the first line.
   const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
   return { exception: remote.exception, message };
 }
 
-/** Errors after which a later attempt, or another NameNode, may succeed. A DataNode that has lost its NameNode returns the last entries. */
+/**
+ * Temporary errors: a retry or another NameNode may succeed. A DataNode returns the last entries while it has no connection to its
+ * NameNode.
+ */
 const TRANSIENT = new Set([
   'StandbyException',
   'ObserverRetryOnActiveException',
@@ -42,7 +45,7 @@ const TRANSIENT = new Set([
 ]);
 
 export function isTransient(remote: RemoteException): boolean {
-  // This message of an IOException means that no DataNode has registered yet.
+  // An IOException with this message means that no DataNode has registered yet.
   return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
 }
 
@@ -61,7 +64,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   QuotaByStorageTypeExceededException: 'STORAGE_FULL',
 };
 
-/** Converts an error of HDFS to a TonyError. */
+/** Converts an HDFS error to a TonyError. */
 export function storageError(remote: RemoteException, what: string): TonyError {
   const text = `${remote.message} (${remote.exception})`;
   if (isMissingBelowFile(remote)) {
@@ -75,7 +78,7 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);
 }
 
-/** True if a parent of the path is a file. The NameNode reports this as an access error. */
+/** Returns true if a parent of the path is a file. The NameNode reports this case as an access error. */
 export function isMissingBelowFile(remote: RemoteException): boolean {
   return remote.exception === 'AccessControlException' && remote.message.endsWith('(is not a directory)');
 }

@@ -2,14 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Opens the file at `offset`. `isHeldByUs` returns true while the reader is slow, so that the idle timeout does not apply. */
+/** Opens the file at `offset`. While `isHeldByUs` returns true, the reader is the slow side and the idle timeout is suspended. */
 export type OpenAt = (offset: number, isHeldByUs: () => boolean) => Promise<IncomingMessage>;
 
 const HIGH_WATER_MARK = 256 * 1024;
 
 /**
- * Streams a range of a file. When a connection breaks, it opens a new connection at the current offset; `beforeResume` throws to prevent this
- * if the file has changed. Two consecutive failures without a byte in between end the stream with an error.
+ * Streams a range of a file. After a broken connection, it calls `beforeResume` and reopens the file at the current offset. `beforeResume`
+ * throws if the file has changed. The stream fails after two consecutive failures without new data.
  */
 export class ResumingReader extends Readable {
   readonly #open: OpenAt;

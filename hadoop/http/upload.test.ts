@@ -12,7 +12,6 @@ test('regroups chunks into pieces of one size, in order', async () => {
       let last: Uint8Array | null = null;
       let lastCopy = Buffer.alloc(0);
       for await (const piece of regroup(source(), pieceBytes)) {
-        // The previous piece is still in transit when the next one has been filled.
         if (last !== null) {
           expect(Buffer.from(last)).toEqual(lastCopy);
         }

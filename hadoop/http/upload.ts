@@ -2,19 +2,19 @@ import type { IncomingMessage } from 'node:http';
 import { TonyError } from '../../platform/errors.ts';
 import { type HttpClient, headOf } from './http-client.ts';
 
-/** Bytes per write: smaller writes reduce the throughput of a DataNode by a third. */
+/** Number of bytes per write. Smaller writes reduce a DataNode's throughput by a third. */
 const PIECE_BYTES = 1024 * 1024;
 
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
-  /** Length of a stream in bytes, if known. */
+  /** Stream length in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
 /**
- * Sends a PUT request with a body of any length, with chunked encoding if the length is unknown. Resolves with the head of the response. If
- * the server rejects the request, the response may arrive before the whole body is sent.
+ * Sends a PUT request with a body of any length; uses chunked encoding if the length is unknown. Resolves when the response headers have
+ * arrived. A server that rejects the request may respond before the whole body is sent.
  */
 export async function upload(
   http: HttpClient,
@@ -38,10 +38,10 @@ export async function upload(
     settled = true;
     wake();
   });
-  // The promise is awaited later. Until then, Node.js must not report a rejection as unhandled.
+  // The code below awaits the promise later. Until then, this handler prevents an unhandled rejection.
   answer.catch(() => undefined);
 
-  /** Resolves when the socket has accepted the bytes, or when the request has a response or has failed. */
+  /** Resolves when the socket has accepted the bytes, or when the request has failed or received a response. */
   const write = (piece: Uint8Array): Promise<void> =>
     new Promise((resolve) => {
       if (settled) {
@@ -98,8 +98,8 @@ function* slices(data: Uint8Array): Iterable<Uint8Array> {
 }
 
 /**
- * Regroups chunks of any length into pieces of 1 MiB. It alternates two buffers: piece n stays valid until the consumer requests piece
- * n + 2. One buffer is filled while the other is being sent.
+ * Regroups chunks into pieces of 1 MiB. Alternates two buffers: one is filled while the other is sent. Piece n stays valid until the
+ * consumer requests piece n + 2.
  */
 export async function* regroup(source: AsyncIterable<Uint8Array>, pieceBytes = PIECE_BYTES): AsyncIterable<Uint8Array> {
   let filling: Uint8Array | null = null;

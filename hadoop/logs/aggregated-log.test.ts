@@ -8,7 +8,7 @@ import { indexAggregatedLog, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
 import { type ByteSource, readVLong } from './tfile.ts';
 
-/** Delivers chunks of odd sizes, as a network does. */
+/** Splits the bytes into chunks of odd sizes, like a network. */
 const sourceOf = (bytes: Buffer, piece = 1000): ByteSource => ({
   size: bytes.length,
   stream: async (offset, length) => {
@@ -53,7 +53,7 @@ describe('reading a file that a NodeManager wrote', () => {
   });
 });
 
-/** The inverse of `readVLong`. Like TFile's writer, it uses the shortest encoding. */
+/** Encodes a VLong in the shortest form, like TFile's writer. */
 function vlong(value: number): Buffer {
   if (value >= -32 && value < 128) {
     return Buffer.from([value & 0xff]);
@@ -83,7 +83,7 @@ const utf = (value: string): Buffer => {
 };
 type Container = { id: string; files: { name: string; bytes: Uint8Array }[] };
 
-/** `times`: the number of index entries of each block. */
+/** `times` is the number of index entries per block. */
 function writeTFile(blocks: Container[][], compression: 'none' | 'gz', chunk: number, times = 1): Buffer {
   const magic = golden('aggregated-log-none.tfile').subarray(0, 16);
   const pack = (raw: Buffer): Buffer => (compression === 'gz' ? deflateSync(raw) : raw);

@@ -2,31 +2,31 @@ import type { ByteCursor } from './byte-cursor.ts';
 import { type ByteSource, type Compression, openBlock, type Region, readBlockIndex, readKey, type Span, ValueCursor } from './tfile.ts';
 
 /*
- * An aggregated log, which a NodeManager writes to HDFS for an application: a TFile with
+ * After an application has ended, each of its NodeManagers writes an aggregated log to HDFS. The file is a TFile with these records:
  *
  *   key    UTF (int16 length, UTF-8): VERSION, APPLICATION_ACL, APPLICATION_OWNER, or a container ID
- *   value  for a container, per log file: UTF name, UTF length in decimal digits, the bytes
+ *   value  if the key is a container ID, for each log file: UTF name, UTF length in decimal digits, content
  */
 
-/** A log file of a container, and its location in an aggregated log. */
+/** A container's log file and its location in an aggregated log. */
 export interface AggregatedFile {
   readonly containerId: string;
   readonly name: string;
   readonly size: number;
   readonly compression: Compression;
   readonly block: Region;
-  /** The locations of its bytes, in order. */
+  /** Locations of the file's bytes, in file order. */
   readonly spans: readonly Span[];
 }
 
 /**
- * Maximum number of files and spans in the aggregated log of a node. A NodeManager writes chunks of 1 MiB and stays far below this limit, but
- * users can write to the folder, too. The limit bounds the memory that a crafted log occupies.
+ * Maximum number of files and spans in a node's aggregated log. It limits the memory that a crafted log can occupy: users can write to the
+ * folder, too. NodeManagers write chunks of 1 MiB and stay far below this limit.
  */
 const MAXIMUM_PARTS = 200_000;
 const LONGEST_NAME = 1_024;
 
-/** Scans the whole file once. Throws a RangeError if it is not an aggregated log, or has more parts than a NodeManager writes. */
+/** Scans an aggregated log and returns its log files. Throws a RangeError if the file is not an aggregated log or has too many parts. */
 export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PARTS): Promise<AggregatedFile[]> {
   const { compression, blocks } = await readBlockIndex(source);
   const files: AggregatedFile[] = [];
@@ -50,7 +50,7 @@ export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PART
   return files;
 }
 
-/** Returns the number of files and spans, a measure of their memory use. */
+/** Returns the number of files and spans, which determines the memory usage. */
 export function partsOf(files: readonly AggregatedFile[]): number {
   return files.reduce((sum, { spans }) => sum + 1 + spans.length, 1);
 }
@@ -67,7 +67,7 @@ export async function readAggregatedFile(source: ByteSource, file: AggregatedFil
     return Buffer.alloc(0);
   }
   const cursor = await openBlock(source, file.compression, file.block, first.at);
-  // The position of a new cursor is 0, except in a compressed block, where it is the offset in the block.
+  // A new cursor starts at position 0. In a compressed block, it starts at the offset in the block.
   const base = first.at - cursor.position;
   const parts: Buffer[] = [];
   try {
@@ -107,7 +107,7 @@ async function* readRecord(cursor: ByteCursor, compression: Compression, block: 
   }
 }
 
-/** Restricts the spans to `length` bytes, starting at `offset`. */
+/** Returns the spans of `length` bytes from `offset` on. */
 function clip(spans: readonly Span[], offset: number, length: number): Span[] {
   const clipped: Span[] = [];
   let start = 0;

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 
-/** Reads a byte stream sequentially, in the pieces that a parser requests. */
+/** Reads a byte stream sequentially, in pieces of any size. */
 export class ByteCursor {
   readonly #source: Readable;
   readonly #chunks: AsyncIterator<Uint8Array>;
@@ -21,7 +21,10 @@ export class ByteCursor {
     return !(await this.#fill());
   }
 
-  /** Returns a copy of exactly `length` bytes; throws if the stream ends early. The caller limits `length`, which is allocated at once. */
+  /**
+   * Returns a copy of the next `length` bytes; throws if the stream ends early. Callers must limit `length`, because the buffer is
+   * allocated at once.
+   */
   async take(length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(length);
     let filled = 0;
@@ -36,7 +39,7 @@ export class ByteCursor {
     await this.#advance(length, () => undefined);
   }
 
-  /** Returns the bytes up to the end of the first `marker`; throws if the marker does not occur within `maximum` bytes. */
+  /** Returns the bytes up to and including the first `marker`. Throws if `maximum` bytes contain no marker. */
   async takeThrough(marker: Buffer, maximum: number): Promise<Buffer> {
     let taken = Buffer.alloc(0);
     for (;;) {
@@ -57,7 +60,7 @@ export class ByteCursor {
     }
   }
 
-  /** Returns the rest of the stream; throws if it exceeds `maximum` bytes. */
+  /** Returns the rest of the stream. Throws if it exceeds `maximum` bytes. */
   async takeRest(maximum: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let size = 0; await this.#fill(); ) {
@@ -70,7 +73,6 @@ export class ByteCursor {
     return Buffer.concat(parts);
   }
 
-  /** Destroys the underlying stream. */
   close(): void {
     this.#source.destroy();
   }
@@ -88,7 +90,6 @@ export class ByteCursor {
     }
   }
 
-  /** Returns false at the end of the stream. */
   async #fill(): Promise<boolean> {
     while (this.#rest.length === 0) {
       const next = await this.#chunks.next();

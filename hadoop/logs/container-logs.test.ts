@@ -38,7 +38,7 @@ function reader(properties: Readonly<Record<string, string>> = {}): ContainerLog
   return made;
 }
 
-/** The response of a NodeManager: the last bytes of `content`, limited by `size`. */
+/** Builds a NodeManager's response with the last `size` bytes of `content`. */
 function answer(request: IncomingMessage, content: string): string {
   const size = Number(new URL(request.url ?? '', 'http://x').searchParams.get('size'));
   const part = size === 0 ? '' : content.slice(size);
@@ -50,7 +50,6 @@ test('reads the right range although the file grows between two requests', async
   const sizes: string[] = [];
   const container = await node((request, response) => {
     sizes.push(request.url ?? '');
-    // The file grows by more than the slack during the first two requests.
     content += sizes.length < 3 ? 'b'.repeat(400_000) : 'c';
     response.end(answer(request, content));
   });
@@ -93,7 +92,7 @@ test('reads the beginning of a tail that exceeds the limit, with one request', a
 
 const STORED = { containerId: 'container_1795236426747_0003_02_000001', owner: 'alice' };
 
-/** Starts a NameNode with the aggregated log of STORED, and a node that has removed its own files; returns the address of their server. */
+/** Starts a NameNode with the aggregated log STORED, and a NodeManager that has deleted its local log files. Returns the server address. */
 async function hdfs(): Promise<string | null> {
   const stored = readFileSync(path.join(import.meta.dirname, '..', 'golden', 'aggregated-log-none.tfile'));
   const json = (response: ServerResponse, value: unknown): void =>

@@ -13,15 +13,15 @@ import { ByteCursor } from './byte-cursor.ts';
 import { CONTENTS, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
 import type { ByteSource } from './tfile.ts';
 
-/** Identifies the container whose logs are requested. */
+/** The container whose logs are requested. */
 export interface LogOwner {
   readonly containerId: string;
   /**
-   * `host:port` of the web server of the container's node, if known. It serves the logs until the application ends. An invalid value is
-   * treated as unknown, because the value may come from data that another user wrote.
+   * The NodeManager's web address (`host:port`), if known. The NodeManager serves the logs until the application ends. The value may come
+   * from data written by another user, so an invalid value is treated as unknown.
    */
   readonly nodeHttp: string | null;
-  /** The application's user. */
+  /** The user who owns the application. */
   readonly owner: string;
 }
 
@@ -32,40 +32,37 @@ export interface LogFile {
 
 export interface LogPiece {
   readonly bytes: Buffer;
-  /** Position of `bytes` in the file. */
+  /** Offset of `bytes` in the file. */
   readonly offset: number;
-  /** Current size of the file. */
+  /** Current file size in bytes. */
   readonly size: number;
-  /** True if the file is complete and `bytes` reaches its end. */
+  /** True if the file is complete and `bytes` extends to its end. */
   readonly complete: boolean;
 }
 
-/** The range that starts at `offset`, or the last `tail` bytes of the file. */
+/** Either the range from `offset` on, or the last `tail` bytes of the file. */
 export type LogRange = ({ readonly offset: number } | { readonly tail: number }) & {
-  /** Maximum length of one piece, which starts at the beginning of the range; default 4 MiB. */
+  /** Maximum number of bytes to return, from the start of the range; default 4 MiB. */
   readonly limit?: number;
 };
 
 const LIMIT_BYTES = 4 * 1024 * 1024;
 const IDLE_TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 1024 * 1024;
-/** Number of bytes requested in addition to the range, because the program may write output in the meantime. */
+/** Number of extra bytes to request, because the program may write more output in the meantime. */
 const SLACK_BYTES = 64 * 1024;
 const MAXIMUM_TRIES = 6;
-/** Maximum number of cached locations of log parts, about 100 bytes each. */
+/** Maximum number of cached log locations, about 100 bytes each. */
 const REMEMBERED_PARTS = 400_000;
 
-/**
- * Reads the log files of containers: from the NodeManagers while the application is running, and afterwards from the aggregated logs on
- * HDFS.
- */
+/** Reads container logs: from NodeManagers while the application is running, then from the aggregated logs on HDFS. */
 export class ContainerLogs {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;
   readonly #login: Login;
   readonly #http: HttpClient;
   readonly #fileSystems = new Map<string, WebHdfs>();
-  /** By path on HDFS. Entries stay valid, because aggregated logs do not change. */
+  /** Keyed by HDFS path. Entries never expire, because aggregated logs do not change. */
   readonly #indexed = new WeightedCache<string, readonly AggregatedFile[]>(REMEMBERED_PARTS);
   readonly #indexing = new Map<string, Promise<readonly AggregatedFile[]>>();
 
@@ -76,11 +73,11 @@ export class ContainerLogs {
     this.#http = new HttpClient({ trust: trustOf(options.configuration) });
   }
 
-  /** Lists the log files of a container; returns an empty list if it has written nothing, or if its logs are not available yet. */
+  /** Lists a container's log files. Returns an empty list if there are none, or if the logs are not available yet. */
   async files(owner: LogOwner): Promise<LogFile[]> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
-    // A node that has forgotten the container returns an empty list.
+    // A NodeManager returns an empty list for an unknown container.
     if (live !== null && live.length > 0) {
       return live;
     }
@@ -96,8 +93,8 @@ export class ContainerLogs {
       return live;
     }
     const looking = this.#aggregated(container);
-    // A node deletes aggregated files before it forgets the container, so a file that it lacks may be on HDFS. If HDFS is unreachable, the
-    // file counts as missing.
+    // A NodeManager deletes aggregated files before it removes the container. A file that is missing on the node may therefore be on HDFS.
+    // If HDFS is unreachable, the file is treated as missing.
     const aggregated = await (live === null ? looking.catch(() => null) : looking);
     const found = aggregated?.files.find(({ name }) => name === file);
     if (aggregated === null || found === undefined) {
@@ -123,7 +120,7 @@ export class ContainerLogs {
       return null;
     }
     const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
-    // Jersey writes a list of one element as the element itself: this applies to both nested lists.
+    // Jersey writes a list with one element as the element itself. Both nested lists can have this form.
     const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
     return infos.flatMap((info) => {
       const { fileName, fileSize } = info as { fileName?: unknown; fileSize?: unknown };
@@ -132,8 +129,8 @@ export class ContainerLogs {
   }
 
   /**
-   * Reads a range from a NodeManager, which returns only the first or the last bytes of a file. For a range with an offset, requests a
-   * growing number of last bytes until the response includes the offset.
+   * Reads a range from a NodeManager, which can return only the first or the last bytes of a file. For a range with an offset, it requests
+   * more and more of the last bytes until the response contains the offset.
    */
   async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
     const limit = range.limit ?? LIMIT_BYTES;
@@ -159,7 +156,10 @@ export class ContainerLogs {
     }
   }
 
-  /** Requests the last `fromEnd` bytes of a file. `choose` selects the part to return; it returns null if the response starts too late. */
+  /**
+   * Requests the last `fromEnd` bytes of a file. `choose` selects the part to return, or returns null if the response starts after the
+   * requested offset.
+   */
   async #askForEnd(
     container: LogOwner,
     nodeHttp: string,
@@ -213,7 +213,7 @@ export class ContainerLogs {
     }
   }
 
-  /** Returns the response of a node; null if the node is unreachable. */
+  /** Returns a NodeManager's response, or null if the NodeManager is unreachable. */
   async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
     const headers = { Accept: 'application/json' };
     const url = this.#nodeUrl(nodeHttp, path, {});
@@ -243,14 +243,14 @@ export class ContainerLogs {
     return url;
   }
 
-  /** Returns the container's files on HDFS and the source of their bytes; null if HDFS contains none. */
+  /** Finds the container's log files on HDFS. Returns null if there are none. */
   async #aggregated(container: LogOwner): Promise<{ path: string; source: ByteSource; files: readonly AggregatedFile[] } | null> {
     const { authority, folders } = aggregatedFolders(this.#configuration, container);
     const fileSystem = this.#fileSystem(authority);
     const host = container.nodeHttp?.split(':')[0];
     for (const folder of folders) {
       const entries = ((await fileSystem.list(folder)) ?? []).filter(({ name, type }) => type === 'file' && !name.endsWith('.tmp'));
-      // Each node writes one file, named host_port. Start with the file of the container's node.
+      // Each NodeManager writes one file, named host_port. Try the file of the container's node first.
       entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
       for (const entry of entries) {
         const path = `${folder}/${entry.name}`;
@@ -278,7 +278,7 @@ export class ContainerLogs {
         this.#indexed.set(path, files, partsOf(files));
         return files;
       })
-      // A failed read is not cached, so the next request repeats it.
+      // Do not cache a failed read.
       .finally(() => this.#indexing.delete(path));
     this.#indexing.set(path, indexing);
     return indexing;
@@ -294,7 +294,7 @@ export class ContainerLogs {
   }
 }
 
-/** Returns the folders to which NodeManagers aggregate an application's logs: the folder of Hadoop 3.3, then those of older versions. */
+/** Returns the folders with an application's aggregated logs: first the folder of Hadoop 3.3 and newer, then those of older versions. */
 export function aggregatedFolders(
   configuration: HadoopConfiguration,
   container: Pick<LogOwner, 'containerId' | 'owner'>,
@@ -322,7 +322,7 @@ export function aggregatedFolders(
   };
 }
 
-/** A host name or address, and a port. The value becomes part of a URL, so characters that could change the URL are not allowed. */
+/** Accepts a host name or address and a port. The value becomes part of a URL, so it must not contain characters that change the URL. */
 export const HOST_AND_PORT = /^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,254}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/;
 
 function checkedOwner(owner: LogOwner): LogOwner {
@@ -331,7 +331,7 @@ function checkedOwner(owner: LogOwner): LogOwner {
   return isAddress ? owner : { ...owner, nodeHttp: null };
 }
 
-/** Treats connection failures as an unknown container, but rethrows errors with an explanation, such as a missing ticket. */
+/** Treats a connection failure as an unknown container. Rethrows errors with an explanation, such as a missing ticket. */
 function unlessExplained(error: unknown): null {
   if (error instanceof TonyError) {
     throw error;

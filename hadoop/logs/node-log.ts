@@ -1,6 +1,6 @@
 /*
- * GET /ws/v1/node/containers/<id>/logs/<file>?size=<n> on a NodeManager returns a log file of a container that the node still knows:
- * the first n bytes, or the last -n bytes if n is negative, between a header and a footer.
+ * A NodeManager responds to GET /ws/v1/node/containers/<id>/logs/<file>?size=<n> until it removes the container. The response contains the
+ * first n bytes of the log file, or its last -n bytes if n is negative, between a header and a footer:
  *
  *   Container: container_... on host:port
  *   LogAggregationType: LOCAL
@@ -15,10 +15,10 @@
 
 /** The last line of the header. */
 export const CONTENTS = Buffer.from('\nLogContents:\n');
-/** Maximum length of a header (usually 300 bytes) or a footer (250 bytes). */
+/** Maximum length of a header (usually 300 bytes) or footer (250 bytes). */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
-/** Returns the length of the whole file at the time of the request; throws a RangeError if the header lacks the length. */
+/** Returns the length in bytes of the whole file at the time of the request. Throws a RangeError if the header contains no length. */
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
   if (length === undefined) {

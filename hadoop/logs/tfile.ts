@@ -3,8 +3,8 @@ import { createInflate } from 'node:zlib';
 import { ByteCursor } from './byte-cursor.ts';
 
 /*
- * TFile over BCFile, the format of aggregated logs (Hadoop's org.apache.hadoop.io.file.tfile). Big endian. TFile has its own encodings of
- * VInt and VLong (see readVLong), which differ from those of protobuf and WritableUtils.
+ * TFile, based on BCFile, is the format of aggregated logs (org.apache.hadoop.io.file.tfile). Integers are big-endian. The VInt and VLong
+ * encodings (see readVLong) differ from those of protobuf and WritableUtils.
  *
  *   file         magic (16) | data blocks | meta blocks | meta index | int64 meta index offset | int16 major | int16 minor | magic (16)
  *   meta index   VInt count; each: String "data:" + name, String compression, Region
@@ -18,7 +18,7 @@ import { ByteCursor } from './byte-cursor.ts';
 const MAGIC = Buffer.from('d111d36891b5d7b639df414092bae150', 'hex');
 const TRAILER_BYTES = 8 + 2 + 2 + MAGIC.length;
 const MAJOR_VERSION = 1;
-/** Limits for sizes that a file declares, which bound the allocated memory: about 100,000 blocks of at least 256 KiB. */
+/** Limits for sizes declared in a file, which bound memory usage. They allow about 100,000 blocks of at least 256 KiB each. */
 const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
 const MAXIMUM_BLOCKS = 200_000;
 const MAXIMUM_KEY_BYTES = 64 * 1024;
@@ -33,7 +33,7 @@ export type Compression = 'none' | 'gz';
 
 export interface Region {
   readonly offset: number;
-  /** Compressed size, bytes. */
+  /** Compressed size in bytes. */
   readonly size: number;
   readonly rawSize: number;
 }
@@ -75,7 +75,7 @@ export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
   throw new RangeError('a TFile without BCFile.index');
 }
 
-/** Opens the uncompressed bytes of a block, starting at `from`. */
+/** Opens a block and streams its uncompressed bytes from `from` on. */
 export async function openBlock(source: ByteSource, compression: Compression, region: Region, from = 0): Promise<ByteCursor> {
   if (compression === 'none') {
     return new ByteCursor(await source.stream(region.offset + from, region.size - from));
@@ -89,7 +89,7 @@ export async function openBlock(source: ByteSource, compression: Compression, re
   return cursor;
 }
 
-/** Reads the value of one record: joins its chunks into one byte sequence. */
+/** Reads one record's value and joins its chunks. */
 export class ValueCursor {
   readonly #block: ByteCursor;
   #left = 0;
@@ -108,13 +108,13 @@ export class ValueCursor {
     return this.#left === 0;
   }
 
-  /** Reads a string in the format of Java's DataOutput.writeUTF: int16 length, UTF-8. */
+  /** Reads a string written by Java's DataOutput.writeUTF: int16 length, UTF-8. */
   async takeUtf(): Promise<string> {
     const length = (await this.#take(2)).readUInt16BE(0);
     return (await this.#take(length)).toString('utf8');
   }
 
-  /** Skips bytes and returns their locations in the block, or null if they occupy more than `most` spans. */
+  /** Skips bytes and returns their locations in the block. Returns null if they occupy more than `most` spans. */
   async locate(length: number, most: number): Promise<Span[] | null> {
     const spans: Span[] = [];
     for (let wanted = length; wanted > 0; ) {
@@ -140,7 +140,7 @@ export class ValueCursor {
     }
   }
 
-  /** Reads a short value, which may span chunks. */
+  /** Reads a short value, which can span several chunks. */
   async #take(length: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     for (let wanted = length; wanted > 0; ) {
@@ -171,7 +171,7 @@ export async function readKey(block: ByteCursor): Promise<Buffer> {
 }
 
 /**
- * Reads a VLong, whose length depends on the first byte b, signed:
+ * Reads a VLong. The signed first byte b determines the encoding:
  *   -32..127      b
  *   -72..-33      (b + 52) << 8, and 1 byte more
  *   -104..-73     (b + 88) << 16, and 2 bytes
@@ -228,7 +228,7 @@ async function readDataIndex(source: ByteSource, compression: Compression, regio
       throw new RangeError(`an invalid count of ${count} data blocks`);
     }
     const blocks: Region[] = [];
-    // Blocks must be in file order. With overlapping blocks, a small file could cause up to 200,000 reads of the same bytes.
+    // Blocks must be in file order. Otherwise, a small file with overlapping blocks could cause up to 200,000 reads of the same bytes.
     for (let end = 0; blocks.length < count; ) {
       const block = await readRegion(cursor, source.size);
       if (block.offset < end) {

@@ -2,16 +2,16 @@ import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
 
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
-/** The outcome of one attempt: a result, or the reason for another attempt. */
+/** The result of an attempt, or the reason for a retry. */
 export type Outcome<T> = { readonly result: T } | { readonly again: string };
 
-/** The clock, the jitter and the delay between two rounds. */
+/** Supplies time, jitter and delays. Tests replace it. */
 export interface Pacing {
-  /** Returns the time of a monotonic clock, ms. */
+  /** Returns a monotonic time in ms. */
   readonly now: () => number;
-  /** Returns a number in [0, 1) for the jitter, which spreads the reconnects of many clients over time. */
+  /** Returns a random number in [0, 1). The jitter prevents many clients from reconnecting at the same moment. */
   readonly random: () => number;
-  /** Resolves after `ms`, or as soon as the signal aborts. */
+  /** Waits for `ms`, or until the signal aborts. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
@@ -22,8 +22,8 @@ const REAL_PACING: Pacing = {
 };
 
 /**
- * Tries addresses in turn, starting with the address that answered last, until an attempt has a result or throws, or until the time limit
- * (`patienceMs`). The delay between rounds grows exponentially.
+ * Tries addresses in turn until an attempt returns a result, an attempt throws, or the timeout `patienceMs` expires. Starts with the
+ * address that responded last. The delay between rounds grows exponentially.
  */
 export class AddressRound {
   readonly #addresses: readonly string[];
@@ -34,7 +34,7 @@ export class AddressRound {
   #answered = 0;
   #hasAnswered = false;
 
-  /** @param options.firstPatienceMs time limit until an address has answered once; default and maximum: `patienceMs`. */
+  /** @param options.firstPatienceMs timeout in ms before any address has responded; `patienceMs` is the default and the maximum */
   constructor(
     addresses: readonly string[],
     patienceMs: number,
@@ -49,7 +49,7 @@ export class AddressRound {
     this.#pacing = pacing;
   }
 
-  /** Returns the first result, or at the time limit the reason why the last attempt failed. */
+  /** Returns the first result. After the timeout, returns the reason of the last failure instead. */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
     const { now, random, wait } = this.#pacing;
     const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));
@@ -78,7 +78,7 @@ export class AddressRound {
     }
   }
 
-  /** Cancels the delay between rounds; no further round starts. */
+  /** Ends the current delay and prevents further rounds. */
   close(): void {
     this.#closing.abort();
   }

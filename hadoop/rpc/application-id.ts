@@ -1,17 +1,17 @@
 import { TonyError } from '../../platform/errors.ts';
 
 export interface ApplicationId {
-  /** Start time of the ResourceManager, ms. */
+  /** Start time of the ResourceManager in ms since the epoch. */
   readonly clusterTimestamp: number;
   readonly sequence: number;
 }
 
 export interface ContainerId {
-  /** Number of restarts of the ResourceManager. The text form omits 0. */
+  /** Number of ResourceManager restarts. The string form omits the number 0. */
   readonly epoch: number;
   readonly application: ApplicationId;
   readonly attempt: number;
-  /** Restarts at 1 in each attempt and each epoch. */
+  /** Number of the container within the attempt and the epoch, starting at 1. */
   readonly sequence: number;
 }
 
@@ -55,7 +55,7 @@ export function formatContainerId(id: ContainerId): string {
   return `container_${epoch}${application}_${padded(id.attempt, 2)}_${padded(id.sequence, 6)}`;
 }
 
-/** Returns the ID of the application that owns the container. */
+/** Returns the application ID contained in a container ID. */
 export function applicationOf(containerId: string): string {
   return formatApplicationId(parseContainerId(containerId).application);
 }

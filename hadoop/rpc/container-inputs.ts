@@ -5,23 +5,28 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { type Credentials, decodeCredentials } from './credentials.ts';
 
-/** The inputs of a process in a container: environment variables, job.json and credentials. */
+/** The inputs of a process in a YARN container: environment variables, job.json and credentials. */
 export interface ContainerInputs {
-  /** @throws TonyError CONTAINER_INVALID if the environment variable is missing or empty */
+  /**
+   * Returns an environment variable.
+   * @throws TonyError CONTAINER_INVALID if the variable is missing or empty
+   */
   readonly variable: (name: string) => string;
-  /** @throws TonyError CONTAINER_INVALID if the credentials do not contain the entry */
+  /**
+   * Returns an entry of the credentials.
+   * @throws TonyError CONTAINER_INVALID if the entry is missing
+   */
   readonly secret: (name: string) => Secret;
-  /** The content of job.json. */
+  /** Content of job.json. */
   readonly job: Buffer;
   readonly credentials: Credentials;
 }
 
-/** The environment variable with the path of the credentials file. */
+/** The environment variable that contains the path of the credentials file. */
 export const CREDENTIALS_VARIABLE = 'HADOOP_TOKEN_FILE_LOCATION';
 
 /**
- * Reads the inputs of this process's container.
- *
+ * Reads the inputs of the current container.
  * @param folder absolute path of the container's working directory
  * @throws TonyError CONTAINER_INVALID, CREDENTIALS_INVALID
  */

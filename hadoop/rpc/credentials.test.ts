@@ -19,7 +19,7 @@ import { encodeDelimited } from './messages.ts';
 
 const golden = (name: string) => readFileSync(new URL(`../golden/${name}`, import.meta.url));
 
-/** Reveals the secrets, so that a comparison covers them. */
+/** Includes the secrets in comparisons. */
 const plain = (credentials: Credentials) => ({
   tokens: credentials.tokens.map(({ alias, token }) => {
     const { identifier, password, kind, service } = messageOfToken(token);

@@ -5,18 +5,18 @@ import { decodeMessage, splitDelimited } from './messages.ts';
 import { WritableReader, writeBytes, writeText, writeVInt } from './writable.ts';
 
 /*
- * The file that $HADOOP_TOKEN_FILE_LOCATION names (org.apache.hadoop.security.Credentials).
+ * Format of the credentials file, $HADOOP_TOKEN_FILE_LOCATION (org.apache.hadoop.security.Credentials):
  *
  *   "HDTS"  4 bytes
  *   format  1 byte
- *   format 0 (which NodeManagers write, and every Hadoop version reads):
- *     VInt count of tokens,  each: Text alias, Bytes identifier, Bytes password, Text kind, Text service
- *     VInt count of secrets, each: Text alias, Bytes secret
+ *   format 0 (written by NodeManagers, and supported by all Hadoop versions):
+ *     VInt number of tokens,  each: Text alias, Bytes identifier, Bytes password, Text kind, Text service
+ *     VInt number of secrets, each: Text alias, Bytes secret
  *   format 1: a length-delimited CredentialsProto
  */
 const MAGIC = Buffer.from('HDTS');
 
-/** The identifier names the user or the container; only the password is secret. */
+/** The user or the container that the token identifies. Only the password is secret. */
 export interface Token {
   readonly identifier: Uint8Array;
   readonly password: Secret;
@@ -30,12 +30,15 @@ export interface Credentials {
 }
 
 /**
- * The kind of the token that authenticates an ApplicationMaster to the ResourceManager. Its alias and service are empty in the credentials
- * file.
+ * The kind of the token that authenticates an ApplicationMaster to the ResourceManager. In the credentials file, the token has an empty
+ * alias and an empty service.
  */
 export const MASTER_TOKEN_KIND = 'YARN_AM_RM_TOKEN';
 
-/** @throws TonyError CREDENTIALS_INVALID */
+/**
+ * Decodes a credentials file in format 0 or 1.
+ * @throws TonyError CREDENTIALS_INVALID
+ */
 export function decodeCredentials(bytes: Uint8Array): Credentials {
   if (!MAGIC.equals(bytes.subarray(0, MAGIC.length))) {
     throw new TonyError('CREDENTIALS_INVALID', 'The credentials file does not begin with HDTS.');
@@ -79,7 +82,7 @@ export interface TokenMessage {
   readonly service: string;
 }
 
-/** Converts a decoded message, whose bytes are views on the received buffer, to a token with copies of the bytes. */
+/** Copies the bytes of a decoded message, which are views on the received buffer, into a token. */
 export function tokenOfMessage(message: TokenMessage): Token {
   return {
     identifier: Uint8Array.from(message.identifier),
@@ -144,14 +147,17 @@ export const RESOURCE_MANAGER_TOKEN_KIND = 'RM_DELEGATION_TOKEN';
 const OF_MASTER: ReadonlySet<string> = new Set([MASTER_TOKEN_KIND, RESOURCE_MANAGER_TOKEN_KIND]);
 
 /**
- * Returns the credentials for a task's container: the given secrets, and all tokens except the tokens for the ResourceManager, which only
- * the ApplicationMaster uses.
+ * Returns the credentials for a task's container: the given secrets and all tokens, except those for the ResourceManager. Only the
+ * ApplicationMaster uses tokens for the ResourceManager.
  */
 export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyMap<string, Secret>): Credentials {
   return { tokens: credentials.tokens.filter(({ token }) => !OF_MASTER.has(token.kind)), secrets };
 }
 
-/** Decodes a token from REST or WebHDFS: the Writable in URL-safe base64 without padding. @throws TonyError CREDENTIALS_INVALID */
+/**
+ * Decodes a token from a REST or WebHDFS response: a Writable in URL-safe base64 without padding.
+ * @throws TonyError CREDENTIALS_INVALID
+ */
 export function decodeTokenUrl(text: string): Token {
   try {
     if (!/^[\w-]*$/.test(text)) {

@@ -2,13 +2,13 @@ import { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
 
 /*
- * The client side of SASL DIGEST-MD5 (RFC 2831), restricted to the options that Hadoop uses: no authorization ID, one realm, md5-sess.
+ * The client side of SASL DIGEST-MD5 (RFC 2831). It supports only the options that Hadoop uses: no authorization ID, one realm, md5-sess.
  *
  *   HA1      = MD5( MD5(user:realm:password) ":" nonce ":" cnonce )
  *   A2       = prefix ":" uri, followed by ":00000000000000000000000000000000" unless qop is auth
  *   response = hex MD5( hex(HA1) ":" nonce ":" nc ":" cnonce ":" qop ":" hex MD5(A2) )
  *
- * The prefix is AUTHENTICATE in the client's response, and empty in the server's proof.
+ * The prefix is AUTHENTICATE for the client's response and empty for the server's proof.
  */
 
 export type Qop = 'auth' | 'auth-int' | 'auth-conf';
@@ -17,21 +17,21 @@ export type Cipher = '3des' | 'rc4';
 export interface Challenge {
   readonly realm: string;
   readonly nonce: string;
-  /** In the server's order, restricted to the values that this client supports. */
+  /** The supported values, in the server's order. */
   readonly qops: readonly Qop[];
   readonly ciphers: readonly Cipher[];
-  /** The longest token that the server accepts, in bytes. */
+  /** Maximum length in bytes of a token that the server accepts. */
   readonly maxBuffer: number;
 }
 
-/** RFC 2831, section 2.1.1: a longer challenge is invalid. */
+/** The limit in RFC 2831, section 2.1.1. */
 const MAX_CHALLENGE_BYTES = 2048;
-/** From weakest to strongest. */
+/** Ordered from weakest to strongest. */
 export const QOPS: readonly Qop[] = ['auth', 'auth-int', 'auth-conf'];
-/** In order of preference: Node.js implements 3des natively; rc4 is implemented in JavaScript. */
+/** Ordered by preference: Node.js implements 3des natively, whereas rc4 is implemented in JavaScript. */
 const CIPHERS: readonly Cipher[] = ['3des', 'rc4'];
 
-/** Throws an Error when the challenge is malformed or unsupported. */
+/** Parses a challenge. Throws an Error if it is malformed or unsupported. */
 export function parseChallenge(bytes: Uint8Array): Challenge {
   if (bytes.length > MAX_CHALLENGE_BYTES) {
     throw new Error(`the challenge is longer than ${MAX_CHALLENGE_BYTES} bytes`);
@@ -67,7 +67,7 @@ function list(text: string): string[] {
   return text.split(',').map((item) => item.trim());
 }
 
-/** Parses comma-separated `name=value` or `name="value"` directives with backslash escapes. Each name may occur once. */
+/** Parses comma-separated `name=value` or `name="value"` directives with backslash escapes. Rejects duplicate names. */
 export function parseDirectives(text: string): Map<string, string> {
   const directives = new Map<string, string>();
   const pattern = /[\s,]*([!#$%&'*+.^_`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))\s*(?=,|$)/gsy;
@@ -95,19 +95,19 @@ export interface DigestInput {
   readonly qop: Qop;
 }
 
-/** Returns HA1 (16 bytes), the session secret from which proofs and keys are derived. */
+/** Returns HA1 (16 bytes), the session secret for proofs and keys. */
 export function sessionKey(input: DigestInput): Buffer {
   return md5(md5(`${input.user}:${input.realm}:${input.password}`), `:${input.nonce}:${input.cnonce}`);
 }
 
-/** Returns the proof of the client (prefix AUTHENTICATE) or of the server (empty prefix). */
+/** Returns a proof: the client's with the prefix AUTHENTICATE, the server's with an empty prefix. */
 export function digestProof(ha1: Buffer, input: DigestInput, prefix: 'AUTHENTICATE' | ''): string {
   const tail = input.qop === 'auth' ? '' : ':00000000000000000000000000000000';
   const a2 = md5(`${prefix}:${input.uri}${tail}`).toString('hex');
   return md5(`${ha1.toString('hex')}:${input.nonce}:00000001:${input.cnonce}:${input.qop}:${a2}`).toString('hex');
 }
 
-/** Returns the client's response, with the same order and quoting as Hadoop's Java client. */
+/** Formats the client's response in the same order and with the same quoting as Hadoop's Java client. */
 export function digestResponse(ha1: Buffer, input: DigestInput, cipher: Cipher | null): string {
   const parts = [
     'charset=utf-8',
@@ -146,7 +146,7 @@ export interface LayerKeys {
   readonly serverSealing: Buffer;
 }
 
-/** Derives the keys of the security layer (RFC 2831, sections 2.3 and 2.4), for ciphers that use all 16 bytes of HA1. */
+/** Derives the keys of the security layer (RFC 2831, sections 2.3 and 2.4) for ciphers that use all 16 bytes of HA1. */
 export function layerKeys(ha1: Buffer): LayerKeys {
   return {
     clientIntegrity: md5(ha1, 'Digest session key to client-to-server signing key magic constant'),

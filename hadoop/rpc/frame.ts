@@ -1,15 +1,15 @@
 import { Buffer } from 'node:buffer';
 
 /*
- * Hadoop IPC frames, in both directions:
+ * Client and server send Hadoop IPC frames:
  *
  *   int32 BE   length of the rest of the frame
- *   messages   each prefixed with its length as a varint
+ *   messages   each with its length as a varint prefix
  */
 const LENGTH_BYTES = 4;
 const CRUMB_BYTES = 16_384;
 
-/** A server sends this value in place of a length if it rejects the version of the client. */
+/** A server sends this value instead of a length if it does not support the client's protocol version. */
 const OLD_REFUSAL = -1;
 
 export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
@@ -19,7 +19,7 @@ export function encodeFrame(...messages: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Splits a byte stream into frames. Checks a length as soon as its four bytes have arrived, and allocates memory only for received bytes.
+ * Splits a byte stream into frames. Checks each length as soon as its four bytes have arrived. Allocates memory only for received bytes.
  */
 export class FrameReader {
   readonly #maxBytes: number;
@@ -30,14 +30,14 @@ export class FrameReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** The number of buffered bytes of an incomplete frame. */
+  /** Returns the number of buffered bytes of an incomplete frame. */
   get pending(): number {
     return this.#buffered;
   }
 
   /**
-   * Adds received bytes, and returns the frames that are now complete, without their lengths. Throws an Error for an invalid length, which
-   * makes the reader unusable.
+   * Adds received bytes. Returns the frames that are now complete, without their length prefixes. Throws an Error for an invalid length;
+   * the reader is then unusable.
    */
   push(chunk: Buffer): Buffer[] {
     this.#chunks.push(chunk);
@@ -58,7 +58,7 @@ export class FrameReader {
     return frames;
   }
 
-  /** Merges small adjacent chunks, because each Buffer object occupies memory in addition to its bytes. */
+  /** Merges small adjacent chunks to reduce the memory overhead of Buffer objects. */
   #mergeSmallChunks(): void {
     for (;;) {
       const last = this.#chunks.at(-1);

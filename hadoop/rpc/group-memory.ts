@@ -1,21 +1,21 @@
-/** How long a user's groups are cached (ms). */
+/** How long to cache a user's groups, in ms. */
 const CACHED_MS = 60_000;
-/** Maximum number of concurrent lookups, each of which opens a connection. */
+/** Maximum number of concurrent lookups. Each lookup opens a connection. */
 const MAX_CONCURRENT = 8;
 
-/** Caches the groups of users and limits the number of concurrent lookups. */
+/** Caches users' groups and limits the number of concurrent lookups. */
 export class GroupMemory {
   readonly #ask: (user: string) => Promise<readonly string[]>;
   readonly #now: () => number;
   readonly #known = new Map<string, { readonly groups: readonly string[]; readonly until: number }>();
 
-  /** @param now monotonic clock, ms. */
+  /** @param now returns a monotonic time in ms */
   constructor(ask: (user: string) => Promise<readonly string[]>, now: () => number = () => performance.now()) {
     this.#ask = ask;
     this.#now = now;
   }
 
-  /** Returns the groups of each user. The first failed lookup rejects the call and prevents further lookups. */
+  /** Returns the groups of each user. Rejects at the first failed lookup and starts no further lookups. */
   async of(users: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
     for (const [user, { until }] of this.#known) {
       if (until <= this.#now()) {

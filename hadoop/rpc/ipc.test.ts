@@ -48,7 +48,7 @@ async function daemon(answer: FakeDaemonOptions['answer'], options: Partial<Fake
   return fake;
 }
 
-/** A server that exchanges raw bytes. */
+/** A server that sends and receives raw bytes. */
 async function rawServer(onConnection: (socket: Socket) => void): Promise<{ host: string; port: number }> {
   const server = createServer((socket) => {
     socket.on('error', () => {});
@@ -64,7 +64,7 @@ async function rawServer(onConnection: (socket: Socket) => void): Promise<{ host
   return { host: '127.0.0.1', port: address.port };
 }
 
-/** Expects exactly the bytes that the captured client sent, and replies with those of the captured server. */
+/** Expects exactly the captured client's bytes and sends the captured server's bytes. */
 async function replay(name: string, received: Buffer[]): Promise<{ host: string; port: number }> {
   return await rawServer((socket) => {
     const lines = capture(name).filter(({ inside }) => !inside);
@@ -107,7 +107,7 @@ const responseId = (bytes: Buffer) => decodeMessage<{ response_id: number }>('Al
 const requestId = (call: FakeCall) => decodeMessage<{ response_id: number }>('AllocateRequestProto', call.request).response_id;
 const allocated = (id: number): Answer => ({ success: 'AllocateResponseProto', message: { response_id: id } });
 
-/** The messages of the client inside a protected capture. */
+/** The client's messages inside a protected capture. */
 function registration(name: string): { host: string; rpc_port: number; tracking_url?: string; clientId: Uint8Array } {
   const lines = capture(name).filter(
     ({ from, comment }) => from === 'client' && /call registerApplicationMaster(?! \(wrapped)/.test(comment),
@@ -265,7 +265,6 @@ describe.each([
         return null;
       }
       const { write } = call.connection.socket;
-      // The daemon dies while it sends its response.
       call.connection.socket.write = ((bytes: Buffer) => {
         call.connection.socket.write = write;
         whole = bytes.length;
@@ -434,7 +433,7 @@ test('closing rejects pending calls', async () => {
   const connection = connect(fake.endpoint);
   await connection.opened();
   const call = allocate(connection, 0);
-  // The connection sends the call in the next turn of the event loop.
+  // The connection sends the call in the next iteration of the event loop.
   await Promise.resolve();
   connection.close();
   await expect(call).rejects.toMatchObject({ code: 'RPC_CLOSED' });

@@ -11,7 +11,7 @@ import { SaslClient, type SaslMessage, type SaslStep } from './sasl.ts';
 import type { SecurityLayer } from './security-layer.ts';
 
 /*
- * Hadoop IPC, version 9 (org.apache.hadoop.ipc.Client and Server), authenticated by token.
+ * Hadoop IPC, version 9 (org.apache.hadoop.ipc.Client and Server), with token authentication:
  *
  *   client                                                        server
  *   "hrpc" 09 00 DF, frame{ header -33, SASL NEGOTIATE }   ->
@@ -22,22 +22,27 @@ import type { SecurityLayer } from './security-layer.ts';
  *   frame{ header n, RequestHeader, request }              ->
  *                                                          <-     frame{ header n, response }   in any order
  *
- * With `simple` authentication, where the cluster trusts the user name that the client sends, the last byte of the preamble is 00 and the
- * context with the user name follows immediately.
+ * With `simple` authentication, the cluster trusts the user name that the client sends. There is no SASL exchange: the last byte of the
+ * preamble is 00, and the frame with the IpcConnectionContext follows immediately.
  *
- * With a security layer, the frames from the context on form a byte stream, which is split into frame{ header -33, SASL WRAP }.
- * The status of a response is SUCCESS, ERROR (this call failed) or FATAL (the connection is unusable, regardless of the call ID).
+ * If client and server negotiate a security layer, they encrypt or sign all frames after SASL SUCCESS. Each protected piece of the byte
+ * stream is sent as frame{ header -33, SASL WRAP }.
+ *
+ * The status of a response is SUCCESS, ERROR (only this call failed) or FATAL (the whole connection is unusable).
  */
 const SASL_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0xdf]);
 const SIMPLE_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0]);
 const SASL_CALL = -33;
 const CONTEXT_CALL = -3;
-/** Lower than Java's default (`ipc.maximum.response.length`, 128 MiB), which exceeds the memory of an ApplicationMaster. */
+/**
+ * Maximum frame length in bytes. Java's default (`ipc.maximum.response.length`, 128 MiB) is larger than the memory of a typical
+ * ApplicationMaster.
+ */
 const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 const MAX_CALLS_IN_FLIGHT = 1024;
 const KEEP_ALIVE_MS = 60_000;
 
-/** The Java name and the version of a protocol. */
+/** A Hadoop RPC protocol: the name of its Java interface, and its version. */
 export interface Protocol {
   readonly name: string;
   readonly version: number;
@@ -51,11 +56,11 @@ export interface Endpoint {
 export interface IpcOptions {
   readonly endpoint: Endpoint;
   readonly protocol: Protocol;
-  /** A token that authenticates the caller, with the weakest acceptable protection; or a user name, if the server trusts user names. */
+  /** The identity of the caller: a token with the weakest acceptable protection, or a user name if the server trusts user names. */
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
-  /** 16 bytes, the same for all connections of a process. */
+  /** Client ID of 16 bytes, shared by all connections of this process. */
   readonly clientId: Uint8Array;
-  /** Maximum time (ms) from the first packet to the end of the authentication. */
+  /** Timeout in ms for connecting and authenticating. */
   readonly connectTimeoutMs: number;
   readonly clientNonce?: () => string;
 }
@@ -75,17 +80,17 @@ interface PendingCall {
 }
 
 /**
- * A single connection, which never reconnects: after a failure, the caller opens a new connection. A failure rejects all pending calls with
- * the same error, in the order of the calls.
+ * A single connection that never reconnects. If the connection fails, all pending calls reject with the same error, in call order. The
+ * caller can then open a new connection.
  */
 export class IpcConnection {
   readonly #options: IpcOptions;
   readonly #where: string;
   readonly #socket: Socket;
-  /** null for authentication `simple`. */
+  /** Null for `simple` authentication. */
   readonly #sasl: SaslClient | null;
   readonly #pending = new Map<number, PendingCall>();
-  /** IDs of calls that timed out, whose late responses are discarded. */
+  /** IDs of calls that timed out. Late responses with these IDs are discarded. */
   readonly #abandoned = new Set<number>();
   readonly #outer = new FrameReader(MAX_FRAME_BYTES);
   readonly #inner = new FrameReader(MAX_FRAME_BYTES);
@@ -105,7 +110,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Callers of `opened()` handle the rejection. Without a caller, Node.js must not report it as unhandled.
+    // Callers of `opened()` handle the rejection. Without such a caller, this handler prevents an unhandled rejection.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
@@ -143,8 +148,9 @@ export class IpcConnection {
   }
 
   /**
-   * Returns the bytes of the response message. Rejects with a RemoteError if the server responds with an exception, with RPC_TIMEOUT if no
-   * response arrives in time (the server may have executed the call), and with the error of the connection if the connection fails.
+   * Sends a call and returns the response message. Rejects with a RemoteError if the server responds with an exception. Rejects with
+   * RPC_TIMEOUT if no response arrives in time; the server may have executed the call. If the connection fails, rejects with the error of
+   * the connection.
    */
   async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
     await this.#opened;
@@ -177,7 +183,7 @@ export class IpcConnection {
     });
   }
 
-  /** Closes the connection, and rejects pending calls with RPC_CLOSED. */
+  /** Closes the connection and rejects pending calls with RPC_CLOSED. */
   close(): void {
     this.#fail(new TonyError('RPC_CLOSED', `The connection to ${this.#where} was closed.`));
   }
@@ -194,7 +200,7 @@ export class IpcConnection {
         }
       }
     } catch (error) {
-      // After a parse error, the position in the stream is unknown, so the rest of the stream cannot be parsed.
+      // After a parse error, the start of the next message is unknown, so the connection is unusable.
       this.#fail(
         error instanceof TonyError
           ? error
@@ -218,7 +224,7 @@ export class IpcConnection {
     }
   }
 
-  /** Rejects all frames outside the security layer, because an attacker between client and server may have sent them. */
+  /** Rejects frames outside the security layer: an attacker on the network may have sent them. */
   #protectedFrame(header: ResponseHeader, body: Buffer, layer: SecurityLayer): void {
     if (header.callId !== SASL_CALL || header.status !== 'SUCCESS') {
       throw new Error(`an unprotected frame (${header.status}) on a protected connection`);
@@ -315,7 +321,7 @@ export class IpcConnection {
     return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
   }
 
-  /** The message must contain RPC_FINAL_PACKET explicitly, although its value is 0. */
+  /** RPC_FINAL_PACKET must be set explicitly, although its value is 0. */
   #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
     return encodeDelimited('RpcRequestHeaderProto', {
       rpcKind: 'RPC_PROTOCOL_BUFFER',
@@ -341,7 +347,7 @@ export class IpcConnection {
     if (!this.#connected) {
       return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
     }
-    // A server that does not recognise the token closes the connection without a response.
+    // A server closes the connection without a response if it does not recognise the token.
     if (this.#state === 'authenticating') {
       return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during the authentication${why}.`, options);
     }
@@ -349,7 +355,7 @@ export class IpcConnection {
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
   }
 
-  /** Closes the connection and rejects all pending calls. Ignores all errors after the first. */
+  /** Closes the connection and rejects all pending calls. Later errors are ignored. */
   #fail(error: TonyError): void {
     if (this.#failure !== null) {
       return;

@@ -9,8 +9,8 @@ function typeOf(name: string): protobuf.Type {
 }
 
 /**
- * Encodes a message. Its field names are those of protos/hadoop; 64-bit integers can be numbers or decimal strings. All fields in `value`
- * are written, including fields with default values.
+ * Encodes a message. Field names are those in protos/hadoop. 64-bit integers can be numbers or decimal strings. Fields with default values
+ * are also written.
  */
 export function encodeMessage(name: string, value: object): Buffer {
   const type = typeOf(name);
@@ -18,15 +18,15 @@ export function encodeMessage(name: string, value: object): Buffer {
 }
 
 /**
- * Decodes a message. Absent fields stay absent, lists are always present, 64-bit integers are decimal strings, and enums are names. Byte
- * fields are views on `bytes`: copy them to keep them. Throws if the bytes are not a message of this type.
+ * Decodes a message. Missing fields remain missing, but lists are always present. 64-bit integers become decimal strings, and enums become
+ * names. Byte fields are views on `bytes`: copy them to keep them. Throws if the bytes are not a message of this type.
  */
 export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   const type = typeOf(name);
   return type.toObject(type.decode(bytes), { longs: String, enums: String, arrays: true }) as T;
 }
 
-/** Encodes a message, prefixed with its length as a protobuf varint. */
+/** Encodes a message with its length as a varint prefix. */
 export function encodeDelimited(name: string, value: object): Buffer {
   const message = encodeMessage(name, value);
   return Buffer.concat([varint(message.length), message]);
@@ -43,8 +43,7 @@ function varint(value: number): Buffer {
 }
 
 /**
- * Returns a view on the length-delimited message at `offset`, and the offset of the next message. Throws a RangeError if the bytes end
- * early.
+ * Returns a view on the length-delimited message at `offset`, and the offset after the message. Throws a RangeError if the bytes end early.
  */
 export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer; next: number } {
   let length = 0;

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import { expect, test } from 'vitest';
 import { rc4 } from './rc4.ts';
 
-// RFC 6229, 128-bit key, offsets 0 and 16; and a well-known test vector.
+// Test vectors: RFC 6229, 128-bit key, offsets 0 and 16; and a widely used vector with a text key.
 test('the key stream matches RFC 6229', () => {
   const stream = rc4(Buffer.from('0102030405060708090a0b0c0d0e0f10', 'hex'));
   expect(stream(Buffer.alloc(16)).toString('hex')).toBe('9ac7cc9a609d1ef7b2932899cde41b97');

@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer';
 
 /**
- * The RC4 stream cipher, which OpenSSL 3 disables by default. The key stream continues over all calls; encryption and decryption are the
- * same operation.
+ * The RC4 stream cipher, which OpenSSL 3 disables by default. The key stream continues across calls. Encryption and decryption are the same
+ * operation.
  */
 export function rc4(key: Uint8Array): (bytes: Uint8Array) => Buffer {
   const state = Uint8Array.from({ length: 256 }, (_, index) => index);

@@ -1,19 +1,19 @@
 import { type ContainerId, formatContainerId, parseContainerId } from './application-id.ts';
 import { type Token, type TokenMessage, tokenOfMessage } from './credentials.ts';
 
-/* YARN's records: as messages (the results of `decodeMessage`), and in the form that the rest of the code uses. */
+/* YARN's records in two forms: the result of `decodeMessage`, and the form that the rest of the code uses. */
 
-/** Amounts by YARN's resource name: memory-mb, vcores, yarn.io/gpu, ... */
+/** Amounts keyed by YARN's resource name: memory-mb, vcores, yarn.io/gpu, ... */
 export type Resources = Readonly<Record<string, number>>;
 
 export interface AllocatedContainer {
-  /** YARN's text form of the ID. */
+  /** Container ID in YARN's string form. */
   readonly id: string;
-  /** host:port of the NodeManager. */
+  /** RPC address of the NodeManager (`host:port`). */
   readonly node: string;
-  /** host:port of the NodeManager's web server. */
+  /** Web address of the NodeManager (`host:port`). */
   readonly nodeHttp: string;
-  /** The allocated resources. They may exceed the request, because YARN rounds memory up. */
+  /** Allocated resources. They may exceed the request, because YARN rounds memory up. */
   readonly resources: Resources;
   readonly priority: number;
   readonly allocationRequestId: number;
@@ -80,8 +80,8 @@ export function resourcesOfMessage(message: ResourceMessage | undefined): Resour
 }
 
 /**
- * Encodes amounts of resources: memory and vcores in their own fields, and all other types in the map. YARN does not read them anywhere
- * else. `units` contains the unit of each resource type from the cluster's configuration.
+ * Encodes resource amounts. YARN accepts memory and vcores only in their own fields, and all other types only in the map. `units` contains
+ * the configured unit of each resource type.
  */
 export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): ResourceMessage {
   const others = Object.entries(resources).filter(([key]) => key !== MEMORY && key !== VCORES);
@@ -101,7 +101,7 @@ export function nodeOfMessage(message: NodeIdMessage | undefined): string {
   return `${message?.host ?? ''}:${message?.port ?? 0}`;
 }
 
-/** Splits `host:port`; the host may be an IPv6 address. */
+/** Splits `host:port`. The host can be an IPv6 address. */
 export function endpointOfNode(node: string): { host: string; port: number } {
   const colon = node.lastIndexOf(':');
   return { host: node.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(node.slice(colon + 1)) };
@@ -138,7 +138,7 @@ export interface ContainerStatusMessage {
   readonly exit_status?: number;
 }
 
-/** YARN's default for an absent exit status, which means that the container could not be created. */
+/** YARN's default if the exit status is missing: the container could not be created. */
 const INVALID_EXIT_STATUS = -1000;
 
 export function completedOfMessage(message: ContainerStatusMessage): CompletedContainer {

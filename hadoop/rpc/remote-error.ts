@@ -1,21 +1,21 @@
 import { TonyError } from '../../platform/errors.ts';
 
 export interface RemoteFailure {
-  /** The failed action, e.g. "allocate at rm1:8030". */
+  /** The failed action for the error message, e.g. "allocate at rm1:8030". */
   readonly action: string;
   readonly exceptionClassName: string;
-  /** The unmodified error text: the message, followed by Java's stack trace. */
+  /** The daemon's complete error text: the exception message and the Java stack trace. */
   readonly errorMessage: string;
-  /** True if the error has ended the connection. */
+  /** True if the server has closed the connection because of the error. */
   readonly fatal: boolean;
 }
 
-/** An exception that a Hadoop daemon returned. */
+/** An exception returned by a Hadoop daemon. */
 export class RemoteError extends TonyError {
-  /** The qualified class name, e.g. org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException. */
+  /** Qualified class name, e.g. org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException. */
   readonly exceptionClassName: string;
   readonly fatal: boolean;
-  /** The message of the exception, without the stack trace. */
+  /** Exception message without the stack trace. */
   readonly remoteMessage: string;
 
   constructor(failure: RemoteFailure) {
@@ -27,7 +27,7 @@ export class RemoteError extends TonyError {
     this.remoteMessage = remoteMessage;
   }
 
-  /** Returns true for an exception with one of these simple class names: `InvalidToken` for `...SecretManager$InvalidToken`. */
+  /** Returns true if the exception has one of these simple class names, e.g. `InvalidToken` for `...SecretManager$InvalidToken`. */
   is(...names: readonly string[]): boolean {
     return names.includes(simpleName(this.exceptionClassName));
   }

@@ -11,7 +11,7 @@ import { SaslClient, type SaslMessage } from './sasl.ts';
 const SASL_HEADER = { rpcKind: 'RPC_PROTOCOL_BUFFER', rpcOp: 'RPC_FINAL_PACKET', callId: -33, clientId: new Uint8Array(), retryCount: -1 };
 const framed = (message: SaslMessage) =>
   encodeFrame(encodeDelimited('RpcRequestHeaderProto', SASL_HEADER), encodeDelimited('RpcSaslProto', message));
-/** This client prefers 3des; the capture with rc4 comes from a client that preferred rc4. */
+/** This client prefers 3des. The rc4 capture was recorded with a client that preferred rc4. */
 const offering = (message: SaslMessage, cipher: string | undefined): SaslMessage => ({
   ...message,
   auths: (message.auths ?? []).map((offer) => ({

@@ -31,24 +31,24 @@ export interface SaslAuth {
 
 export type SaslStep =
   | { readonly done: false; readonly send: SaslMessage }
-  /** `layer` protects all later bytes in both directions; null if the exchange only authenticates both ends. */
+  /** `layer` protects all later bytes in both directions. It is null if the connection is only authenticated. */
   | { readonly done: true; readonly layer: SecurityLayer | null };
 
 type State =
   | { readonly name: 'new' }
   | { readonly name: 'negotiating' }
-  /** The server has named its method, and sends the challenge in a separate message. */
+  /** The server has announced its method and will send the challenge in a separate message. */
   | { readonly name: 'awaiting challenge'; readonly auth: SaslAuth }
   | { readonly name: 'responded'; readonly expectedProof: string; readonly layer: SecurityLayer | null }
   | { readonly name: 'done' }
   | { readonly name: 'errored' };
 
-/** Returns a new client nonce. */
+/** Returns a new random nonce for the client. */
 export type ClientNonce = () => string;
 
 /**
- * Authenticates the client with a token, and verifies that the server knows the token too. After an error, the exchange cannot continue:
- * each step sets the state to `errored` before it reads the message.
+ * Authenticates the client with a token, and verifies that the server has the same token. An error ends the exchange: each step sets the
+ * state to `errored` before it processes a message.
  */
 export class SaslClient {
   readonly #token: Token;
@@ -56,7 +56,10 @@ export class SaslClient {
   readonly #clientNonce: ClientNonce;
   #state: State = { name: 'new' };
 
-  /** @param minimum the weakest acceptable protection. An attacker between client and server may remove stronger ones from an offer. */
+  /**
+   * @param minimum weakest acceptable protection. Without this limit, an attacker on the network could remove the stronger options from the
+   * server's offer.
+   */
   constructor(token: Token, minimum: Qop, clientNonce: ClientNonce) {
     this.#token = token;
     this.#minimum = minimum;
@@ -68,7 +71,7 @@ export class SaslClient {
     return { state: 'NEGOTIATE' };
   }
 
-  /** Processes a message of the server. Throws an Error if the message is unexpected, unacceptable, or lacks a valid proof. */
+  /** Processes a message from the server. Throws an Error if the message is unexpected, unacceptable, or lacks a valid proof. */
   step(message: SaslMessage): SaslStep {
     const state = this.#state;
     this.#state = { name: 'errored' };
@@ -90,7 +93,7 @@ export class SaslClient {
   }
 
   #negotiated(message: SaslMessage): SaslStep {
-    // Without the exchange, the client could not verify the server.
+    // Reject a server that skips authentication, because its identity would remain unverified.
     if (message.state === 'SUCCESS') {
       throw new Error('the server requires no authentication');
     }
@@ -105,7 +108,7 @@ export class SaslClient {
     if (auth.mechanism !== 'DIGEST-MD5') {
       throw new Error(`the server requires the SASL mechanism ${auth.mechanism}; only DIGEST-MD5 is supported`);
     }
-    // The choice must repeat the offer exactly, including an empty protocol, but without the challenge.
+    // Hadoop requires the exact offer, including an empty protocol, but without the challenge.
     const { challenge, ...chosen } = auth;
     if (challenge === undefined) {
       this.#state = { name: 'awaiting challenge', auth };

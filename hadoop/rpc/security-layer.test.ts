@@ -7,7 +7,7 @@ import { decodeMessage, splitDelimited } from './messages.ts';
 import { securityLayer } from './security-layer.ts';
 
 const keys = layerKeys(Buffer.from('00112233445566778899aabbccddeeff', 'hex'));
-/** The peer has the same keys with the directions exchanged. */
+/** The peer uses the same keys with the directions swapped. */
 const peerKeys: LayerKeys = {
   clientIntegrity: keys.serverIntegrity,
   serverIntegrity: keys.clientIntegrity,
@@ -16,7 +16,7 @@ const peerKeys: LayerKeys = {
 };
 const CIPHERS: (Cipher | null)[] = [null, '3des', 'rc4'];
 
-/** The token inside a captured frame. */
+/** Returns the token in a captured frame. */
 function tokenOf(frame: Buffer): Uint8Array {
   const { next } = splitDelimited(frame, 4);
   return decodeMessage<{ token: Uint8Array }>('RpcSaslProto', splitDelimited(frame, next).message).token;

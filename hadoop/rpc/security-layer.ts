@@ -4,35 +4,40 @@ import type { Cipher, LayerKeys } from './digest-md5.ts';
 import { rc4 } from './rc4.ts';
 
 /*
- * The security layer of DIGEST-MD5 (RFC 2831, sections 2.3 and 2.4). Layout of a token W:
+ * The security layer of DIGEST-MD5 (RFC 2831, sections 2.3 and 2.4) wraps each message in a token:
  *
  *   auth-int    message | mac 10 | 00 01 | sequence 4
  *   auth-conf   encrypted( message | pad | mac 10 ) | 00 01 | sequence 4
  *
- *   mac = first 10 bytes of HMAC-MD5(key, sequence | message); sequence big-endian, from 0, one per direction.
- * The state of the ciphers and the sequence numbers continue for the whole connection, which detects omitted and replayed tokens.
+ *   mac = first 10 bytes of HMAC-MD5(key, sequence | message)
+ *
+ * Each direction has its own big-endian sequence numbers, starting at 0. Cipher states and sequence numbers continue across messages, so
+ * each side detects missing and replayed tokens.
  */
 const MAC_BYTES = 10;
 const TRAILER_BYTES = 6;
 const BLOCK_BYTES = 8;
-/** Maximum number of bytes that wrapping adds to a message. */
+/** Maximum number of bytes that `wrap` adds to a message. */
 const OVERHEAD_BYTES = 40;
 
 export interface SecurityLayer {
-  /** Returns the tokens for these bytes, in the order in which they must be sent. */
+  /** Returns the tokens for these bytes. Send them in this order. */
   wrap(bytes: Uint8Array): Buffer[];
   /** Returns the message in the peer's next token. Throws an Error for any other token. */
   unwrap(token: Uint8Array): Buffer;
 }
 
 interface Sealing {
-  /** Length of the padding for a message of this length. */
+  /** Returns the padding length for a message of this length. */
   pad(length: number): number;
   encrypt(bytes: Buffer): Buffer;
   decrypt(bytes: Buffer): Buffer;
 }
 
-/** Creates the client's end; for the server's end, exchange the keys. `cipher` is null for integrity without encryption. */
+/**
+ * Creates the client side of the security layer. For the server side, swap the keys. `cipher` is null for integrity protection without
+ * encryption.
+ */
 export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuffer: number): SecurityLayer {
   const sealing = cipher === null ? null : sealingOf(cipher, keys);
   const pieceBytes = Math.max(1, Math.min(peerMaxBuffer, 65_536) - OVERHEAD_BYTES);
@@ -84,7 +89,6 @@ function mac(key: Buffer, sequence: Buffer, message: Uint8Array): Buffer {
   return createHmac('md5', key).update(sequence).update(message).digest().subarray(0, MAC_BYTES);
 }
 
-/** Returns null when the padding is invalid. */
 function withoutPad(padded: Buffer, sealing: Sealing): Buffer | null {
   if (sealing.pad(0) === 0) {
     return padded;
@@ -117,13 +121,13 @@ function sealingOf(cipher: Cipher, keys: LayerKeys): Sealing {
   }
 }
 
-/** Two-key EDE: K1 and K2 from 7 bytes of the sealing key each, then K1 again. */
+/** Two-key triple DES (EDE). K1 and K2 are derived from 7 bytes of the sealing key each; the third key is K1. */
 function desKeys(sealing: Buffer): Buffer {
   const first = spread(sealing.subarray(0, 7));
   return Buffer.concat([first, spread(sealing.subarray(7, 14)), first]);
 }
 
-/** Spreads 56 bits over 8 bytes: 7 bits each, and an odd parity bit. */
+/** Expands 56 bits to 8 bytes: 7 key bits and an odd parity bit per byte. */
 function spread(bytes: Buffer): Buffer {
   const bits = [...bytes].reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
   return Buffer.from(

@@ -9,26 +9,25 @@ const PATIENCE_MS = 10_000;
 const TIMEOUT_MS = 10_000;
 
 export interface SimpleCall {
-  /** The daemons of the HA list, in order. */
+  /** RPC addresses of the daemons, in the order of the HA list. */
   readonly endpoints: readonly Endpoint[];
   readonly protocol: Protocol;
-  /** A user name, which clusters without Kerberos trust, or a token. */
+  /** A token, or a user name for clusters without Kerberos. */
   readonly caller: IpcOptions['caller'];
   readonly method: string;
-  /** Names of the request and response messages. */
+  /** Names of the request and response message types. */
   readonly request: string;
   readonly response: string;
   readonly value: Readonly<Record<string, unknown>>;
-  /** The code of the error if no daemon answers. Its message begins with `failure`. */
+  /** Error code and start of the error message if no daemon responds. */
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
   readonly failure: string;
 }
 
 /**
- * Makes one Hadoop RPC call to the active one of several daemons, on a new connection.
- *
- * @throws TonyError with `code` if no daemon answers. No round of attempts starts after 10 s. Each attempt may take 10 s to connect and
- * another 10 s for the response.
+ * Makes one Hadoop RPC call on a new connection and tries several daemons to find the active one. Starts no further round of attempts after
+ * 10 s. An attempt takes at most 10 s to connect and 10 s for the response.
+ * @throws TonyError with `code` if no daemon responds
  */
 export async function simpleCall<Answer>({
   endpoints,

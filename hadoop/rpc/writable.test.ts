@@ -13,7 +13,7 @@ test('a written VInt reads back unchanged', () => {
   );
 });
 
-// org.apache.hadoop.io.WritableUtils.writeVInt
+// Encodes a VInt like org.apache.hadoop.io.WritableUtils.writeVInt.
 test.each([
   [0, '00'],
   [127, '7f'],

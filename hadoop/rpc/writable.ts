@@ -23,7 +23,7 @@ export class WritableReader {
     return this.#bytes.length - this.#offset;
   }
 
-  /** Reads an integer. Rejects integers of more than 32 bits, because all of them are lengths and counts. */
+  /** Reads an integer. Rejects integers of more than 32 bits, because Hadoop uses this encoding only for lengths and counts. */
   vInt(): number {
     const value = this.vLong();
     if (value > 0x7fffffff || value < -0x80000000) {
@@ -50,7 +50,6 @@ export class WritableReader {
     return negative ? -value - 1 : value;
   }
 
-  /** Reads a byte array, and returns a copy. */
   bytes(): Buffer {
     return Buffer.from(this.#take(this.#length()));
   }
@@ -59,7 +58,7 @@ export class WritableReader {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(this.#take(this.#length()));
   }
 
-  /** Reads a count of elements of at least `least` bytes each, and rejects counts that exceed the rest of the buffer. */
+  /** Reads the number of elements. Rejects it if elements of `least` bytes each would exceed the rest of the buffer. */
   count(least: number): number {
     const count = this.vInt();
     if (count < 0 || count * least > this.remaining) {

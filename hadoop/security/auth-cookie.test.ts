@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { findAuthCookie } from './auth-cookie.ts';
 
-/** As Hadoop 3.4.3 sends it; the signature is replaced. */
+/** A cookie from Hadoop 3.4.3 with a replaced signature. */
 const VALUE = '"u=alice&p=alice@EXAMPLE.TEST&t=kerberos&e=1795529211369&s=c2lnbmF0dXJlLCByZXBsYWNlZA=="';
 
 test('finds the cookie and its expiry in the head of a response', () => {

@@ -1,14 +1,14 @@
 /** The cookie that a Hadoop daemon issues to an authenticated client (org.apache.hadoop.security.authentication). */
 export interface AuthCookie {
-  /** Value of the header `Cookie`. It is a secret until it expires: never print it. */
+  /** Value for the `Cookie` header. Do not log it: it is a secret until it expires. */
   readonly header: string;
-  /** ms since the epoch; null if the cookie contains no time. */
+  /** Expiry in ms since the epoch; null if the cookie contains none. */
   readonly expiresAt: number | null;
 }
 
 /**
- * Finds the cookie in the head of an HTTP response. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`. An empty value deletes
- * the cookie.
+ * Finds the cookie in the response headers. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`. An empty value deletes the
+ * cookie.
  */
 export function findAuthCookie(head: string): AuthCookie | null {
   const [last] = [...head.matchAll(/^set-cookie:[ \t]*hadoop\.auth=("[^"\r\n]*"|[^;\r\n]*)/gim)].reverse();

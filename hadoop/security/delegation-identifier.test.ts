@@ -2,7 +2,10 @@ import { expect, test } from 'vitest';
 import { decodeTokenUrl } from '../rpc/credentials.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 
-/** From WebHDFS of Hadoop 3.4.3: GETDELEGATIONTOKEN of alice with the renewer rm/localhost@EXAMPLE.TEST, which maps to yarn. */
+/**
+ * Recorded from WebHDFS of Hadoop 3.4.3: a GETDELEGATIONTOKEN request of alice. The renewer is rm/localhost@EXAMPLE.TEST, which maps to
+ * yarn.
+ */
 const TOKEN = 'HQAFYWxpY2UEeWFybgCKAaILvDGzigGiL8i1swECFDmwk90206eoUriHOVVnKBydsrAQFUhERlNfREVMRUdBVElPTl9UT0tFTg8xMjcuMC4wLjE6MTEwMjA';
 
 test('the identifier contains the owner, the renewer and the latest expiry of a token', () => {

@@ -2,14 +2,14 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { WritableReader } from '../rpc/writable.ts';
 
 /*
- * The identifier of a delegation token of HDFS (org.apache.hadoop.security.token.delegation.AbstractDelegationTokenIdentifier, Writable):
+ * Identifier of an HDFS delegation token, a Writable (org.apache.hadoop.security.token.delegation.AbstractDelegationTokenIdentifier):
  *
  *   version     1 byte, 0
  *   owner       Text
  *   renewer     Text
  *   real user   Text; empty unless another user impersonates the owner
  *   issue date  VLong, ms since the epoch
- *   max date    VLong, ms since the epoch; the latest time to which the token can be renewed
+ *   max date    VLong, ms since the epoch; the token cannot be renewed beyond this date
  *   sequence number, master key ID: VInt
  */
 export interface DelegationIdentifier {
@@ -19,7 +19,10 @@ export interface DelegationIdentifier {
   readonly endsAt: number;
 }
 
-/** @throws TonyError CREDENTIALS_INVALID */
+/**
+ * Decodes the identifier of a delegation token.
+ * @throws TonyError CREDENTIALS_INVALID
+ */
 export function decodeDelegationIdentifier(bytes: Uint8Array): DelegationIdentifier {
   try {
     if (bytes[0] !== 0) {

@@ -10,18 +10,21 @@ import { type Login, sendAs } from './login.ts';
 
 export const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
 
-/** The daemons of a cluster that issue tokens. */
+/** The daemons that issue a cluster's delegation tokens. */
 export interface ClusterServices {
   readonly trust: ServerTrust;
-  /** Base URLs of the ResourceManagers' web servers. */
+  /** Base URLs of the ResourceManager web servers. */
   readonly resourceManagers: readonly string[];
-  /** RPC addresses of the ResourceManagers for clients. */
+  /** RPC addresses to which clients of the ResourceManagers connect. */
   readonly resourceManagerEndpoints: readonly Endpoint[];
-  /** The principal of the ResourceManager, which renews the tokens. */
+  /** Principal of the ResourceManager. It renews the tokens. */
   readonly renewer: string;
-  /** Base URLs of the web servers of the NameNodes behind an hdfs:// authority. */
+  /** Returns the web server URLs of the NameNodes behind an hdfs:// authority. */
   readonly nameNodes: (authority: string) => readonly string[];
-  /** The RPC address of the NameNode of an authority; null for a nameservice, because its tokens contain the name of the nameservice. */
+  /**
+   * Returns the RPC address of the NameNode for an authority. Returns null for a nameservice, because its tokens contain the nameservice
+   * name instead of an address.
+   */
   readonly nameNodeEndpoint: (authority: string) => Endpoint | null;
 }
 
@@ -29,7 +32,9 @@ const PATIENCE_MS = 15_000;
 const IDLE_TIMEOUT_MS = 15_000;
 const MAXIMUM_BYTES = 64 * 1024;
 
-/** Requests a delegation token from the NameNodes of `authority`, and sets the kind and the service by which YARN's daemons find it. */
+/**
+ * Requests a delegation token from the NameNodes of `authority`. Sets the token's kind and service, with which YARN's daemons look it up.
+ */
 export async function fetchNameNodeToken(login: Login, services: ClusterServices, authority: string): Promise<Token> {
   const query = new URLSearchParams({ op: 'GETDELEGATIONTOKEN', renewer: services.renewer });
   const answer = await request(login, services, services.nameNodes(authority), {
@@ -47,7 +52,7 @@ export async function fetchNameNodeToken(login: Login, services: ClusterServices
   return { ...decodeTokenUrl(urlString), kind: NAME_NODE_TOKEN_KIND, service };
 }
 
-/** Requests a delegation token from the ResourceManager; it is valid for all ResourceManagers of an HA list. */
+/** Requests a delegation token from the ResourceManager. The token is valid for all ResourceManagers in the HA list. */
 export async function fetchResourceManagerToken(login: Login, services: ClusterServices): Promise<Token> {
   const answer = await request(login, services, services.resourceManagers, {
     method: 'POST',
@@ -64,7 +69,7 @@ export async function fetchResourceManagerToken(login: Login, services: ClusterS
   return { ...decodeTokenUrl(token), kind: RESOURCE_MANAGER_TOKEN_KIND, service };
 }
 
-/** Returns the service name that Hadoop gives to a token: the server's IP address and port (hadoop.security.token.service.use_ip). */
+/** Returns the service name of a token as Hadoop sets it: the server's IP address and port (hadoop.security.token.service.use_ip). */
 async function serviceOf({ host, port }: Endpoint): Promise<string> {
   const { address } = await lookup(host.replace(/^\[|\]$/g, ''), { family: host.startsWith('[') ? 6 : 4 });
   return `${address.includes(':') ? `[${address}]` : address}:${port}`;

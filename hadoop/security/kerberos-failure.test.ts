@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { kerberosFailure } from './kerberos-failure.ts';
 
-/** Messages of MIT Kerberos 1.20 (through curl and kinit) and of Hadoop's daemons (Java's Kerberos). */
+/** Messages from MIT Kerberos 1.20 (curl and kinit), and from Hadoop daemons with Java's Kerberos. */
 test.each([
   [
     'No credentials were supplied, or the credentials were unavailable or inaccessible. SPNEGO cannot find mechanisms to negotiate. ',

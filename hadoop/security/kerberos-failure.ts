@@ -6,7 +6,7 @@ interface Cause {
   readonly hint?: string;
 }
 
-/** Messages of MIT Kerberos, and of Java's Kerberos in responses of Hadoop's daemons, with their codes and hints. */
+/** Known messages with their error codes and hints. They come from MIT Kerberos, or from Java's Kerberos in daemon responses. */
 const CAUSES: readonly Cause[] = [
   { pattern: /clock skew/i, code: 'KERBEROS_CLOCK_SKEW' },
   { pattern: /ticket expired|credentials have expired/i, code: 'KERBEROS_TICKET_EXPIRED' },
@@ -28,10 +28,9 @@ const CAUSES: readonly Cause[] = [
 ];
 
 /**
- * Creates the error for a failure of Kerberos.
- *
- * @param text the message of the system's Kerberos, or of a daemon.
- * @param what the rejected identity, for the message, e.g. `the identity of this user at rm:8088`.
+ * Creates the error for a Kerberos failure.
+ * @param text the message from the local Kerberos tools or from a daemon
+ * @param what the rejected identity for the error message, e.g. `the identity of this user at rm:8088`
  */
 export function kerberosFailure(text: string, what: string): TonyError {
   const found = CAUSES.find(({ pattern }) => pattern.test(text));

@@ -1,41 +1,49 @@
 import { Readable } from 'node:stream';
 import type { Token } from '../rpc/credentials.ts';
 
-/** The query parameters and headers that identify the sender of a request to a web server. May contain secrets: never print it. */
+/** Query parameters and headers that identify the sender of an HTTP request. They may contain secrets: do not log them. */
 export interface Identity {
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Authenticates the user of this process to the daemons of one cluster. */
+/** Authenticates the current user to the daemons of one cluster. */
 export interface Login {
-  /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
+  /**
+   * Describes the login for the user.
+   * @throws TonyError KERBEROS_*, TOKEN_MISSING
+   */
   describe(): Promise<LoginDescription>;
-  /** @throws TonyError KERBEROS_*, TOKEN_MISSING */
+  /**
+   * Returns the identity for a request to `url`.
+   * @throws TonyError KERBEROS_*, TOKEN_MISSING
+   */
   identify(url: URL): Promise<Identity>;
-  /** Called after HTTP 401. Returns true if the next call of `identify` may return an identity that the server accepts. */
+  /** Reports HTTP 401 for an identity. Returns true if a retry with a new result of `identify` may succeed. */
   refused(url: URL, identity: Identity): boolean;
-  /** Returns the token for Hadoop RPC to the service; null if the cluster trusts user names. */
+  /** Returns the token for RPC calls to a service; null if the cluster trusts user names. */
   rpcToken(service: TokenService): Promise<Token | null>;
-  /** Returns the tokens that a job needs for these file systems and for the ResourceManager; none if the cluster trusts user names. */
+  /**
+   * Returns the tokens that a job needs for these HDFS file systems and the ResourceManager; an empty list if the cluster trusts user
+   * names.
+   */
   jobTokens(authorities: readonly string[]): Promise<readonly Token[]>;
 }
 
-/** The description of a login for users. */
 export interface LoginDescription {
   readonly text: string;
-  /** Expiry, ms since the epoch; null if the login does not expire. */
+  /** Expiry in ms since the epoch; null if the login does not expire. */
   readonly endsAt: number | null;
 }
 
-/** The NameNodes of an hdfs:// authority, or the ResourceManager. */
+/** The service that accepts a token: the NameNodes of an hdfs:// authority, or the ResourceManager. */
 export type TokenService = { readonly nameNode: string } | 'resource-manager';
 
-/** Sends the user name without a proof. Clusters without Kerberos trust it. */
+/** Sends an unverified user name. Clusters without Kerberos accept it. */
 export class SimpleLogin implements Login {
   readonly #identity: Identity;
 
-  /** @param user null sends no name: the cluster then uses its static user, dr.who. */
+  /** @param user null to send no name; the cluster then uses its static user, dr.who */
   constructor(user: string | null) {
     this.#identity = { query: user === null ? {} : { 'user.name': user }, headers: {} };
   }
@@ -61,7 +69,7 @@ export class SimpleLogin implements Login {
   }
 }
 
-/** Sends a request with the sender's identity. If the server responds with HTTP 401, repeats the request once with a new identity. */
+/** Sends a request with the caller's identity. After HTTP 401, retries once with a new identity. */
 export async function sendAs<T>(
   login: Login,
   url: URL,
@@ -74,7 +82,7 @@ export async function sendAs<T>(
     return answer;
   }
   if (answer instanceof Readable) {
-    // Reads the rest of the response, so that the connection can be reused.
+    // Read the rest of the response so that the connection can be reused.
     answer.resume();
   }
   const renewed = await login.identify(url);

@@ -9,21 +9,19 @@ import { runTool } from './run-tool.ts';
 
 const LIMIT_SECONDS = 20;
 const CONNECT_SECONDS = 5;
-/** curl's exit status for an option that it was built without. */
+/** curl's exit code for an option that this build does not support. */
 const UNSUPPORTED_OPTION = 2;
-/** curl's exit statuses for an unknown host, a refused or broken connection, and a timeout. */
+/** curl's exit codes for an unknown host, a refused connection, a broken connection and a timeout. */
 const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 
-/** curl's exit statuses for a failed TLS handshake and a rejected certificate. */
+/** curl's exit codes for a failed TLS handshake and a rejected certificate. */
 const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 
 /**
- * Authenticates the user to a web server by SPNEGO, and returns the cookie that the server issues.
- *
- * It runs the system's curl, which uses the same Kerberos library, configuration and ticket cache as the user's `kinit`. One run per server
- * is enough, because the cookie is valid for hours. The arguments do not contain the ticket.
- *
- * @returns `no answer` if the server does not respond; the caller's own request then fails with the cause.
+ * Authenticates the user to a web server with SPNEGO and returns the cookie issued by the server. It runs the system's curl, which shares
+ * its Kerberos library, configuration and ticket cache with `kinit`. The ticket does not appear in curl's arguments. A cookie is valid for
+ * hours, so one run per server suffices.
+ * @returns `no answer` if the server does not respond; the caller's own request then reports the cause
  * @throws TonyError KERBEROS_*, TLS_FAILED
  */
 export async function negotiate(
@@ -35,7 +33,7 @@ export async function negotiate(
   if (bundle === null) {
     return runCurl(url, environment, []);
   }
-  // curl takes authorities from files only.
+  // curl accepts certificate authorities only from files.
   const folder = await mkdtemp(join(tmpdir(), 'tony-ts-authorities-'));
   try {
     const file = join(folder, 'ca.pem');
@@ -51,7 +49,7 @@ async function runCurl(
   environment: NodeJS.ProcessEnv,
   authority: readonly string[],
 ): Promise<AuthCookie | 'no login required' | 'no answer'> {
-  // -q must be first: it ignores the user's .curlrc. The addresses of a cluster need no proxy.
+  // The first argument must be -q: it ignores the user's .curlrc. Cluster hosts need no proxy.
   const args = [
     '-q',
     '--silent',
@@ -86,7 +84,7 @@ async function runCurl(
   return status === 0 ? 'no answer' : 'no login required';
 }
 
-/** Returns the head of the last of several responses, and its body. */
+/** Returns the headers and body of the last response in the output. */
 function lastAnswer(text: string): { head: string; status: number; body: string } {
   let head = '';
   let rest = text;
@@ -98,7 +96,7 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
 }
 
-/** Returns the text of an HTML error page. */
+/** Extracts the text of an HTML error page. */
 function plainText(html: string): string {
   return html
     .replace(/<(script|style|title)\b[\s\S]*?<\/\1>/gi, ' ')

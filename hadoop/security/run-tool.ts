@@ -11,10 +11,9 @@ export interface ToolResult {
 }
 
 /**
- * Runs a program of the system's Kerberos, without a shell, and returns its output, which may contain secrets. Messages are in English, and
- * times are in UTC.
- *
- * @throws TonyError KERBEROS_TOOL_MISSING; KERBEROS_FAILED if the program does not exit within 30 s.
+ * Runs a Kerberos tool of the operating system without a shell and returns its output, which may contain secrets. Messages are in English,
+ * and times are in UTC.
+ * @throws TonyError KERBEROS_TOOL_MISSING; KERBEROS_FAILED after a timeout of 30 s
  */
 export function runTool(program: string, args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ToolResult> {
   return new Promise((resolve, reject) => {

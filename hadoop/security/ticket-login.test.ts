@@ -7,7 +7,7 @@ import { DEFAULT_TRUST, ServerTrust } from '../tls/server-trust.ts';
 import { sendAs } from './login.ts';
 import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
 
-/** The programs of the system's Kerberos are scripts here; integration-tests/kerberos.test.ts runs the real ones against real daemons. */
+/** Scripts replace the Kerberos tools here. integration-tests/kerberos.test.ts runs the real tools against real daemons. */
 const KLIST = `#!/bin/sh
 printf 'Ticket cache: FILE:/cache\\nDefault principal: alice@EXAMPLE.TEST\\n\\n'
 printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'
@@ -34,7 +34,7 @@ async function program(name: string, text: string): Promise<void> {
   await chmod(join(folder, name), 0o755);
 }
 
-/** A curl that logs its arguments and answers with `head`; \`$N\` in it is the number of the run. */
+/** A fake curl that logs its arguments and prints the response `head`. \`$N\` expands to the number of the run. */
 async function curlAnswers(head: string, exitCode = 0): Promise<TicketLogin> {
   const log = join(folder, 'runs');
   await program('curl', `#!/bin/sh\necho "$* $KRB5CCNAME" >> ${log}\nN=$(wc -l < ${log})\nprintf "${head}"\nexit ${exitCode}\n`);

@@ -5,10 +5,10 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
 
-/** A cookie is renewed when less than this time (ms) remains until it expires. */
+/** A cookie is renewed if it expires within this time (ms). */
 const RENEW_BEFORE_MS = 60_000;
 
-/** Authenticates the user with a Kerberos ticket, once per web server. Later requests send the cookie that the server has issued. */
+/** Authenticates the user with a Kerberos ticket, once per web server. Later requests reuse the cookie issued by the server. */
 export class TicketLogin implements Login {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #user: string;
@@ -17,7 +17,7 @@ export class TicketLogin implements Login {
   readonly #rejected = new WeakSet<Identity>();
   readonly #tokens = new Map<string, Promise<Token>>();
 
-  /** @param user the short name of the user, for servers that require no authentication. */
+  /** @param user short user name, for servers that do not require authentication */
   constructor(user: string, services: ClusterServices, environment: NodeJS.ProcessEnv) {
     this.#user = user;
     this.#services = services;
@@ -37,7 +37,7 @@ export class TicketLogin implements Login {
       if (known !== undefined && known.expiresAt - Date.now() > RENEW_BEFORE_MS && !this.#rejected.has(known.identity)) {
         return known.identity;
       }
-      // A concurrent request has started to sign in: use its result.
+      // A concurrent request has already started to sign in. Use its result.
       if (this.#known.get(key) !== current) {
         continue;
       }
@@ -52,7 +52,7 @@ export class TicketLogin implements Login {
     }
   }
 
-  /** The server has started to require authentication, or has replaced the key with which it signed the cookie. */
+  /** Handles two causes of HTTP 401: the server now requires authentication, or it has replaced the key that signed the cookie. */
   refused(_url: URL, identity: Identity): boolean {
     this.#rejected.add(identity);
     return true;
@@ -72,7 +72,7 @@ export class TicketLogin implements Login {
     return token;
   }
 
-  /** Requests new tokens for each job, because the ResourceManager cancels them when the job ends. */
+  /** Requests new tokens for each job, because the ResourceManager cancels tokens when their job ends. */
   async jobTokens(authorities: readonly string[]): Promise<readonly Token[]> {
     return Promise.all([
       ...((await this.#isLoginRequired()) ? [fetchResourceManagerToken(this, this.#services)] : []),
@@ -81,8 +81,8 @@ export class TicketLogin implements Login {
   }
 
   /**
-   * True if the ResourceManager requires authentication over HTTP. With hadoop.http.authentication.type `simple` it does not, and issues no
-   * tokens over HTTP.
+   * Returns true if the ResourceManager requires authentication over HTTP. With hadoop.http.authentication.type `simple`, it requires none
+   * and issues no tokens over HTTP.
    */
   async #isLoginRequired(): Promise<boolean> {
     const found = await Promise.all(
@@ -110,7 +110,7 @@ const NO_SERVICES: ClusterServices = {
   nameNodeEndpoint: () => null,
 };
 
-/** Signs in only after a server has required it. For servers of a cluster whose configuration is not known yet. */
+/** Signs in only after a server has rejected an unauthenticated request. Used while the cluster's configuration is still unknown. */
 export class TicketOnDemand extends TicketLogin {
   #isLoginRequired = false;
 
@@ -129,12 +129,12 @@ export class TicketOnDemand extends TicketLogin {
   }
 }
 
-/** Identifies the issuer of a cookie: WebHDFS uses a different signing key than the other pages of the NameNode. */
+/** Returns the scope of a cookie. On a NameNode, WebHDFS and the other pages have different signing keys. */
 function serverOf({ origin, pathname }: URL): string {
   return pathname.startsWith('/webhdfs/') ? `${origin}/webhdfs/` : origin;
 }
 
-/** Returns the URL of a small page that requires the same authentication as `url`. */
+/** Returns the URL of a small page with the same authentication as `url`. */
 function probeOf({ origin, pathname }: URL): URL {
   if (pathname.startsWith('/webhdfs/')) {
     return new URL(`${origin}/webhdfs/v1/?op=GETHOMEDIRECTORY`);

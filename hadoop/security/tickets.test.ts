@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { findTicket, parseTickets } from './tickets.ts';
 
-/** As `LC_ALL=C TZ=UTC klist` of MIT Kerberos 1.20 writes it, after a request to a service of another realm too. */
+/** Output of `LC_ALL=C TZ=UTC klist` (MIT Kerberos 1.20) after a request to a service in another realm. */
 const LISTED = `Ticket cache: FILE:/tmp/krb5cc_1000
 Default principal: alice@EXAMPLE.TEST
 

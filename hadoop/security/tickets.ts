@@ -7,22 +7,20 @@ import { makeFolders } from '../../platform/make-folders.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
 import { runTool } from './run-tool.ts';
 
-/** The user's ticket-granting ticket. */
+/** A user's ticket-granting ticket. */
 export interface Ticket {
-  /** e.g. `alice@EXAMPLE.COM`. */
   readonly principal: string;
-  /** ms since the epoch. */
+  /** Expiry in ms since the epoch. */
   readonly expiresAt: number;
-  /** e.g. `FILE:/tmp/krb5cc_1000`. */
+  /** The ticket cache, e.g. `FILE:/tmp/krb5cc_1000`. */
   readonly cache: string;
 }
 
-/** A ticket from a keytab is renewed when less than this time (ms) remains until it expires. */
+/** A ticket from a keytab is renewed if it expires within this time (ms). */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 /**
- * Returns the user's ticket: from the keytab that TONY_KEYTAB names, if it is set; otherwise from the cache that `kinit` has filled.
- *
+ * Returns the user's ticket. If TONY_KEYTAB names a keytab, the ticket comes from this keytab; otherwise from the ticket cache of `kinit`.
  * @throws TonyError KERBEROS_NO_TICKET, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_MISSING, KERBEROS_*
  */
 export async function findTicket(environment: NodeJS.ProcessEnv, now: number = Date.now()): Promise<Ticket> {
@@ -36,7 +34,7 @@ export async function findTicket(environment: NodeJS.ProcessEnv, now: number = D
   return ticket;
 }
 
-/** Returns the environment for programs that use the ticket. */
+/** Returns the environment variables with which Kerberos programs find the ticket. */
 export async function ticketEnvironment(environment: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
   const { cache } = await findTicket(environment);
   return { ...environment, KRB5CCNAME: cache };
@@ -55,7 +53,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   if (known !== null && known.expiresAt - now > RENEW_BEFORE_MS) {
     return known;
   }
-  // Concurrent commands must not read an incomplete cache, so kinit writes a temporary file.
+  // kinit writes a temporary file, so that concurrent commands never read an incomplete cache.
   const file = cache.slice('FILE:'.length);
   const unfinished = `${file}.${randomBytes(8).toString('hex')}`;
   try {
@@ -70,7 +68,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   return listTicket(withCache);
 }
 
-/** Returns a separate ticket cache, which keeps the user's other tickets unchanged. Only the user can read it. */
+/** Returns a separate ticket cache that only the user can read. The user's own ticket cache remains unchanged. */
 async function ownCache(environment: NodeJS.ProcessEnv, principal: string, keytab: string): Promise<string> {
   const folder = join(environment.XDG_CACHE_HOME || join(environment.HOME || homedir(), '.cache'), 'tony-ts', 'tickets');
   await makeFolders(folder, 0o700);
@@ -87,7 +85,7 @@ async function listTicket(environment: NodeJS.ProcessEnv): Promise<Ticket> {
 }
 
 /**
- * Parses the output of MIT Kerberos's `klist`, in the C locale and UTC:
+ * Parses `klist` output of MIT Kerberos in the C locale and UTC:
  *
  *   Ticket cache: FILE:/tmp/krb5cc_1000
  *   Default principal: alice@EXAMPLE.COM

@@ -6,17 +6,15 @@ import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { NAME_NODE_TOKEN_KIND } from './fetch-tokens.ts';
 import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
 
-/**
- * Authenticates the user with the delegation tokens in a credentials file, as in containers. Reads the file again after it has changed.
- */
+/** Authenticates with the delegation tokens in a credentials file, for processes in containers. Reads the file again when it changes. */
 export class TokenLogin implements Login {
   readonly #file: string;
   readonly #user: string;
-  /** Origins of the ResourceManagers' web servers. Only these servers receive the ResourceManager's token. */
+  /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
   readonly #resourceManagers: ReadonlySet<string>;
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
-  /** @param user the user name for a ResourceManager without a token in the file: such a ResourceManager requires no authentication. */
+  /** @param user sent to a ResourceManager if the file contains no token for it: the ResourceManager then requires no authentication */
   constructor(file: string, resourceManagers: readonly string[], user: string) {
     this.#file = file;
     this.#user = user;
@@ -65,7 +63,7 @@ export class TokenLogin implements Login {
     return (await this.#tokens()).find(({ kind }) => kind === RESOURCE_MANAGER_TOKEN_KIND);
   }
 
-  /** If there are tokens for several file systems, selects one by its service: `ip:port`, or `ha-hdfs:NAMESERVICE`. */
+  /** Selects a token by its service if the file contains several: `ip:port` or `ha-hdfs:NAMESERVICE`. */
   async #nameNodeToken(host: string): Promise<Token> {
     const [only, ...others] = (await this.#tokens()).filter(({ kind }) => kind === NAME_NODE_TOKEN_KIND);
     if (only === undefined) {

@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 
-/** One line of a capture in golden/, a recorded exchange between a real daemon and its client. */
+/** One line of a recording in golden/: bytes that a real daemon or its client sent. */
 export interface Captured {
   readonly from: 'client' | 'server';
-  /** True for the decrypted content of the protected message on the adjacent line. */
+  /** True if these bytes are the decrypted content of the protected message on the adjacent line. */
   readonly inside: boolean;
   readonly bytes: Buffer;
   readonly comment: string;
@@ -47,5 +47,5 @@ export interface CapturedDigest {
   readonly kis?: string;
 }
 
-/** The parameters of the captured DIGEST-MD5 exchanges, keyed by the name of the capture. */
+/** Parameters of the recorded DIGEST-MD5 exchanges, keyed by recording name. */
 export const capturedDigests = JSON.parse(golden('digest-md5.json').toString()) as Record<string, CapturedDigest>;

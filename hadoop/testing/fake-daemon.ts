@@ -12,7 +12,7 @@ export interface FakeCall {
   readonly method: string;
   readonly protocol: string;
   readonly callId: number;
-  /** The request message; the method determines its type. */
+  /** The encoded request. Its type depends on the method. */
   readonly request: Buffer;
   readonly connection: FakeConnection;
 }
@@ -21,20 +21,20 @@ export type Answer =
   | { readonly success: string; readonly message: object }
   | { readonly error: string; readonly message: string }
   | { readonly fatal: string; readonly message: string }
-  /** Sends no response. */
+  /** Null sends no response. */
   | null;
 
 export interface FakeDaemonOptions {
   readonly answer: (call: FakeCall) => Answer | Promise<Answer>;
-  /** The accepted tokens; a client with any other token receives InvalidToken. */
+  /** Returns the accepted tokens. The daemon rejects other tokens with InvalidToken. */
   readonly tokens: () => readonly Token[];
   readonly qop?: Qop;
   readonly cipher?: Cipher;
-  /** The port to listen on; by default any free port. */
+  /** Port to listen on; defaults to a free port. */
   readonly port?: number;
 }
 
-/** Simulates the RPC interface of a Hadoop daemon over TCP, for behaviour that a real daemon cannot produce on demand. */
+/** Simulates a Hadoop daemon's RPC interface over TCP, to reproduce behaviour that a real daemon shows only rarely. */
 export class FakeDaemon {
   readonly calls: FakeCall[] = [];
   readonly connections: FakeConnection[] = [];
@@ -71,7 +71,7 @@ export class FakeDaemon {
     return this.calls.map(({ method }) => method);
   }
 
-  /** Simulates a killed process: closes all connections and the listener without a message. */
+  /** Simulates a killed process: closes the listener and all connections without a message. */
   async stop(): Promise<void> {
     for (const connection of this.connections) {
       connection.socket.destroy();

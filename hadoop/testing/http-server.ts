@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 
-/** Starts a server on the loopback interface; returns its base URL. */
+/** Starts a server on the loopback interface and returns its base URL. */
 export async function listening(server: Server): Promise<string> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,3 +1,3 @@
-/** An address without a listener. Unlike a port that was free a moment ago, port 1 is never assigned by the operating system. */
+/** An address on which no process listens. The operating system never assigns port 1, so no other process can take the port. */
 export const NOBODY = { host: '127.0.0.1', port: 1 };
 export const NOBODYS_URL = 'http://127.0.0.1:1';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { type ProtectedKey, privateKeyOf, readJavaKeyStore, WrongPassword } from './java-key-store.ts';
 
-/** Files of Java 17's keytool, with the password secret1. */
+/** Created with Java 17's keytool; the password is secret1. */
 const golden = (name: string): Promise<Buffer> => readFile(new URL(`../golden/tls/${name}`, import.meta.url));
 const TRUSTED = await golden('truststore.jks');
 const KEYS = await golden('keystore.jks');

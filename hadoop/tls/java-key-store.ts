@@ -5,13 +5,13 @@ import { createHash, timingSafeEqual } from 'node:crypto';
  *
  *   u32 0xFEEDFEED, u32 version (1 or 2), u32 number of entries
  *   entry:       u32 tag (1: private key, 2: trusted certificate), text alias, u64 ms since the epoch, then
- *     tag 1:     bytes EncryptedPrivateKeyInfo (DER), u32 number of certificates, certificates from the leaf on
+ *     tag 1:     bytes EncryptedPrivateKeyInfo (DER), u32 number of certificates, certificates from leaf to root
  *     tag 2:     certificate
  *   certificate: text type (version 2 only), bytes DER
  *   text:        u16 length, UTF-8;  bytes: u32 length, content
- *   20 bytes     SHA-1(password in UTF-16BE, "Mighty Aphrodite", everything before)
+ *   20 bytes     SHA-1(password in UTF-16BE, "Mighty Aphrodite", all preceding bytes)
  *
- * A private key has the algorithm 1.3.6.1.4.1.42.2.17.1.1 (sun.security.provider.KeyProtector):
+ * Private keys are encrypted with the algorithm 1.3.6.1.4.1.42.2.17.1.1 (sun.security.provider.KeyProtector):
  *   20 bytes salt, key XOR stream, 20 bytes SHA-1(password in UTF-16BE, key in PKCS #8)
  *   stream: w1, w2, ...;  w1 = SHA-1(password, salt), wn = SHA-1(password, w(n-1))
  */
@@ -22,15 +22,15 @@ const WHITENER = Buffer.from('Mighty Aphrodite');
 const DIGEST_BYTES = 20;
 
 export interface JavaKeyStore {
-  /** Trusted certificates, DER. */
+  /** Trusted certificates in DER format. */
   readonly trusted: readonly Buffer[];
   readonly keys: readonly ProtectedKey[];
 }
 
 export interface ProtectedKey {
-  /** EncryptedPrivateKeyInfo, DER: see `privateKeyOf`. */
+  /** EncryptedPrivateKeyInfo in DER format, the input of `privateKeyOf`. */
   readonly encrypted: Buffer;
-  /** DER, from the leaf on. */
+  /** Certificate chain in DER format, from the leaf to the root. */
   readonly chain: readonly Buffer[];
 }
 
@@ -39,8 +39,7 @@ export function isJavaKeyStore(bytes: Buffer): boolean {
 }
 
 /**
- * Reads a JKS file. Without a password, its integrity is not verified, as in Java; its certificates are not encrypted.
- *
+ * Reads a JKS file. Like Java, skips the integrity check if there is no password: the certificates are not encrypted.
  * @throws RangeError for a damaged file, WrongPassword
  */
 export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKeyStore {
@@ -85,7 +84,7 @@ export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKe
   return { trusted, keys };
 }
 
-/** The password of a key store or of a key is wrong, or the file has been altered. */
+/** The password of a key store or key is wrong, or the file has been modified. */
 export class WrongPassword extends Error {
   constructor() {
     super('the password is wrong, or the file has been altered');
@@ -93,8 +92,7 @@ export class WrongPassword extends Error {
 }
 
 /**
- * Decrypts a private key of a JKS file. Returns PKCS #8, DER.
- *
+ * Decrypts a private key from a JKS file. Returns PKCS #8 in DER format.
  * @throws RangeError for a damaged key, WrongPassword
  */
 export function privateKeyOf({ encrypted }: ProtectedKey, password: string): Buffer {
@@ -144,7 +142,7 @@ class Reader {
     this.#take(length);
   }
 
-  /** The content of a DER element with this tag. */
+  /** Returns the content of a DER element with this tag. */
   der(tag: number): Buffer {
     const [found, short] = this.#take(2);
     if (found !== tag || short === undefined) {
@@ -175,7 +173,7 @@ function utf16(text: string): Buffer {
   return Buffer.from(text, 'utf16le').swap16();
 }
 
-/** The format prescribes SHA-1. */
+/** The JKS format prescribes SHA-1. */
 function sha1(...parts: readonly Uint8Array[]): Buffer {
   const hash = createHash('sha1');
   for (const part of parts) {

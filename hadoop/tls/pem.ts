@@ -11,9 +11,8 @@ export function toPem(der: Uint8Array, label = 'CERTIFICATE'): string {
 }
 
 /**
- * The certificates in a text, without the other content of the file.
- *
- * @throws Error when it contains no certificate, or a damaged one
+ * Extracts the PEM certificates from a text.
+ * @throws Error if the text contains no certificate or a damaged certificate
  */
 export function certificatesIn(text: string): string {
   const blocks = text.match(BLOCK) ?? [];

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import { Agent, type AgentOptions } from 'node:https';
 import tls, { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
 
-/** One object for each set of authorities: a secure context with all roots takes milliseconds and a megabyte. */
+/** Cached by certificate authorities: a secure context with all root certificates takes milliseconds and a megabyte of memory. */
 const known = new Map<string, ServerTrust>();
 
 /**
- * Which HTTPS servers this process accepts: those with a certificate of Node's default authorities, or of the cluster's own. Everything
- * that opens HTTPS to a cluster takes its agent from here. Host names are always verified.
+ * Defines which HTTPS servers this process trusts. All HTTPS connections to a cluster use its agent. A server's certificate must be signed
+ * by one of Node's default authorities or by one of the cluster's authorities. Host names are always verified.
  */
 export class ServerTrust {
-  /** The cluster's own authorities; empty for the defaults alone. */
+  /** The cluster's certificate authorities; empty if only Node's default authorities are trusted. */
   readonly pem: string;
   #context: SecureContext | null = null;
 
@@ -18,7 +18,7 @@ export class ServerTrust {
     this.pem = pem;
   }
 
-  /** @param pem certificates of additional authorities */
+  /** @param pem additional certificate authorities in PEM format */
   static of(pem: string): ServerTrust {
     let trust = known.get(pem);
     if (trust === undefined) {
@@ -36,25 +36,31 @@ export class ServerTrust {
     return new Agent({ keepAlive: true, ...options, secureContext: this.#context });
   }
 
-  /** All accepted authorities, for programs that take them from a file; null for the system's defaults. */
+  /**
+   * Returns all trusted authorities in PEM format, for programs that read them from a file. Returns null if the system's defaults suffice.
+   */
   bundle(): string | null {
     return this.pem === '' ? null : [...defaultAuthorities(), this.pem].join('\n');
   }
 }
 
-/** Accepts only Node's default authorities. */
 export const DEFAULT_TRUST = ServerTrust.of('');
 
-/** The certificates in `pem` that are not among Node's own, each once: Java's truststores often contain all public authorities as well. */
+/**
+ * Returns the distinct certificates in `pem` that Node.js does not already trust. Java truststores often contain all public authorities.
+ */
 export function additionalAuthorities(pem: string): string {
   const own = new Set(rootCertificates.map((each) => each.trim()));
   const given = pem.split(/(?<=-----END CERTIFICATE-----)\s*/).map((each) => each.trim());
   return [...new Set(given)].filter((each) => each !== '' && !own.has(each)).join('\n');
 }
 
-/** Certificates that are given explicitly replace the defaults, so they must include them. */
+/**
+ * Returns Node's default authorities. TLS options with explicit authorities must include them, because the option `ca` replaces the
+ * defaults.
+ */
 function defaultAuthorities(): readonly string[] {
-  // Node.js has this function since 22.15.
+  // Available in Node.js 22.15 and newer.
   const { getCACertificates } = tls as { readonly getCACertificates?: (type: 'default') => string[] };
   if (getCACertificates !== undefined) {
     return getCACertificates('default');
@@ -63,7 +69,7 @@ function defaultAuthorities(): readonly string[] {
   try {
     return extra ? [...rootCertificates, readFileSync(extra, 'latin1')] : rootCertificates;
   } catch {
-    // Node.js itself prints a warning about this file.
+    // Node.js itself warns about an unreadable file.
     return rootCertificates;
   }
 }

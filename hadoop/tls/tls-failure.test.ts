@@ -52,7 +52,7 @@ const answerInfo: RequestListener = (_request, response) => {
     .end('{"clusterInfo":{"id":1,"startedOn":1,"state":"STARTED","haState":"ACTIVE","hadoopVersion":"3","resourceManagerVersion":"3"}}');
 };
 
-/** Returns the port of an HTTPS server with this certificate. */
+/** Starts an HTTPS server with this certificate and returns its port. */
 async function serve(certificate: string): Promise<number> {
   const server: Server = createServer({ key: read('key.pem'), cert: read(`${certificate}.pem`) }, answerInfo);
   servers.push(server);
@@ -67,7 +67,7 @@ async function servePlain(): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What both clients report about a server; they must agree. */
+/** Returns the error that both HTTP clients report for the address. */
 async function ask(address: string, trust: ServerTrust): Promise<string> {
   const http = new HttpClient({ trust });
   const resourceManager = new ResourceManager({ addresses: [address], user: null, login: new SimpleLogin(null), trust });
@@ -123,7 +123,7 @@ test('HTTPS to a server of plain HTTP, and the reverse, are named', async () => 
   expect(await ask(`https://localhost:${await servePlain()}`, TRUST)).toContain(
     'speaks plain HTTP, but the configuration says HTTPS. Correct',
   );
-  // Node.js, unlike Hadoop's web servers, closes the connection without an alert.
+  // Node.js closes the connection without an alert, so this server sends the alert of Hadoop's web servers.
   const alerting = createHttpServer().on('connection', (socket) => socket.end(Buffer.from('15030300020250', 'hex')));
   servers.push(alerting);
   const { port } = new URL(await listening(alerting));

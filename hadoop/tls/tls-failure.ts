@@ -8,14 +8,14 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'CERT_SIGNATURE_FAILURE',
 ]);
-/** OpenSSL's reasons for a first message that is not TLS. */
+/** OpenSSL's error reasons if the first message from the server is not TLS. */
 const NOT_TLS: ReadonlySet<string> = new Set(['wrong version number', 'packet length too long', 'http request', 'unknown protocol']);
-/** The first byte of a TLS alert, with which TLS servers answer plain HTTP. */
+/** First byte of a TLS alert. TLS servers send an alert in response to plain HTTP. */
 const TLS_ALERT = 0x15;
 
 /**
- * Explains a failed request to an HTTPS server, or one of plain HTTP to such a server. Returns null for any other failure. Repeating the
- * request does not help.
+ * Explains a TLS error of an HTTPS request, or of a plain HTTP request to an HTTPS server. Returns null for other errors. A retry would
+ * fail in the same way.
  */
 export function tlsFailure(error: unknown, server: URL): TonyError | null {
   const { code = '', cert, rawPacket, message = '' } = causeOf(error);
@@ -56,7 +56,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
   return null;
 }
 
-/** The failure of a request of plain HTTP to a server that speaks TLS. */
+/** Creates the error for a plain HTTP request to an HTTPS server. */
 export function speaksTls({ host }: URL, cause?: unknown): TonyError {
   return new TonyError('TLS_FAILED', `${host} speaks HTTPS, but the configuration says plain HTTP.`, {
     hint: 'Set yarn.http.policy and dfs.http.policy to HTTPS_ONLY in the Hadoop configuration if the daemons use it, or correct the addresses.',
@@ -64,7 +64,10 @@ export function speaksTls({ host }: URL, cause?: unknown): TonyError {
   });
 }
 
-/** OpenSSL's reason, in small letters: Node.js reports it as a code, or within the message of EPROTO. Null for any other error. */
+/**
+ * Returns OpenSSL's error reason in lower case, or null for other errors. Node.js reports the reason in the error code or, for EPROTO, in
+ * the message.
+ */
 function opensslReason(code: string, message: string): string | null {
   if (code === 'EPROTO') {
     return /:SSL routines:[^:]*:([^:]+)/.exec(message)?.[1]?.toLowerCase() ?? null;
@@ -79,7 +82,7 @@ interface ConnectionError {
   readonly rawPacket?: Buffer;
 }
 
-/** Libraries wrap the error of the connection. */
+/** Returns the connection error, which HTTP libraries wrap in other errors. */
 function causeOf(error: unknown): ConnectionError {
   for (let each = error; each instanceof Error; each = each.cause) {
     if ((each as { cert?: unknown }).cert !== undefined || each.cause === undefined) {

@@ -8,17 +8,16 @@ const LIMIT_MS = 30_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const AS_PEM = 'Export the certificate with `keytool -exportcert -rfc`, and name the PEM file as tls.ca in tony-site.yaml.';
 
-/** A store of trusted certificates, as ssl-client.xml describes it. */
+/** A Java trust store or a PEM file, as configured in ssl-client.xml. */
 export interface TrustStore {
   readonly location: string;
-  /** null when the configuration contains none: Hadoop can keep it in a credential provider. */
+  /** Null if the configuration contains no password. Hadoop can store passwords in a credential provider instead. */
   readonly password: string | null;
 }
 
 /**
- * The trusted certificates of a Java trust store (JKS or PKCS #12) or of a PEM file, as PEM. The content determines the format, as in Java:
- * files of both formats are called `jks`.
- *
+ * Returns the trusted certificates of a Java trust store (JKS or PKCS #12) or a PEM file, in PEM format. Like Java, detects the format from
+ * the content: Hadoop's configuration calls both Java formats `jks`.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
 export async function readTrustStore({ location, password }: TrustStore): Promise<string> {
@@ -29,7 +28,7 @@ export async function readTrustStore({ location, password }: TrustStore): Promis
         .trusted.map((each) => toPem(each))
         .join('');
     }
-    // PKCS #12 is a DER SEQUENCE.
+    // A PKCS #12 file is a DER SEQUENCE.
     return bytes[0] === 0x30 ? await readPkcs12(location, password) : certificatesIn(bytes.toString('latin1'));
   } catch (error) {
     if (error instanceof TonyError) {
@@ -44,8 +43,7 @@ export async function readTrustStore({ location, password }: TrustStore): Promis
 }
 
 /**
- * The certificates of a PEM file.
- *
+ * Returns the certificates of a PEM file.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
 export async function readPemFile(file: string): Promise<string> {
@@ -74,8 +72,8 @@ function unreadable(file: string, why: string, hint: string, cause?: unknown): T
 }
 
 /**
- * Uses the system's openssl: Java encrypts the certificates, older versions with a cipher (RC2) that Node.js lacks, and Node.js reads only
- * PKCS #12 files that contain a private key.
+ * Decrypts the certificates with the system's openssl. Node.js reads only PKCS #12 files that contain a private key, and lacks RC2, the
+ * cipher of older Java versions.
  */
 async function readPkcs12(file: string, password: string | null): Promise<string> {
   let found = await openssl(file, password ?? '', []);
@@ -94,7 +92,7 @@ async function readPkcs12(file: string, password: string | null): Promise<string
   throw new WrongPassword();
 }
 
-/** The password goes through stdin: other users can read arguments. */
+/** Runs openssl. The password goes through stdin, because other users can see command-line arguments. */
 function openssl(
   file: string,
   password: string,
@@ -119,7 +117,7 @@ function openssl(
       reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
     });
     child.once('close', (exitCode) => resolve({ exitCode, ...collected }));
-    // A program that ends without reading its input reports the cause by its exit status.
+    // If openssl exits without reading its input, its exit code reports the cause.
     child.stdin.on('error', () => {});
     child.stdin.end(`${password}\n`);
   });

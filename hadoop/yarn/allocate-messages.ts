@@ -19,7 +19,7 @@ import {
 } from '../rpc/records.ts';
 import type { Ask, AskRequest } from './ask-ledger.ts';
 
-/** The address that the ApplicationMaster registers with the ResourceManager. */
+/** The addresses under which the ApplicationMaster registers with the ResourceManager. */
 export interface MasterAddress {
   readonly host: string;
   readonly rpcPort: number;
@@ -27,28 +27,33 @@ export interface MasterAddress {
 }
 
 export interface Registration {
-  /** The largest container that the cluster allocates. */
+  /** Resources of the largest container that the cluster allocates. */
   readonly maximum: Resources;
-  /** Names of all resource types. Empty if the response was lost; the client then checks the allocated containers instead of the asks. */
+  /**
+   * Names of all resource types. Empty if the response was lost. The client then checks the allocated containers, because it cannot check
+   * the asks.
+   */
   readonly resourceTypes: readonly string[];
   readonly queue: string;
-  /** Containers of the previous attempt that are still running. */
+  /** Running containers of the previous attempt. */
   readonly previousContainers: readonly AllocatedContainer[];
 }
 
 export interface AllocateResult {
   readonly allocated: readonly AllocatedContainer[];
   readonly completed: readonly CompletedContainer[];
-  /** Containers of the previous attempt that the ResourceManager reports late. */
+  /** Containers of the previous attempt that the ResourceManager did not report at registration. */
   readonly previousContainers: readonly AllocatedContainer[];
-  /** The resources that the queue and the user may still allocate. */
+  /** Resources still available to this application in its queue. */
   readonly headroom: Resources;
   readonly nodes: number;
-  /** Containers that YARN will preempt. Each is reported once. */
+  /** IDs of containers that YARN will preempt. Each ID is reported once. */
   readonly preempting: readonly string[];
-  /** Asks that the client has dropped: the ResourceManager rejected them, or allocated containers without the requested resources. */
+  /**
+   * Asks that the client has cancelled. Either the ResourceManager rejected the ask, or an allocated container lacked a requested resource.
+   */
   readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
-  /** True if the ResourceManager has restarted and the client has registered again. */
+  /** True if the client has registered again after a ResourceManager restart. */
   readonly reregistered: boolean;
 }
 
@@ -58,7 +63,7 @@ export interface FinalStatus {
   readonly trackingUrl: string;
 }
 
-/** RegisterApplicationMasterResponseProto of yarn_service_protos.proto. */
+/** RegisterApplicationMasterResponseProto in yarn_service_protos.proto. */
 export interface RegisterResponse {
   readonly maximumCapability?: ResourceMessage;
   readonly containers_from_previous_attempts: readonly ContainerMessage[];
@@ -67,7 +72,7 @@ export interface RegisterResponse {
   readonly resource_types: readonly { readonly name: string; readonly units?: string }[];
 }
 
-/** AllocateResponseProto of yarn_service_protos.proto. */
+/** AllocateResponseProto in yarn_service_protos.proto. */
 export interface AllocateResponse {
   readonly a_m_command?: 'AM_RESYNC' | 'AM_SHUTDOWN';
   readonly response_id?: number;
@@ -84,7 +89,10 @@ export interface AllocateResponse {
   readonly containers_from_previous_attempts: readonly ContainerMessage[];
 }
 
-/** Builds an AllocateRequestProto. @param units the units of resource types, from the registration. */
+/**
+ * Builds an AllocateRequestProto.
+ * @param units units of the resource types, from the registration
+ */
 export function allocateMessage(request: AskRequest, progress: number, units: ReadonlyMap<string, string>): object {
   const { asks, releases, avoid, readmit, responseId } = request;
   return {
@@ -108,7 +116,7 @@ function messageOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object {
   };
 }
 
-/** Converts an AllocateResponseProto. `refusedAsks` is empty, because the ResourceManager reports rejected asks as exceptions. */
+/** Converts an AllocateResponseProto. `refusedAsks` is empty here, because the ResourceManager reports rejected asks as exceptions. */
 export function allocateResultOf(response: AllocateResponse): AllocateResult {
   const { strictContract, contract } = response.preempt ?? {};
   return {
@@ -134,7 +142,7 @@ export const EMPTY_RESULT: AllocateResult = {
   reregistered: false,
 };
 
-/** Merges several results, in order. The latest result supplies the fields that describe the current state. */
+/** Merges several results in order. Fields with a current state come from the last result. */
 export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
   return results.reduce(
     (sum, next) => ({
@@ -151,12 +159,12 @@ export function mergeResults(results: readonly AllocateResult[]): AllocateResult
   );
 }
 
-/** Returns the resources except memory and vcores. */
+/** Returns the resources other than memory and vcores. */
 export function extrasOf(resources: Resources): Resources {
   return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
 }
 
-/** True if a container lacks a requested resource such as a GPU. Without this check, a job could train without its GPUs. */
+/** Returns true if a container lacks a requested resource such as a GPU. Without this check, a job could train without GPUs. */
 export function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
   return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
 }

@@ -48,14 +48,14 @@ interface AllocateRequest {
 
 const requestOf = (call: FakeCall | undefined) => decodeMessage<AllocateRequest>('AllocateRequestProto', call?.request ?? Buffer.alloc(0));
 
-/** A ResourceManager that enforces the rules of registration and response IDs; the test supplies the allocations. */
+/** A fake ResourceManager that enforces the rules for registration and response IDs. The tests supply the allocations. */
 class FakeResourceManager {
   registered = false;
   responseId = 0;
   readonly registration: object;
-  /** Fields of the next allocate responses, in order; afterwards responses are empty. */
+  /** Fields of the next allocate responses, in order. Later responses are empty. */
   readonly answers: object[] = [];
-  /** Called first: a non-null return value replaces the response. `lost`: the request is applied and the connection closed. */
+  /** Called before each response. A result other than null replaces the response. `lost` applies the request and closes the connection. */
   fault: (call: FakeCall) => Answer | 'lost' = () => null;
   unregisteredAfter = 1;
   daemon: FakeDaemon | null = null;

@@ -51,13 +51,14 @@ export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/r
 export type { AllocateResult, FinalStatus, MasterAddress, Registration } from './allocate-messages.ts';
 export type { Ask } from './ask-ledger.ts';
 
-/** A heartbeat fails after more than this number of rejections by the ResourceManager. */
+/** Maximum number of rejections by the ResourceManager before a heartbeat fails. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
 
 /**
- * The ApplicationMaster's client for ApplicationMasterProtocol. It handles lost responses, restarts and failovers of the ResourceManager, and
- * renewed tokens. Its methods throw ATTEMPT_FENCED when the ResourceManager no longer knows the attempt.
+ * The client with which an ApplicationMaster calls the ResourceManager (ApplicationMasterProtocol). It handles lost responses,
+ * ResourceManager restarts and failovers, and token renewal. All methods throw ATTEMPT_FENCED if the ResourceManager has removed the
+ * attempt.
  */
 export class ApplicationMasterClient {
   readonly #log: Logger;
@@ -67,9 +68,9 @@ export class ApplicationMasterClient {
   #address: MasterAddress | null = null;
   #maximum: Resources = {};
   #units: ReadonlyMap<string, string> = new Map();
-  /** Results for the next successful heartbeat: a heartbeat that sends several requests may fail after its first response. */
+  /** Results to return from the next successful heartbeat. A heartbeat can send several requests and fail after its first response. */
   readonly #undelivered: AllocateResult[] = [];
-  /** Serialises heartbeats, because each must send the response ID of the previous one. */
+  /** Serialises heartbeats: each request must contain the response ID of the previous response. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: SchedulerOptions) {
@@ -77,12 +78,12 @@ export class ApplicationMasterClient {
     this.#connection = new SchedulerConnection(options);
   }
 
-  /** NodeManager tokens by "host:port". The ResourceManager sends each token once, with the first container on the node. */
+  /** NodeManager tokens keyed by `host:port`. The ResourceManager sends each token once, with the first container on the node. */
   get nodeTokens(): ReadonlyMap<string, Token> {
     return this.#nodeTokens;
   }
 
-  /** True while containers are requested: send a heartbeat every 100 to 250 ms then, and once a second otherwise. */
+  /** True while containers are requested. Send heartbeats every 100 to 250 ms in this case, otherwise every second. */
   get hasOpenAsks(): boolean {
     return hasOpenAsks(this.#ledger);
   }
@@ -93,8 +94,8 @@ export class ApplicationMasterClient {
   }
 
   /**
-   * Sets the number of containers to allocate for the ask's priority and allocation request ID; each allocation decrements the number. The
-   * next heartbeat sends the change. Throws RESOURCE_UNKNOWN for a resource type that the cluster does not have.
+   * Sets the number of containers to allocate for a priority and allocation request ID. The next heartbeat sends the ask, and each
+   * allocation decrements the number. Throws RESOURCE_UNKNOWN if the cluster lacks the resource type.
    */
   setAsk(wanted: Ask): void {
     if (wanted.count > 0) {
@@ -108,12 +109,15 @@ export class ApplicationMasterClient {
     this.#ledger = release(this.#ledger, containerId);
   }
 
-  /** Excludes hosts from new allocations, for the whole application. */
+  /** Excludes hosts from all further allocations of the application. */
   setAvoidedHosts(hosts: ReadonlySet<string>): void {
     this.#ledger = avoid(this.#ledger, hosts);
   }
 
-  /** Sends a heartbeat; `progress` is a number from 0 to 1. Resolves when a ResourceManager has responded. */
+  /**
+   * Sends a heartbeat. Resolves when a ResourceManager has responded.
+   * @param progress a number from 0 to 1
+   */
   async heartbeat(progress: number): Promise<AllocateResult> {
     const turn = this.#turn.then(() => this.#heartbeat(Math.min(1, Math.max(0, progress))));
     this.#turn = turn.catch(() => undefined);
@@ -146,7 +150,8 @@ export class ApplicationMasterClient {
             `The ResourceManager did not confirm the end of the application within ${Math.round(leftMs)} ms.`,
           );
         });
-        // Without this confirmation, the application is in state FINISHING; the ResourceManager then ends it without further calls.
+        // Until the ResourceManager confirms the call, the application is in state FINISHING. The ResourceManager completes it without
+        // further calls.
         if (answer.isUnregistered === true) {
           return;
         }
@@ -157,7 +162,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // The response to the first call was lost, and the ResourceManager has removed the attempt.
+        // The response to an earlier call was lost, and the ResourceManager has already removed the attempt.
         if (error.is('ApplicationAttemptNotFoundException')) {
           throw fenced(error);
         }
@@ -171,7 +176,7 @@ export class ApplicationMasterClient {
     }
   }
 
-  /** Rejects pending calls with RPC_CLOSED. */
+  /** Closes the connection and rejects pending calls with RPC_CLOSED. */
   close(): void {
     this.#connection.close();
   }
@@ -324,7 +329,7 @@ export class ApplicationMasterClient {
     this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
   }
 
-  /** Finds the ask for which the ResourceManager rejected a whole request, by sending each ask alone. */
+  /** Sends each ask in a separate request to find the ask that the ResourceManager rejected. */
   async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
     for (const item of request.asks) {
       const taken = takeAsk(this.#ledger, askKey(item));
@@ -337,7 +342,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // Another error: the next request, which contains all asks, reports it again.
+        // Ignore other errors here: the next complete request reports them again.
         if (!isAskRefused(error)) {
           return;
         }
@@ -357,7 +362,7 @@ export class ApplicationMasterClient {
     return `The job requested a container with ${name} ${amount}, but the cluster's largest container has ${this.#maximum[name]}. ${error.remoteMessage}`;
   }
 
-  /** Drops the releases or avoided hosts because of which the ResourceManager rejected the request; returns false for any other cause. */
+  /** Drops the releases or avoided hosts if they caused the rejection. Returns false if the rejection has another cause. */
   #dropRefused(error: RemoteError, request: AskRequest): boolean {
     if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
       this.#ledger = forgetReleases(this.#ledger, request.releases);
@@ -370,7 +375,7 @@ export class ApplicationMasterClient {
     return true;
   }
 
-  /** Continues with the response ID in "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M". */
+  /** Adopts the response ID N from the message "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M". */
   #adoptResponseId(error: RemoteError): boolean {
     const expected = error.is('InvalidApplicationMasterRequestException')
       ? /expect responseId to be (\d+)/.exec(error.remoteMessage)?.[1]

@@ -2,45 +2,47 @@ import type { Acl, Resource } from '../../conf/job.ts';
 import { encodeTokenUrl, type Token } from '../rpc/credentials.ts';
 import { launchEnvironment } from './launch-script.ts';
 
-/** An application to submit to the ResourceManager. */
 export interface ApplicationSubmission {
   readonly applicationId: string;
   readonly name: string;
-  /** The application type, which YARN shows in lists and by which it can filter them. */
+  /** The application type in YARN's application lists and filters. */
   readonly type: string;
   readonly queue: string;
   readonly tags: readonly string[];
-  /** Resources of the ApplicationMaster's container. The REST interface ignores all other resource types. */
+  /** Resources of the ApplicationMaster's container. YARN's REST API supports only memory and vcores here. */
   readonly memoryMb: number;
   readonly vcores: number;
   readonly nodeLabel: string | null;
-  /** YARN starts applications of a queue with a higher priority first. */
+  /** Priority within the queue. YARN starts applications with a higher priority first. */
   readonly priority: number;
   readonly maxAttempts: number;
-  /** YARN counts only failed attempts within this time (ms) towards `maxAttempts`; null counts all. */
+  /** Time window in ms in which failed attempts count towards `maxAttempts`; null for no window. */
   readonly failureWindowMs: number | null;
-  /** Containers keep running when the ApplicationMaster fails, and the next attempt takes them over. */
+  /** True if containers keep running when the ApplicationMaster fails. The next attempt then adopts them. */
   readonly keepContainers: boolean;
-  /** The shell command from `launchCommand`, which YARN inserts into the launch script unchanged. */
+  /** Shell command created by `launchCommand`. YARN inserts it unchanged into the launch script. */
   readonly command: string;
-  /** The program receives these values unchanged. */
+  /** Environment variables of the program, unescaped. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
-  /** Delegation tokens for the container's credentials file. The ResourceManager renews them, and cancels them when the application ends. */
+  /**
+   * Delegation tokens for the container's credentials file. The ResourceManager renews the tokens and cancels them when the application
+   * ends.
+   */
   readonly tokens: readonly Token[];
-  /** Entries of the container's credentials file. */
+  /** Secrets for the container's credentials file. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
-  /** Users with access, in addition to the application's user and the administrators; null for the cluster's default. */
+  /** Users with access, in addition to the application's owner and administrators; null for the cluster's default. */
   readonly acls: { readonly view: Acl; readonly modify: Acl } | null;
 }
 
-/** Returns the request body with redacted secrets, for output to users. */
+/** Returns the request body without its secrets, for display. */
 export function redactedBody(submission: ApplicationSubmission): Record<string, unknown> {
   const hidden = (): string => '***';
   return submissionBody(submission, hidden, hidden);
 }
 
-/** Returns the body of `POST /ws/v1/cluster/apps` (ApplicationSubmissionContextInfo). */
+/** Returns the request body of `POST /ws/v1/cluster/apps` (ApplicationSubmissionContextInfo). */
 export function submissionBody(
   submission: ApplicationSubmission,
   writeSecret: (secret: Uint8Array) => string = (secret) => Buffer.from(secret).toString('base64url'),
@@ -88,7 +90,9 @@ function localResource(resource: Resource): Record<string, unknown> {
   };
 }
 
-/** Returns the JSON form of a map that the ResourceManager expects. An empty list would cause a NullPointerException in Hadoop 2. */
+/**
+ * Converts a map to the ResourceManager's JSON format. An empty list would cause a NullPointerException in Hadoop 2.
+ */
 function entries(map: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const all = Object.entries(map).map(([key, value]) => ({ key, value }));
   return all.length === 0 ? {} : { entry: all };

@@ -127,11 +127,11 @@ test('a new registration asks only for the missing containers, and repeats uncon
   expect(takeRequest(forgetReleases(reregistered(ledger), ['c1'])).request.releases).toEqual([]);
 });
 
-/** A model of the ResourceManager's accounting. */
+/** Models how the ResourceManager counts outstanding containers. */
 class Books {
   outstanding = new Map<string, number>();
   avoided = new Set<string>();
-  /** Allocated, and not yet returned to the ApplicationMaster. */
+  /** Containers that are allocated but not yet reported to the ApplicationMaster. */
   ready: { id: string; key: string }[] = [];
   running = new Set<string>();
   ended: string[] = [];
@@ -245,7 +245,8 @@ test('the client and the ResourceManager agree on the asks after any sequence of
           run(meanwhile);
         }
         if (!known) {
-          // ApplicationMasterNotRegistered: nothing was applied. The client registers again and repeats the open asks.
+          // With ApplicationMasterNotRegistered, the ResourceManager has applied nothing. The client registers again and sends all open
+          // asks again.
           ledger = reregistered(requestFailed(ledger, taken.request));
           known = true;
           return;

@@ -1,39 +1,41 @@
 import type { Resources } from '../rpc/records.ts';
 
 /*
- * Keeps the asks of the ApplicationMaster: those that the ResourceManager has received, and those to send. All functions are pure.
+ * The ledger contains the ApplicationMaster's asks, both sent and unsent. All functions are pure.
  *
- * Behaviour of the ResourceManager:
- * - An ask is absolute: it replaces the outstanding count under its key (priority and allocation request ID).
- * - The ResourceManager decrements the count when it allocates a container, before it returns the container. An ask that arrives in between
- *   overwrites the decremented count. Therefore the ledger sends an ask again if the response to its request contains containers for it.
- * - A rejected request has no effect. For a request that repeats the previous response ID, the ResourceManager returns the previous response
- *   without applying the request again. A request whose response was lost can therefore be sent again unchanged.
- * - After a restart, the ResourceManager knows the containers of this attempt, but none of its asks, releases and avoided hosts.
+ * The ledger relies on this behaviour of the ResourceManager:
+ * - An ask is absolute: it replaces the outstanding count for its key (priority and allocation request ID).
+ * - The ResourceManager decrements the count when it allocates a container. The ApplicationMaster receives the container later. An ask that
+ *   arrives in between overwrites the decremented count. The ledger therefore sends an ask again if the response to its request contains
+ *   containers for it.
+ * - A rejected request has no effect.
+ * - A request with the same response ID as the previous request has no effect: the ResourceManager returns the previous response. After a
+ *   lost response, the client can therefore send the same request again.
+ * - After a restart, the ResourceManager has the containers of this attempt, but not its asks, releases and avoided hosts.
  */
 
 export interface Ask {
-  /** One priority per role; YARN serves lower numbers first. */
+  /** Priority of the role. YARN serves lower numbers first. */
   readonly priority: number;
   readonly allocationRequestId: number;
   readonly resources: Resources;
   /** Number of containers to allocate. */
   readonly count: number;
-  /** null for the queue's default; '' for nodes without a label. */
+  /** Null for the queue's default label; '' for nodes without a label. */
   readonly nodeLabel: string | null;
 }
 
 export interface AskLedger {
-  /** Response ID of the latest response. */
+  /** ID of the latest response. */
   readonly responseId: number;
-  /** By key. An ask with count 0 stays until it has been sent. */
+  /** Keyed by `askKey`. An ask with count 0 stays in the map until it is sent. */
   readonly asks: ReadonlyMap<string, Ask>;
-  /** Keys of the asks to send. */
+  /** Keys of asks that must be sent. */
   readonly unsent: ReadonlySet<string>;
-  /** `released`: released containers that YARN has not reported as completed. `unsentReleases`: the subset to send. */
+  /** `released` contains released containers until YARN reports their completion. `unsentReleases` contains those that must be sent. */
   readonly released: ReadonlySet<string>;
   readonly unsentReleases: ReadonlySet<string>;
-  /** `avoided`: hosts to avoid. `sentAvoided`: the set that the ResourceManager has received. */
+  /** `avoided` contains the hosts to avoid. `sentAvoided` contains the hosts last sent to the ResourceManager. */
   readonly avoided: ReadonlySet<string>;
   readonly sentAvoided: ReadonlySet<string>;
 }
@@ -67,7 +69,7 @@ export function askKey(ask: { readonly priority: number; readonly allocationRequ
   return `${ask.priority}/${ask.allocationRequestId}`;
 }
 
-/** Sets an ask. Negative counts become 0, because they would corrupt the queue's accounting until the ResourceManager restarts. */
+/** Sets an ask. Replaces negative counts with 0: they would corrupt the queue's accounting until the ResourceManager restarts. */
 export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
   const key = askKey(wanted);
   const sound = { ...wanted, count: Math.max(0, Math.trunc(wanted.count) || 0) };
@@ -79,12 +81,13 @@ export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
 }
 
 /**
- * Cancels an ask that the ResourceManager rejected. The ResourceManager may still have an earlier ask with the same key, so the ledger sends
- * count 0, without the resources and the node label that may have caused the rejection. A rejected ask with count 0 is dropped.
+ * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold an earlier ask with the same key, so the next
+ * request sends count 0. It omits the resources and the node label, which may have caused the rejection. If the rejected ask already has
+ * count 0, it is dropped.
  */
 export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
   const key = askKey(refused);
-  // A newer ask has replaced the rejected one.
+  // A newer ask has replaced the rejected ask.
   if (ledger.asks.get(key) !== refused) {
     return ledger;
   }
@@ -111,7 +114,7 @@ export function release(ledger: AskLedger, containerId: string): AskLedger {
   };
 }
 
-/** Removes containers from the releases, for example because the ResourceManager rejected the release. */
+/** Drops releases, for example because the ResourceManager rejected them. */
 export function forgetReleases(ledger: AskLedger, containerIds: readonly string[]): AskLedger {
   return { ...ledger, released: lacking(ledger.released, containerIds), unsentReleases: lacking(ledger.unsentReleases, containerIds) };
 }
@@ -120,7 +123,7 @@ export function avoid(ledger: AskLedger, hosts: ReadonlySet<string>): AskLedger 
   return { ...ledger, avoided: new Set(hosts) };
 }
 
-/** True while the ledger requests containers, in asks that have been sent or not. */
+/** Returns true if the ledger requests any containers, whether or not the asks have been sent. */
 export function hasOpenAsks(ledger: AskLedger): boolean {
   for (const { count } of ledger.asks.values()) {
     if (count > 0) {
@@ -130,7 +133,7 @@ export function hasOpenAsks(ledger: AskLedger): boolean {
   return false;
 }
 
-/** Moves everything to send into one request. Do not take another request before this request has succeeded or failed. */
+/** Moves everything that must be sent into one request. Only one request may be in flight at a time. */
 export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; readonly request: AskRequest } {
   const request = {
     responseId: ledger.responseId,
@@ -142,7 +145,7 @@ export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; re
   return { ledger: { ...ledger, unsent: new Set(), unsentReleases: new Set(), sentAvoided: ledger.avoided }, request };
 }
 
-/** Like `takeRequest`, for a single ask; returns null if there is nothing to send for the key. */
+/** Like `takeRequest`, but for a single ask. Returns null if the key has nothing to send. */
 export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskLedger; readonly request: AskRequest } | null {
   const item = ledger.asks.get(key);
   if (item === undefined || !ledger.unsent.has(key)) {
@@ -152,7 +155,7 @@ export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskL
   return { ledger: { ...ledger, unsent: lacking(ledger.unsent, [key]) }, request };
 }
 
-/** Puts the content of a failed request back into the ledger. Values that were set in the meantime take precedence. */
+/** Restores the content of a failed request. Newer values take precedence. */
 export function requestFailed(ledger: AskLedger, request: AskRequest): AskLedger {
   const avoided = new Set([...ledger.sentAvoided, ...request.readmit]);
   return {
@@ -193,7 +196,7 @@ export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: 
   };
 }
 
-/** Marks all open asks and releases as unsent, after the attempt has registered again with a restarted ResourceManager. */
+/** Marks all open asks and releases as unsent. Call it after registering again with a restarted ResourceManager. */
 export function reregistered(ledger: AskLedger): AskLedger {
   const asks = new Map([...ledger.asks].filter(([, { count }]) => count > 0));
   return { ...ledger, responseId: 0, asks, unsent: new Set(asks.keys()), unsentReleases: ledger.released, sentAvoided: new Set() };

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
 
-/** A response of Hadoop 3.4's ResourceManager with two nodes, one of them labelled a100; reduced to the fields that are read. */
+/** Recorded from a Hadoop 3.4 ResourceManager with two nodes, one with the label a100. Unused fields are removed. */
 const GOLDEN: unknown = JSON.parse(await readFile(new URL('../golden/capacity-scheduler.json', import.meta.url), 'utf8'));
 
 test('parses the queue tree with the settings of each queue', () => {

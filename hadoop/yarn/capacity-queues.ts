@@ -2,18 +2,18 @@ import { z } from 'zod';
 import { listOf, resourcesSchema } from './resource-manager-answers.ts';
 
 /*
- * The Capacity Scheduler's queue tree as the ResourceManager reports it (GET /ws/v1/cluster/scheduler, Hadoop 3): the configuration of each
- * queue, as far as the response contains it, and the resulting amounts on the current cluster.
+ * The Capacity Scheduler's queue tree (GET /ws/v1/cluster/scheduler, Hadoop 3). It contains the configuration of each queue, where the
+ * response reports it, and the resulting amounts on the current cluster.
  */
 
-/** A queue's share of the nodes with one label; amounts by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */
+/** A queue's share of the nodes with one label. Amounts are keyed by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */
 export interface QueuePartition {
-  /** Empty for nodes without a label. */
+  /** Node label; empty for nodes without a label. */
   readonly label: string;
-  /** Percent of the parent queue. */
+  /** Capacity in percent of the parent queue. */
   readonly capacity: number;
   readonly maximumCapacity: number;
-  /** -1 for a queue without a weight. */
+  /** Weight; -1 if the queue has none. */
   readonly weight: number;
   /** Guaranteed and maximum amounts on the current cluster. */
   readonly minimum: Readonly<Record<string, number>>;
@@ -22,24 +22,24 @@ export interface QueuePartition {
 
 export interface CapacityQueue {
   readonly name: string;
-  /** `root.a.b` */
+  /** Full path, e.g. `root.a.b`. */
   readonly path: string;
-  /** True for a queue that is not in the configuration: YARN created it at its first use. */
+  /** True if YARN created the queue at its first use, so the configuration does not contain it. */
   readonly dynamic: boolean;
   /** True if YARN creates child queues at their first use. */
   readonly makesQueues: boolean;
   /**
-   * How the capacity is configured. `differing`: individually for each resource, or in an unknown way; the capacities in `partitions` are
-   * then meaningless.
+   * The configured kind of capacity. `differing` means an individual capacity for each resource, or an unknown kind; the capacities in
+   * `partitions` are then meaningless.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;
-  /** The first entry describes the nodes without a label. */
+  /** The first element is for the nodes without a label. */
   readonly partitions: readonly QueuePartition[];
-  /** Node labels that the queue can access; `*` means all. */
+  /** Node labels that the queue can access; `*` for all labels. */
   readonly labels: readonly string[];
   readonly defaultLabel: string | null;
-  /** ACL in the form `USERS GROUPS`, each a comma-separated list. `*` allows everyone, a single space no one. */
+  /** ACLs in the form `USERS GROUPS`, both comma-separated. `*` allows all users, a single space none. */
   readonly submitters: string;
   readonly administrators: string;
   readonly maximumAllocation: Readonly<Record<string, number>>;
@@ -50,7 +50,7 @@ export interface CapacityQueue {
   readonly masterPercent: number | null;
   readonly priority: number;
   readonly ordering: string | null;
-  /** Seconds; -1 for none. */
+  /** Maximum application lifetime in seconds; -1 for no limit. */
   readonly maximumLifetime: number;
   readonly defaultLifetime: number;
   readonly children: readonly CapacityQueue[];
@@ -63,7 +63,7 @@ const partitionSchema = z.object({
   weight: z.number().default(-1),
   effectiveMinResource: resourcesSchema,
   effectiveMaxResource: resourcesSchema,
-  // Since Hadoop 3.4: the capacity per resource, e.g. `40.0%`.
+  // Capacity per resource, e.g. `40.0%`. Hadoop reports it since version 3.4.
   queueCapacityVectorInfo: z
     .object({ capacityVectorEntries: z.array(z.object({ resourceValue: z.string() })) })
     .optional()
@@ -79,11 +79,11 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     creationMethod: z.string().default('static'),
     autoCreateChildQueueEnabled: z.boolean().default(false),
     autoCreationEligibility: z.string().default('off'),
-    // Hadoop 3.4 also uses `mixed` and `unknown`.
+    // Hadoop 3.4 also reports `mixed` and `unknown`.
     mode: z.enum(['percentage', 'absolute', 'weight', 'differing']).default('percentage').catch('differing'),
     state: z.string().default('RUNNING'),
     capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
-    // The root queue can access all labels, and omits this field. Another queue omits the field if it cannot access any label.
+    // Missing for the root queue, which can access all labels, and for other queues without access to any label.
     nodeLabels: z.array(z.string()).optional(),
     defaultNodeLabelExpression: z.string().optional(),
     queueAcls: z.object({ queueAcl: z.array(z.object({ accessType: z.string(), accessControlList: z.string() })) }),
@@ -135,7 +135,7 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     };
   });
 
-/** YARN reports mode `percentage` and a single `capacity` even for `[memory=40%,vcores=60%]`. */
+/** For `[memory=40%,vcores=60%]`, YARN also reports mode `percentage` and a single `capacity`. */
 function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partitionSchema>): boolean {
   return new Set(queueCapacityVectorInfo?.capacityVectorEntries.map(({ resourceValue }) => resourceValue)).size > 1;
 }

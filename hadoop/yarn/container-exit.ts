@@ -1,9 +1,6 @@
 import type { ContainerEnd } from '../../conf/task-failure.ts';
 
-/*
- * YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). Status -100 has several causes, which only the diagnostics
- * distinguish.
- */
+/* YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). For status -100, only the diagnostics reveal the cause. */
 
 const ABORTED = -100;
 
@@ -55,7 +52,7 @@ const ABORTED_SENTENCES: Readonly<Partial<Record<ContainerEnd, string>>> = {
   released: 'The container was released',
 };
 
-/** Exit code 128 + n means that signal n ended the program. */
+/** Exit code 128 + n means that signal n terminated the program. */
 const SIGNALS: ReadonlyMap<number, string> = new Map([
   [129, 'SIGHUP'],
   [130, 'SIGINT'],
@@ -72,7 +69,7 @@ const SIGNALS: ReadonlyMap<number, string> = new Map([
 
 const DIAGNOSTICS_CHARACTERS = 600;
 
-/** Describes the exit of a container in one sentence, with YARN's diagnostics if they contain more information. */
+/** Explains a container's exit in one sentence, with YARN's diagnostics if they add information. */
 export function describeExit(exitStatus: number, diagnostics: string): string {
   const known = exitStatus === ABORTED ? ABORTED_SENTENCES[containerEnd(exitStatus, diagnostics)] : SENTENCES.get(exitStatus);
   const signal = SIGNALS.get(exitStatus);
@@ -83,7 +80,7 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
   return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }
 
-/** Removes the exit code, the names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */
+/** Removes exit codes, names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */
 function withoutBoilerplate(diagnostics: string): string {
   const lines = diagnostics
     .split(/\r?\n/)
@@ -100,7 +97,7 @@ function withoutBoilerplate(diagnostics: string): string {
   return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
 }
 
-/** Returns an explanation and the next step if a node could not localise a file because it was deleted; null for any other cause. */
+/** Returns an explanation and a next step if localisation failed because a file was deleted. Returns null for other causes. */
 export function missingFile(diagnostics: string): string | null {
   const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
   if (file === undefined) {

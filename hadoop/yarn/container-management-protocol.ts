@@ -14,15 +14,15 @@ import { RemoteError } from '../rpc/remote-error.ts';
 import { launchEnvironment } from './launch-script.ts';
 import { NodeConnections, type NodeManagerOptions } from './node-connections.ts';
 
-/** Everything that a NodeManager needs to start a container. */
+/** The information that a NodeManager needs to start a container. */
 export interface LaunchContext {
   readonly localResources: readonly Resource[];
-  /** The program receives these values unchanged. */
+  /** Environment variables of the program, unescaped. */
   readonly environment: Readonly<Record<string, string>>;
-  /** The shell command from `launchCommand`, which the NodeManager inserts into the launch script unchanged. */
+  /** Shell command created by `launchCommand`. The NodeManager inserts it unchanged into the launch script. */
   readonly command: string;
   readonly credentials: Credentials;
-  /** In YARN's format, see `aclText`. */
+  /** ACLs in YARN's format, created by `aclText`. */
   readonly acls?: { readonly view: string; readonly modify: string };
 }
 
@@ -46,11 +46,11 @@ interface QueuedStart {
   readonly reject: (error: unknown) => void;
 }
 
-/** Maximum number of containers per call, which limits the size of a request. */
+/** Maximum number of containers per call. It limits the request size. */
 const MAX_BATCH = 32;
 const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
 
-/** The ApplicationMaster's client for ContainerManagementProtocol, for all nodes. */
+/** The client with which an ApplicationMaster starts and stops containers on all NodeManagers (ContainerManagementProtocol). */
 export class NodeManagerClient {
   readonly #connections: NodeConnections;
   readonly #log: Logger;
@@ -62,8 +62,9 @@ export class NodeManagerClient {
   }
 
   /**
-   * Starts a container. Resolves when the NodeManager has accepted the container, before the container runs; the completion of the container
-   * reports later errors. Concurrent starts on one node share one call. Throws a RemoteError if the NodeManager rejects the container.
+   * Starts a container. Resolves when the NodeManager has accepted it, before its process runs. Errors that occur later appear in the
+   * container's exit status. Batches concurrent starts on one node into one call. Throws a RemoteError if the NodeManager rejects the
+   * container.
    */
   async start(container: AllocatedContainer, context: LaunchContext): Promise<void> {
     await new Promise<void>((resolve, reject) => {
@@ -84,7 +85,7 @@ export class NodeManagerClient {
     });
   }
 
-  /** Stops containers. Returns a result for each container ID: null if the container is stopped or has already ended, otherwise the error. */
+  /** Stops containers. Returns a result for each container ID: null for a container that is stopped or has ended, otherwise the error. */
   async stop(node: string, containerIds: readonly string[]): Promise<Map<string, Error | null>> {
     const answer = await this.#connections.call<ContainerFailures>(
       node,
@@ -102,7 +103,10 @@ export class NodeManagerClient {
     );
   }
 
-  /** Returns container states by ID. About a second after a container has ended, the NodeManager forgets it and returns an Error for it. */
+  /**
+   * Returns container states keyed by container ID. A NodeManager removes a container about a second after it ends; the result is then an
+   * Error.
+   */
   async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
     const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(
       node,
@@ -129,7 +133,7 @@ export class NodeManagerClient {
     );
   }
 
-  /** Rejects pending calls with RPC_CLOSED. */
+  /** Closes all connections and rejects pending calls with RPC_CLOSED. */
   close(): void {
     this.#connections.close();
   }
@@ -152,7 +156,7 @@ export class NodeManagerClient {
       const failures = this.#failuresOf(node, 'startContainers', answer.response);
       for (const { container, resolve, reject } of batch) {
         const failure = failures.get(container.id);
-        // The first attempt has started this container, but its response was lost.
+        // An earlier attempt has started this container, but the response was lost.
         if (failure === undefined || (answer.repeated && /relaunch the same container/i.test(failure.remoteMessage))) {
           resolve();
         } else {
@@ -161,7 +165,7 @@ export class NodeManagerClient {
       }
     } catch (error) {
       if (batch.length > 1 && error instanceof RemoteError && !error.fatal) {
-        // The error of one container may have failed the whole call.
+        // One invalid container can make the whole call fail.
         this.#log.warn(
           { node, containers: batch.length, error: messageOf(error) },
           'failed to start several containers at once; starting them one by one',
@@ -236,7 +240,7 @@ function messageOfResource(resource: Resource): object {
   };
 }
 
-/** Converts a URI to a message. The path must be decoded, because YARN encodes it. -1 stands for an absent port. */
+/** Converts a URI to a message. The path is decoded, because YARN encodes it again. The port is -1 if the URI has none. */
 function messageOfUri(text: string): object {
   if (!URL.canParse(text)) {
     throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);

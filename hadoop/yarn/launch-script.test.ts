@@ -10,7 +10,7 @@ import { launchCommand, launchEnvironment, literal } from './launch-script.ts';
 const logs = mkdtempSync(join(tmpdir(), 'launch-script-'));
 afterAll(() => rmSync(logs, { recursive: true }));
 
-/** The NodeManager's replacements, in its order. */
+/** Replaces text like the NodeManager, in the same order. */
 const expand = (text: string): string =>
   text
     .replaceAll('<LOG_DIR>', logs)
@@ -19,11 +19,11 @@ const expand = (text: string): string =>
     .replaceAll('{{', '$')
     .replaceAll('}}', '');
 
-/** launch_container.sh as the NodeManager writes it, run by the real bash. */
+/** Runs a launch_container.sh in the NodeManager's format with the real bash. */
 function launch(environment: Readonly<Record<string, string>>, command: string) {
   const exports = Object.entries(environment).map(([key, value]) => `export ${key}="${expand(value)}"\n`);
   const script = `#!/bin/bash\nset -o pipefail -e\n${exports.join('')}exec /bin/bash -c "${expand(command)}"\n`;
-  // Passes the script by stdin, because some scripts exceed the maximum length of an argument.
+  // Pass the script through stdin: some scripts exceed the maximum length of an argument.
   return spawnSync('/bin/bash', ['-s'], { input: script, env: { PATH: '/usr/bin:/bin', HOME: '/home/x' } });
 }
 
@@ -86,7 +86,6 @@ describe('the launch script run by bash', () => {
         const names = Object.keys(environment)
           .map((name) => `"$${name}"`)
           .join(' ');
-        // The test inserts the command unchanged, so the output shows what the program receives.
         const { stdout, stderr } = launch(launchEnvironment(environment), literal(`printf '%s\\0' ${names}`));
         expect(stderr.toString()).toBe('');
         expect(stdout.toString('utf8').split('\0').slice(0, -1)).toEqual(values);
@@ -110,7 +109,7 @@ describe('the launch script run by bash', () => {
     const program = ['/bin/sh', '-c', 'echo $$ $PPID; echo problem >&2; exit 3'];
     expect(launch({}, launchCommand(program, { stdout: 'out', stderr: 'err' })).status).toBe(3);
     expect(readFileSync(join(logs, 'err'), 'utf8')).toBe('problem\n');
-    // `exec` has replaced both shells with the program, so the program's parent is this process.
+    // `exec` has replaced both shells, so the program's parent is this process.
     expect(readFileSync(join(logs, 'out'), 'utf8').trim().split(' ')[1]).toBe(String(process.pid));
     launch({}, launchCommand(program, { stdout: 'both' }));
     expect(readFileSync(join(logs, 'both'), 'utf8')).toMatch(/^\d+ \d+\nproblem\n$/);

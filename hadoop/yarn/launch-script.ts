@@ -2,19 +2,20 @@ import { TonyError } from '../../platform/errors.ts';
 import { shellWord } from '../../platform/shell-word.ts';
 
 /*
- * How a NodeManager transforms a container's environment and command (ContainerLaunch, DefaultContainerExecutor):
+ * A NodeManager inserts a container's environment and command into a launch script (ContainerLaunch, DefaultContainerExecutor):
  *
- *   1. text replacement in both:   {{X}} -> $X   every "{{" -> "$"   every "}}" -> ""   <CPS> -> ":"
+ *   1. It replaces text in both:   {{X}} -> $X   every "{{" -> "$"   every "}}" -> ""   <CPS> -> ":"
  *                                  <LOG_DIR> -> the container's log folder             <ADD_OPENS> -> flags for Java
- *   2. launch_container.sh gets:   export KEY="VALUE"
+ *   2. It writes the script:       export KEY="VALUE"
  *                                  exec /bin/bash -c "COMMAND"
  *
- * VALUE and COMMAND appear unescaped between double quotes, where the shell interprets $, `, \ and "; a second shell then parses COMMAND.
+ * The NodeManager does not escape VALUE and COMMAND. Inside the double quotes, the shell interprets $, `, \ and ". A second shell then
+ * parses COMMAND.
  */
 
 const LOG_DIR = '<LOG_DIR>';
 
-/** Escapes text for the double quotes of the launch script: the shell then reads the text unchanged. */
+/** Escapes text for use inside double quotes in the launch script. */
 export function literal(text: string): string {
   if (text.includes('\0')) {
     throw new TonyError('USAGE', 'An environment value or a command must not contain a NUL character.');
@@ -22,14 +23,14 @@ export function literal(text: string): string {
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
-      // "" closes and reopens the quotes. It separates characters that the NodeManager would replace, and the shell removes it.
+      // "" closes and reopens the quotes. It separates characters that the NodeManager would replace; the shell removes it.
       .replace(/\{(?=\{)/g, '{""')
       .replace(/\}(?=\})/g, '}""')
       .replace(/<(?=(?:CPS|LOG_DIR|ADD_OPENS)>)/g, '<""')
   );
 }
 
-/** Validates the names of environment variables, and escapes their values. */
+/** Validates the names of environment variables and escapes their values. */
 export function launchEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   const bad = Object.keys(environment).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (bad !== undefined) {
@@ -41,8 +42,8 @@ export function launchEnvironment(environment: Readonly<Record<string, string>>)
 }
 
 /**
- * Returns the command of a container: the quoted words, with output redirected to files in the container's log folder. Without `stderr`, both
- * streams are written to one file. `exec` replaces the shell, so the program itself receives the NodeManager's signals.
+ * Returns a container's shell command: the quoted words, with output redirected to the container's log folder. Without `stderr`, both
+ * output streams go to one file. `exec` replaces the shell, so the NodeManager's signals reach the program.
  */
 export function launchCommand(words: readonly string[], output: { readonly stdout: string; readonly stderr?: string }): string {
   for (const name of [output.stdout, output.stderr ?? output.stdout]) {

@@ -10,20 +10,23 @@ import { endpointOfNode } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
-/** Maximum number of concurrent calls; further calls wait. */
+/** Maximum number of concurrent calls. Further calls wait. */
 const MAX_CONCURRENT_CALLS = 128;
-/** Above this number of connections, a connection is closed after its call. Thousands of idle connections would occupy too much memory. */
+/**
+ * Maximum number of idle connections. Connections above this limit are closed after each call, because thousands of them would use too much
+ * memory.
+ */
 const MAX_IDLE_CONNECTIONS = 128;
 
 export interface NodeManagerOptions {
-  /** By "host:port", see ApplicationMasterClient.nodeTokens. */
+  /** Tokens keyed by `host:port`, see ApplicationMasterClient.nodeTokens. */
   readonly tokens: ReadonlyMap<string, Token>;
-  /** HadoopConfiguration.minimumQop */
+  /** Weakest acceptable protection, see HadoopConfiguration.minimumQop. */
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
   readonly idleCloseMs?: number;
-  /** How long to retry an unreachable NodeManager, which may be restarting. */
+  /** Time in ms to retry an unreachable NodeManager. It may be restarting. */
   readonly patienceMs?: number;
 }
 
@@ -33,7 +36,7 @@ interface NodeConnection {
   idle: NodeJS.Timeout | null;
 }
 
-/** Sends calls to NodeManagers. Keeps at most one connection per NodeManager, opens it on demand and closes it when it is idle. */
+/** Sends calls to NodeManagers. Opens at most one connection per NodeManager, on demand, and closes idle connections. */
 export class NodeConnections {
   readonly #tokens: ReadonlyMap<string, Token>;
   readonly #minimumQop: Qop;
@@ -58,8 +61,8 @@ export class NodeConnections {
   }
 
   /**
-   * Returns the response; `repeated` is true if an earlier attempt may have been executed, too. Throws a RemoteError if the NodeManager
-   * rejects the call, and RPC_UNREACHABLE if it is unreachable for `patienceMs`.
+   * Sends a call and returns the response. `repeated` is true if the NodeManager may also have executed an earlier attempt. Throws a
+   * RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if it is unreachable for `patienceMs`.
    */
   async call<T>(
     node: string,
@@ -183,7 +186,7 @@ export class NodeConnections {
   }
 }
 
-/** True for errors of a NodeManager that is restarting: it is unreachable, or reports that it is not ready. */
+/** Returns true if the NodeManager may be restarting: it is unreachable or reports that it is not ready. */
 function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (error instanceof RemoteError) {
     return error.is('NMNotYetReadyException', 'RetriableException');
@@ -191,8 +194,8 @@ function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (!(error instanceof TonyError)) {
     return false;
   }
-  // A NodeManager closes the connection during authentication if it does not know the token, but also if it is shutting down. A frame that
-  // an attacker has injected is handled like a broken connection.
+  // A NodeManager closes the connection during authentication for an unknown token, but also while it shuts down. A frame injected by an
+  // attacker is treated like a broken connection.
   if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
     return tries < 3;
   }

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { queueRoomOf, queuesWithout } from './queue-room.ts';
 
 /*
- * A response of Hadoop 3.4.3's ResourceManager (two nodes of 8 GiB, 8 vcores and 4 GPUs, queues `default` and `gpu`) while a job of alice
- * has three containers with a GPU in `gpu`; reduced to the fields that are read.
+ * Recorded from a Hadoop 3.4.3 ResourceManager with two nodes (8 GiB, 8 vcores and 4 GPUs each) and the queues `default` and `gpu`. A job
+ * of alice has three containers with one GPU each in `gpu`. Unused fields are removed.
  */
 const answer: unknown = JSON.parse(readFileSync(new URL('../golden/scheduler-capacity.json', import.meta.url), 'utf8'));
 
@@ -40,7 +40,6 @@ test('an idle queue does not show how it counts resources', () => {
 
 test('returns null for an unknown queue', () => {
   expect(queueRoomOf(answer, 'pu', 'alice')).toBeNull();
-  // Only leaf queues run jobs.
   expect(queueRoomOf(answer, 'root', 'alice')).toBeNull();
   for (const other of [null, '', {}, { scheduler: { schedulerInfo: { type: 'fifoScheduler' } } }]) {
     expect(queueRoomOf(other, 'default', 'alice')).toBeNull();
@@ -58,9 +57,7 @@ test('lists the queues of a cluster only if the named queue certainly does not e
   const root = { queueName: 'root', autoCreationEligibility: 'off', queues: { queue: [leaf('research'), leaf('gpu')] } };
   expect(without(root)).toEqual(['research', 'gpu']);
   expect(without(root, 'gpu')).toBeNull();
-  // Placement rules may move jobs from the default queue to another one.
   expect(without(root, 'default')).toBeNull();
-  // A parent queue that creates child queues at their first use.
   expect(without({ ...root, queues: { queue: [leaf('research'), leaf('users', 'flexible')] } })).toBeNull();
   expect(without({ ...root, autoCreationEligibility: undefined })).toBeNull();
   expect(queuesWithout({ scheduler: { schedulerInfo: { type: 'fairScheduler' } } }, 'a')).toBeNull();

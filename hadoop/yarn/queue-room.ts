@@ -1,55 +1,54 @@
 import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 import { amountsOf } from './running-job.ts';
 
-/** Amounts by the names of job.yaml: memory (MiB), vcores, gpus, other resource types. */
+/** Amounts keyed by the names in job.yaml: memory (MiB), vcores, gpus, other resource types. */
 export type Room = Readonly<Record<string, number>>;
 
-/** The limit and the usage of a queue, or of one of its ancestors, on the nodes with one label. */
+/** Limit and usage of a queue or one of its ancestors, for the nodes with one label. */
 export interface QueueLevel {
-  /** `root.research.gpu` */
+  /** Full path, e.g. `root.research.gpu`. */
   readonly path: string;
-  /** The maximum amounts that the queue may use while all other queues are idle; null if the scheduler does not report them. */
+  /** Maximum amounts that the queue may use while all other queues are idle. Null if the scheduler does not report them. */
   readonly maximum: Room | null;
   readonly used: Room;
 }
 
-/** Limits and usage on the nodes with one label. */
+/** Limits and usage for the nodes with one label. */
 export interface LabelRoom {
   /** The queue itself, followed by its ancestors. */
   readonly levels: readonly QueueLevel[];
-  /** The user's limit and usage in the queue; null if the scheduler does not report them, or if only the queue's limit applies. */
+  /** The user's limit and usage in the queue. Null if the scheduler does not report them or sets no limit per user. */
   readonly user: { readonly maximum: Room; readonly used: Room } | null;
-  /** The limit and the usage of all ApplicationMasters in the queue; null if the scheduler does not report them. */
+  /** Limit and usage of all ApplicationMasters in the queue. Null if the scheduler does not report them. */
   readonly masters: { readonly maximum: Room; readonly used: Room } | null;
 }
 
-/** The properties of a queue that decide whether a job can start. */
+/** The state of a queue from which tony-ts predicts whether a job can start. */
 export interface QueueRoom {
   readonly path: string;
-  /** RUNNING, STOPPED, DRAINING */
+  /** RUNNING, STOPPED or DRAINING. */
   readonly state: string;
-  /** The node label of containers that request none; empty for nodes without a label. */
+  /** Node label of containers that request no label; empty for nodes without a label. */
   readonly defaultLabel: string;
   readonly runningApplications: number;
-  /** Number of containers for which nodes reserve resources until they have enough; the queue's `used` includes these resources. */
+  /** Number of containers that wait for reserved resources on a node. The queue's `used` includes the reserved resources. */
   readonly reservedContainers: number;
-  /** True if the scheduler counts all resources, false if it counts only memory; null if the usage does not show it. */
+  /** True if the scheduler takes all resource types into account, false for memory only. Null if the usage does not reveal it. */
   readonly countsAll: boolean | null;
-  /** YARN rounds each container's memory up to a multiple of this value (MiB); null if the scheduler does not report it. */
+  /** YARN rounds a container's memory up to a multiple of this value (MiB). Null if the scheduler does not report it. */
   readonly memoryStep: number | null;
-  /** Node labels that the queue can access; `*` means all. Every queue can use nodes without a label. */
+  /** Node labels that the queue can access; `*` for all labels. Nodes without a label are always accessible. */
   readonly reaches: readonly string[];
-  /** By node label, for the labels in which the queue has a share; always includes the empty label. */
+  /** Keyed by node label. Contains the labels in which the queue has a share, and always the empty label. */
   readonly labels: Readonly<Record<string, LabelRoom>>;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null if the response lacks the queue: the caller may not
- * view it, YARN creates it at its first use, or the name is wrong.
- *
- * The Capacity Scheduler reports all fields; the Fair Scheduler reports only the limits and the usage of the queues.
+ * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null if the response does not contain the queue.
+ * Possible causes are a wrong name, missing permission to view the queue, and a queue that YARN creates at its first use. The Capacity
+ * Scheduler reports all fields. The Fair Scheduler reports only the queues' limits and usage.
  */
 export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
   const found = pathTo(rootQueueOf(answer), (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
@@ -67,7 +66,7 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
     reservedContainers: number(leaf.reservedContainers) ?? 0,
     countsAll: countsAll(leaf),
     memoryStep: memoryStep(leaf),
-    // Absent if the queue cannot access any label, and always absent with the Fair Scheduler.
+    // Missing if the queue cannot access any label, and always missing for the Fair Scheduler.
     reaches: [leaf.nodeLabels]
       .flat()
       .map(text)
@@ -77,8 +76,8 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
 }
 
 /**
- * Returns the names of the cluster's queues if the cluster certainly lacks a queue with this name; null if the queue exists, or if YARN may
- * create it. The queue `default` counts as present, because placement rules of the scheduler may replace it.
+ * Returns the cluster's queue names if no queue has this name. Returns null if the queue exists or YARN may create it. `default` counts as
+ * an existing queue, because placement rules of the scheduler may replace it.
  */
 export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
   const info = record(record(record(answer).scheduler).schedulerInfo);
@@ -86,7 +85,7 @@ export function queuesWithout(answer: unknown, name: string): readonly string[] 
     return null;
   }
   const all = allQueues(info);
-  // Before 3.4, Hadoop does not report which queues YARN may create.
+  // Hadoop before 3.4 does not report for which queues YARN creates child queues.
   if (all.some((queue) => text(queue.autoCreationEligibility) !== 'off')) {
     return null;
   }
@@ -139,7 +138,7 @@ function maximumOf(queue: Json, name: string): Room | null {
   return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
 }
 
-/** Returns the usage of a queue; for the root queue, whose usage the response lacks, the sum over its children. */
+/** Returns a queue's usage. The response contains no usage for the root queue, so the result is the sum of its child queues. */
 function usedOf(queue: Json, name: string): Room {
   const reported = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
   if (reported !== null) {
@@ -159,8 +158,8 @@ function usedOf(queue: Json, name: string): Room {
 }
 
 /**
- * Returns the limit and the usage of a user. The limit is the queue's share times its user-limit-factor. `userResourceLimit` in the response
- * is unsuitable, because it grows with the usage.
+ * Returns a user's limit and usage. The limit is the queue's share multiplied by its user-limit-factor. `userResourceLimit` in the response
+ * is unsuitable because it grows with the usage.
  */
 function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
   const factor = number(leaf.userLimitFactor);
@@ -177,8 +176,8 @@ function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
 }
 
 /**
- * Detects the resource calculator from the reported usage: the default calculator counts only memory, the dominant calculator the resource
- * with the highest usage.
+ * Detects the resource calculator from the reported usage. The default calculator uses only memory; the dominant calculator uses the
+ * resource with the highest usage.
  */
 function countsAll(leaf: Json): boolean | null {
   const used = amounts(leaf.resourcesUsed);
@@ -220,7 +219,7 @@ function number(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
 }
 
-/** Parses an expression of one label or none. */
+/** Parses a node label expression that contains at most one label. */
 function label(value: unknown): string {
   const expression = text(value).trim();
   return expression === '<DEFAULT_PARTITION>' || expression === '*' ? '' : expression;

@@ -2,18 +2,18 @@ import { z } from 'zod';
 import { sumOf } from '../../conf/quotas.ts';
 
 /*
- * Schemas of the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "", and a list of one
- * element as the element itself. Responses omit values that the user may not view.
+ * Schemas for the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "". It writes a list
+ * with one element as the element itself. Responses omit values that the user has no permission to view.
  */
 
 export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);
-/** States of applications that have not ended. */
+/** States of applications that have not finished. */
 export const LIVE_STATES = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'] as const satisfies readonly z.infer<
   typeof applicationStateSchema
 >[];
 export type ApplicationState = z.infer<typeof applicationStateSchema>;
 
-/** Amounts by resource name: memory-mb, vcores, yarn.io/gpu, ... */
+/** Amounts keyed by resource name: memory-mb, vcores, yarn.io/gpu, ... */
 export const resourcesSchema = z
   .object({
     memory: z.number(),
@@ -33,32 +33,32 @@ export interface Application {
   readonly type: string;
   readonly tags: readonly string[];
   readonly state: ApplicationState;
-  /** The status that the ApplicationMaster reported for the job; UNDEFINED before that. */
+  /** Final status reported by the ApplicationMaster; UNDEFINED until then. */
   readonly finalStatus: string;
-  /** 0 to 100. */
+  /** Progress in percent. */
   readonly progress: number;
   readonly trackingUrl: string;
   readonly diagnostics: string;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** The log URL of the ApplicationMaster's current container. `amNodeHttp` is the web address of its node. */
+  /** Log URL of the current ApplicationMaster container. `amNodeHttp` is the web address of its NodeManager. */
   readonly amContainerLogs: string | null;
   readonly amNodeHttp: string | null;
   readonly allocatedMb: number;
   readonly allocatedVcores: number;
   readonly runningContainers: number;
-  /** Resources of all containers except the ApplicationMaster, by resource name; visible to all users of the cluster. */
+  /** Resources of all containers except the ApplicationMaster, keyed by resource name. All users of the cluster can view them. */
   readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster's container; visible to all users of the cluster. */
+  /** Resources of the ApplicationMaster's container. All users of the cluster can view them. */
   readonly usedByMaster: Readonly<Record<string, number>>;
-  /** The node label of containers that request none; null for no label. */
+  /** Node label of containers that request no label; null for nodes without a label. */
   readonly nodeLabel: string | null;
-  /** e.g. NOT_START, RUNNING, SUCCEEDED, FAILED, DISABLED. */
+  /** State of log aggregation, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
   readonly logAggregation: string | null;
 }
 
-/** An application's usage of the nodes with one label. */
+/** An application's usage of nodes with one label. */
 const partitionUsageSchema = z.object({ used: resourcesSchema.optional(), amUsed: resourcesSchema.optional() });
 
 export const applicationSchema = z
@@ -102,7 +102,7 @@ export const applicationSchema = z
       finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
       amContainerLogs: app.amContainerLogs ?? null,
       amNodeHttp: app.amHostHttpAddress ?? null,
-      // -1 means that the application has ended and holds no resources.
+      // -1 means that the application has finished and uses no resources.
       allocatedMb: Math.max(0, app.allocatedMB),
       allocatedVcores: Math.max(0, app.allocatedVCores),
       runningContainers: Math.max(0, app.runningContainers),
@@ -113,7 +113,7 @@ export const applicationSchema = z
     }),
   );
 
-/** `<Not set>` and `<DEFAULT_PARTITION>` mean no label; label names cannot contain these characters. */
+/** `<Not set>` and `<DEFAULT_PARTITION>` mean no label. These characters cannot occur in label names. */
 function labelOf(expression: string): string | null {
   return expression === '' || expression.startsWith('<') ? null : expression;
 }
@@ -125,7 +125,7 @@ function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Re
       sum[name] = (sum[name] ?? 0) + amount - (amUsed[name] ?? 0);
     }
   }
-  // Before the first container runs, YARN may count the ApplicationMaster in `amUsed` but not yet in `used`.
+  // Before the first container runs, `amUsed` may already include the ApplicationMaster while `used` does not.
   return Object.fromEntries(Object.entries(sum).map(([name, amount]) => [name, Math.max(0, amount)]));
 }
 
@@ -140,10 +140,10 @@ export const attemptSchema = z
   })
   .transform((attempt) => ({
     number: attempt.id,
-    /** `appattempt_...` */
+    /** Attempt ID, `appattempt_...`. */
     attemptId: attempt.appAttemptId,
     state: attempt.appAttemptState,
-    /** The ApplicationMaster's container; null before YARN has allocated it. */
+    /** ID of the ApplicationMaster's container; null before allocation. */
     containerId: attempt.containerId || null,
     nodeHttp: hostAndPort(attempt.nodeHttpAddress),
     diagnostics: attempt.diagnosticsInfo,
@@ -170,15 +170,15 @@ export const nodeSchema = z
     const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
     const available = node.availableResource ?? memoryAndVcores(node.availMemoryMB, node.availableVirtualCores);
     return {
-      /** `host:port` of the NodeManager. */
+      /** Address of the NodeManager (`host:port`). */
       id: node.id,
       host: node.nodeHostName,
-      /** null for a lost node. */
+      /** Null for a lost node. */
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,
       labels: node.nodeLabels,
       containers: node.numContainers,
-      /** Lacks the resource types whose total is unknown. */
+      /** Resource types with an unknown total are missing. */
       total: node.totalResource ?? totalOf(used, available),
       available,
     };
@@ -189,7 +189,7 @@ function memoryAndVcores(memory: number | undefined, vcores: number | undefined)
   return memory === undefined || vcores === undefined ? {} : { 'memory-mb': memory, vcores };
 }
 
-/** Hadoop 3.2 and older report a node's used and available amounts, but no total. All amounts of an inactive node are 0. */
+/** Hadoop 3.2 and older report the used and available amounts of a node, but no total. For an inactive node, all amounts are 0. */
 function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Record<string, number>>): Record<string, number> {
   const total = sumOf([used, available]);
   return total['memory-mb'] === 0 ? {} : total;
@@ -207,26 +207,26 @@ export type ClusterInfo = z.infer<typeof clusterInfoSchema>;
 
 export interface Queue {
   readonly name: string;
-  /** `root.a.b` */
+  /** Full path, e.g. `root.a.b`. */
   readonly path: string;
   readonly state: string;
-  /** Percent of the cluster. */
+  /** Capacity in percent of the cluster. */
   readonly capacity: number;
   readonly usedCapacity: number;
 }
 
-/** Returns the leaf queues of the Capacity Scheduler or the Fair Scheduler. */
+/** Returns the leaf queues of the Capacity Scheduler or Fair Scheduler. */
 export function queuesOf(answer: unknown): Queue[] {
   return leaves(rootQueueOf(answer));
 }
 
-/** Returns the root queue, which the Fair Scheduler nests one level deeper than the Capacity Scheduler. */
+/** Returns the root queue. The Fair Scheduler nests it one level deeper than the Capacity Scheduler. */
 export function rootQueueOf(answer: unknown): Readonly<Record<string, unknown>> {
   const info = record(record(record(answer).scheduler).schedulerInfo);
   return record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
 }
 
-/** Returns the child queues in the format of the Capacity Scheduler or of the Fair Scheduler. */
+/** Returns the child queues, in the format of either scheduler. */
 export function childQueuesOf(queue: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[] {
   return [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
 }
@@ -248,7 +248,7 @@ function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
   ];
 }
 
-/** Parses `{ [key]: [...] }` in every form in which Jersey writes it. */
+/** Parses `{ [key]: [...] }` in all forms that Jersey writes. */
 export function listOf<T extends z.ZodType>(key: string, element: T) {
   return z.unknown().transform((value, context): z.infer<T>[] => {
     const parsed = z.array(element).safeParse(asList(record(value)[key]));
@@ -281,7 +281,7 @@ function number(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** Some endpoints write a URL, others `host:port`; the value is empty for a lost node. */
+/** Depending on the endpoint, the value is a URL or `host:port`. It is empty for a lost node. */
 function hostAndPort(address: string): string | null {
   return address.replace(/^https?:\/\//, '').replace(/\/.*$/, '') || null;
 }

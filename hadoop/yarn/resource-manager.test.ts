@@ -162,7 +162,6 @@ test('sends a submission with the user and everything that a container needs, an
   const seen: { url: string | undefined; body: unknown }[] = [];
   const address = await serve((request, response, body) => {
     seen.push({ url: request.url, body: JSON.parse(body) });
-    // The response to the first attempt is lost.
     if (seen.length === 1) {
       response.destroy();
     } else {

@@ -32,17 +32,17 @@ import {
 import { notResourceManager, refusal } from './resource-manager-refusal.ts';
 
 export interface ResourceManagerOptions {
-  /** Base URLs of all ResourceManagers of the cluster. */
+  /** Base URLs of all ResourceManagers in the cluster. */
   readonly addresses: readonly string[];
-  /** The short name of the user; null if unknown. */
+  /** Short user name; null if unknown. */
   readonly user: string | null;
-  /** Default: sends the user name. */
+  /** Defaults to sending the user name. */
   readonly login?: Login;
-  /** Default: Node's authorities. */
+  /** Defaults to Node's certificate authorities. */
   readonly trust?: ServerTrust;
-  /** How long (ms) a call searches for an active ResourceManager before it fails. */
+  /** Timeout in ms for finding an active ResourceManager. */
   readonly patienceMs?: number;
-  /** Timeout (ms) for one response. */
+  /** Timeout in ms for one response. */
   readonly timeoutMs?: number;
 }
 
@@ -52,7 +52,8 @@ export interface ApplicationFilter {
   readonly types?: readonly string[];
   readonly tags?: readonly string[];
   /**
-   * Range of submission times, ms since the epoch, inclusive. The filter also applies to applications whose times the caller may not view.
+   * Range of submission times, inclusive, in ms since the epoch. The filter also works for applications whose submission time is hidden
+   * from the caller.
    */
   readonly submitted?: { readonly from?: number; readonly to?: number };
   readonly limit?: number;
@@ -78,14 +79,14 @@ const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
 
-/** Internal application states, which only the response to a kill request contains. */
+/** Internal application states that appear only in responses to a kill request. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
- * The ResourceManager's REST interface (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html).
- * The client tries all ResourceManagers to find the active one: a standby redirects or does not respond. After a connection failure, the
- * client repeats the call, because every call is idempotent: repeating a kill or a submission with the same ID has no effect, and an unused
- * ID costs nothing.
+ * A client for the ResourceManager's REST API
+ * (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html). The client tries all ResourceManagers to
+ * find the active one; a standby redirects or does not respond. The client retries a call after a connection failure, because all calls are
+ * idempotent. Repeated kills and repeated submissions with the same ID have no effect, and unused application IDs are harmless.
  */
 export class ResourceManager {
   readonly #round: AddressRound;
@@ -102,7 +103,7 @@ export class ResourceManager {
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#agent = (options.trust ?? DEFAULT_TRUST).agent();
     this.#http = axios.create({
-      // Ignores the proxies in the environment, which are meant for external addresses.
+      // Ignore proxy settings in the environment: they are for external addresses.
       proxy: false,
       httpsAgent: this.#agent,
       maxRedirects: 0,
@@ -122,7 +123,7 @@ export class ResourceManager {
     return new ResourceManager({ ...options, ...servers, user, login: loginOf(configuration, user) });
   }
 
-  /** Returns a new application ID, and the resources of the largest possible container, by resource name. */
+  /** Returns a new application ID and the resources of the largest possible container, keyed by resource name. */
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
@@ -134,7 +135,9 @@ export class ResourceManager {
     await this.#json({ method: 'POST', path: SUBMISSION_PATH, body: submissionBody(submission) });
   }
 
-  /** Throws APPLICATION_NOT_FOUND if the ResourceManager does not know the application, or no longer knows it. */
+  /**
+   * Returns an application. Throws APPLICATION_NOT_FOUND if the ResourceManager does not know the application or has already removed it.
+   */
   async application(id: string): Promise<Application> {
     return checked(z.object({ app: applicationSchema }), await this.#json({ method: 'GET', path: pathOf(id) })).app;
   }
@@ -154,7 +157,7 @@ export class ResourceManager {
     return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
   }
 
-  /** Requests the end of the application; returns its state, which may be a transitional one. */
+  /** Requests the end of an application and returns its state, which can be transitional. */
   async kill(id: string, diagnostics?: string): Promise<ApplicationState | (typeof ENDING_STATES)[number]> {
     const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
     const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
@@ -166,37 +169,40 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Returns the active nodes; with `states`, the nodes in these NodeStates, e.g. LOST. */
+  /** Returns the active nodes, or the nodes in these NodeStates, e.g. LOST. */
   async nodes(states: readonly string[] = []): Promise<Node[]> {
     const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
     const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/nodes', query });
     return checked(z.object({ nodes: listOf('node', nodeSchema) }), answer).nodes;
   }
 
-  /** Returns the queues that accept submissions. */
+  /** Returns the queues to which jobs can be submitted. */
   async queues(): Promise<Queue[]> {
     return queuesOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
   }
 
   /**
-   * Finds a queue by name or path and returns its limits and usage, and those of its ancestors and the user; null if the response lacks the
-   * queue.
+   * Finds a queue by name or path. Returns the limits and usage of the queue, its ancestors and the user. Returns null if the response does
+   * not contain the queue.
    */
   async queueRoom(name: string): Promise<QueueRoom | null> {
     return queueRoomOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name, this.#user ?? '');
   }
 
-  /** Returns the names of the cluster's queues if the cluster certainly lacks a queue of this name; otherwise null. */
+  /** Returns the cluster's queue names if no queue has this name and YARN cannot create it. Returns null otherwise. */
   async queuesWithout(name: string): Promise<readonly string[] | null> {
     return queuesWithout(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name);
   }
 
-  /** Returns the Capacity Scheduler's root queue with all queues below it; null when the cluster uses another scheduler. */
+  /** Returns the Capacity Scheduler's root queue with all descendants. Returns null if the cluster uses another scheduler. */
   async capacityQueues(): Promise<CapacityQueue | null> {
     return checked(capacitySchedulerSchema, await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
   }
 
-  /** Returns the scheduler's whole configuration; null when it is stored in a file, or the caller is not an administrator. */
+  /**
+   * Returns the scheduler's complete configuration. Returns null if the configuration is stored in a file or the caller is not an
+   * administrator.
+   */
   async schedulerConfiguration(): Promise<ReadonlyMap<string, string> | null> {
     try {
       const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler-conf' });
@@ -210,10 +216,10 @@ export class ResourceManager {
     }
   }
 
-  /** Describes the active ResourceManager. */
+  /** Returns the version and state of the active ResourceManager. */
   async clusterInfo(): Promise<ClusterInfo> {
     const schema = z.object({ clusterInfo: clusterInfoSchema });
-    // Only this endpoint is also served by a standby and by a ResourceManager that is starting.
+    // A standby and a starting ResourceManager respond only to this endpoint.
     const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
     return this.#ask<ClusterInfo>(request, (response) => {
       if (response.status !== 200) {
@@ -227,8 +233,9 @@ export class ResourceManager {
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null when no ApplicationMaster can respond: it has
-   * not registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
+   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. Returns null if no ApplicationMaster can respond. Possible
+   * causes are an unknown application, an application that has ended (the proxy then redirects), and an ApplicationMaster that has not
+   * registered yet.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
     parseApplicationId(id);
@@ -256,11 +263,11 @@ export class ResourceManager {
       if (status === 502 || status === 503 || status === 504) {
         return { again: `HTTP ${status}` };
       }
-      // The response to a submission is empty.
+      // A successful submission has an empty response.
       if (status >= 200 && status < 300) {
         return { result: data.trim() === '' ? {} : parsedJson(data) };
       }
-      // A ResourceManager that is starting responds before it has loaded its applications.
+      // A starting ResourceManager responds before it has loaded its applications.
       const state = await this.#haState(address);
       if (state !== null && state !== 'ACTIVE') {
         return { again: `this ResourceManager is in state ${state}` };
@@ -279,7 +286,7 @@ export class ResourceManager {
     });
   }
 
-  /** Returns the HA state of a ResourceManager; null if the response lacks the state. */
+  /** Returns the HA state of a ResourceManager; null if it is not reported. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {
@@ -303,7 +310,7 @@ export class ResourceManager {
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${ended.reason}`);
   }
 
-  /** Sends a request to one address. */
+  /** Sends a request to one ResourceManager. */
   async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     try {
@@ -335,15 +342,15 @@ export class ResourceManager {
       url: url.href,
       headers: { Accept: 'application/json', ...identity, ...(hasBody ? { 'Content-Type': 'application/json' } : {}) },
       ...(hasBody ? { data: JSON.stringify(request.body) } : {}),
-      // Unlike axios's own timeout, this one includes the time to connect.
+      // Unlike axios's own timeout, this timeout includes connecting.
       signal: AbortSignal.timeout(timeoutMs),
     });
   }
 }
 
 /**
- * True for a response of a standby: it redirects to the active ResourceManager with status 307, or refreshes the page while none is active.
- * Status 302 comes from the web proxy instead.
+ * Returns true if the response comes from a standby. A standby redirects to the active ResourceManager with status 307, or refreshes the
+ * page if none is active. The web proxy redirects with status 302 instead.
  */
 function isStandby(response: AxiosResponse<string>, path: string): boolean {
   if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) {

@@ -11,23 +11,26 @@ import { endpointOfNode } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
-/** Number of rejections per ResourceManager that end a call. A single one may come from a ResourceManager that is shutting down. */
+/**
+ * Number of rejections by one ResourceManager after which a call fails. A single rejection can come from a ResourceManager that is shutting
+ * down.
+ */
 const REFUSALS_BEFORE_GIVING_UP = 3;
 
 export interface SchedulerOptions {
-  /** The ResourceManagers of the HA list, which are tried in turn; without HA, one. */
+  /** RPC addresses of the ResourceManagers, which are tried in turn. Without HA, the list has one element. */
   readonly schedulers: readonly Endpoint[];
-  /** A token of the kind YARN_AM_RM_TOKEN; it is valid for all ResourceManagers. */
+  /** A YARN_AM_RM_TOKEN. All ResourceManagers accept it. */
   readonly token: Token;
-  /** HadoopConfiguration.minimumQop */
+  /** Weakest acceptable protection, see HadoopConfiguration.minimumQop. */
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
-  /** A call fails if all ResourceManagers are unreachable for this time (ms). */
+  /** Time in ms after which a call fails if all ResourceManagers are unreachable. */
   readonly unreachableAfterMs?: number;
 }
 
-/** Sends calls to the active ResourceManager, and repeats each call until a ResourceManager responds. All requests must be idempotent. */
+/** Sends calls to the active ResourceManager. Repeats each call until a ResourceManager responds, so all requests must be idempotent. */
 export class SchedulerConnection {
   readonly #options: Required<SchedulerOptions>;
   readonly #round: AddressRound;
@@ -51,8 +54,8 @@ export class SchedulerConnection {
   }
 
   /**
-   * Returns the response message. Throws a RemoteError if the ResourceManager rejects the call, and ATTEMPT_FENCED if it no longer knows this
-   * attempt.
+   * Sends a call and returns the response message. Throws a RemoteError if the ResourceManager rejects the call, and ATTEMPT_FENCED if the
+   * ResourceManager has removed this attempt.
    */
   async call<T>(method: string, requestName: string, request: object, responseName: string): Promise<T> {
     const started = performance.now();
@@ -84,7 +87,7 @@ export class SchedulerConnection {
     );
   }
 
-  /** Sets the token for the next connection; the open connection stays valid. */
+  /** Sets the token for the next connection. The current connection is not affected. */
   replaceToken(token: Token): void {
     if (Buffer.compare(token.identifier, this.#token.identifier) !== 0) {
       this.#options.log.info('the token for the ResourceManager was renewed');
@@ -167,7 +170,7 @@ export class SchedulerConnection {
   }
 
   #again<T>(address: string, method: string, failure: TonyError): Outcome<T> {
-    // Logs only the first failed attempt.
+    // Log only the first failure.
     if (!this.#away) {
       this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager answers; trying again');
     }

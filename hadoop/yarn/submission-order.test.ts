@@ -11,7 +11,7 @@ interface Submission {
 
 const app = (number: number, startedAt: number, hidden = false): Submission => ({ id: `application_100_${number}`, startedAt, hidden });
 
-/** Responds as a ResourceManager does: filters by the real times, and returns only the times that the caller may view. */
+/** Responds like a ResourceManager: filters by the real submission times, but hides those that the caller has no permission to view. */
 function cluster(applications: readonly Submission[]) {
   const filters: ApplicationFilter[] = [];
   const answer = ({ submitted: { from = 0, to = Number.MAX_SAFE_INTEGER } = {} }: ApplicationFilter = {}) =>

@@ -2,16 +2,15 @@ import type { ApplicationFilter, ResourceManager } from './resource-manager.ts';
 import type { Application } from './resource-manager-answers.ts';
 
 /*
- * The submission order of applications: by the time at which the ResourceManager accepted them, and within a millisecond by ID. The ID alone
- * is not enough: a client may request it long before the submission, and users can invent IDs.
- *
- * The ResourceManager reports time 0 for an application that the caller may not view. However, every user can query a range of submission
- * times, and the query uses the real times. An application can therefore find out which applications precede it.
+ * The order in which the ResourceManager accepted applications, with the application ID as tie-breaker. The ID alone does not determine the
+ * order: clients can request IDs long before submission, or invent them. The ResourceManager reports the submission time 0 for applications
+ * that the caller has no permission to view. However, filters by submission time use the real times, and every user can apply them. An
+ * application can therefore determine which applications were submitted before it.
  */
 
 type Submission = Pick<Application, 'id' | 'startedAt'>;
 
-/** Returns the IDs of all `applications` that were submitted before `own`, including those that `own` may not view. */
+/** Returns the IDs of all `applications` submitted before `own`, including those with a hidden submission time. */
 export async function submittedBefore(
   own: Submission,
   applications: readonly Submission[],
@@ -19,7 +18,7 @@ export async function submittedBefore(
   filter: Pick<ApplicationFilter, 'types' | 'states'>,
 ): Promise<ReadonlySet<string>> {
   const ids = (found: readonly Submission[]): string[] => found.map(({ id }) => id);
-  // Without its own submission time, an application cannot query a range, so the IDs decide.
+  // Without its own submission time, an application cannot filter by time. Compare IDs instead.
   if (own.startedAt === 0) {
     return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
   }
@@ -35,8 +34,8 @@ export async function submittedBefore(
 }
 
 /**
- * Sorts applications by submission, for callers that are not applications themselves. An application with a hidden time follows all
- * applications with lower IDs; its real position may be later.
+ * Sorts applications by submission time, for callers that are not applications. An application with a hidden time follows all applications
+ * with lower IDs, although it may have been submitted later.
  */
 export function inOrderOfSubmission<T extends Submission>(applications: readonly T[]): T[] {
   let latest = 0;
@@ -54,7 +53,9 @@ function compareSubmissions(one: Submission, other: Submission): number {
   return one.startedAt - other.startedAt || compareIds(one.id, other.id);
 }
 
-/** Compares `application_<start of the ResourceManager>_<number>` with numbers of any size, because users can invent IDs. */
+/**
+ * Compares IDs of the form `application_<start of the ResourceManager>_<number>`. Numbers can have any size, because users can invent IDs.
+ */
 function compareIds(one: string, other: string): number {
   const [started, number] = partsOf(one);
   const [otherStarted, otherNumber] = partsOf(other);
