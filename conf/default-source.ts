@@ -3,12 +3,10 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 
 /**
- * Finds the first file in the folder of job.yaml that a command names, such as `train.ts` in `node train.ts`; undefined if it names no file.
- * A folder with such a file becomes the default source.
+ * Returns the first file that a command refers to, such as `train.ts` in `node train.ts`; undefined if there is none. If the command refers
+ * to a file, the folder of job.yaml becomes the default source.
  *
- * The name of the program counts only if it contains a slash (`./train`), because the shell looks up other names in PATH. An argument counts
- * only if it contains a dot or a slash.
- *
+ * Ignores program names without a slash, because the shell looks them up in PATH. Ignores arguments that contain neither a dot nor a slash.
  * @param isFile tests a path relative to the folder of job.yaml.
  */
 export function fileBeside(command: string, isFile: (path: string) => boolean): string | undefined {
@@ -29,7 +27,7 @@ export function fileBeside(command: string, isFile: (path: string) => boolean): 
   return undefined;
 }
 
-/** Returns the path in a word such as `train.ts` or `--config=conf.yaml`; undefined if the word contains no path below the folder. */
+/** Returns the relative path in a word such as `train.ts` or `--config=conf.yaml`; undefined if there is none. */
 function pathIn(word: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
   if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) {
@@ -39,20 +37,18 @@ function pathIn(word: string): string | undefined {
   return path === '.' || path === '..' || path.startsWith(`..${sep}`) ? undefined : path;
 }
 
-/** Returns a function that tests whether a path, relative to `folder`, is a file. */
 export function isFileIn(folder: string): (path: string) => boolean {
   return (path) => statSync(join(folder, path), { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 /**
- * True for a folder that cannot be the default source: the user's home and its ancestors (symbolic links are resolved), and shared folders
- * such as /tmp.
+ * Returns true for folders that tony-ts does not upload by default: the user's home folder, its ancestors, and shared folders such as /tmp.
  */
 export function isTooBroad(folder: string, home: string = homedir()): boolean {
   return contains(folder, home) || contains(withoutLinks(folder), withoutLinks(home)) || isShared(folder);
 }
 
-/** The mode bits of a shared folder: all users may create files, but only the owner of a file may remove it (o+w and the sticky bit). */
+/** Mode bits of a shared folder such as /tmp: world-writable and sticky (o+wt). */
 const SHARED_MODE = 0o1002;
 
 function isShared(folder: string): boolean {

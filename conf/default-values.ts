@@ -4,8 +4,8 @@ import { EVERY_ROLE } from './job-part.ts';
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * Merges the `defaults` of a site file into the content of job.yaml, whose values take precedence. A value of the wrong type stays
- * unchanged; the validation that follows reports it.
+ * Merges the `defaults` of a site file into the content of job.yaml; values in job.yaml take precedence. Values of the wrong type stay
+ * unchanged, and the later validation reports them.
  */
 export function withDefaults(written: unknown, defaults: Mapping): unknown {
   if (!isRecord(written)) {
@@ -20,7 +20,7 @@ export function withDefaults(written: unknown, defaults: Mapping): unknown {
   };
 }
 
-/** Returns the defaults of one role; an entry with the role's name takes precedence over "*". */
+/** Returns the defaults for one role. Defaults under the role's name take precedence over those under "*". */
 function defaultsOfRole(roles: Mapping, name: string): Mapping {
   return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
 }
@@ -33,14 +33,14 @@ function rolesWithDefaults(written: Mapping, defaults: Mapping, jobEnvironment: 
         return [name, role];
       }
       const { env, ...rest } = defaultsOfRole(defaults, name);
-      // A role's variable overrides the job's variable of the same name, but a default for the role must not.
+      // Variables in the job's `env` take precedence over the site's defaults for the role.
       const missing = Object.entries(isRecord(env) ? env : {}).filter(([variable]) => !Object.hasOwn(jobVariables, variable));
       return [name, filledUp(role, missing.length === 0 ? rest : { ...rest, env: Object.fromEntries(missing) })];
     }),
   );
 }
 
-/** Applies the defaults only if job.yaml sets `tensorboard` to `true` or to a mapping. */
+/** Adds the defaults for TensorBoard only if job.yaml enables it. */
 function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   if (!isRecord(defaults)) {
     return {};
@@ -51,7 +51,7 @@ function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
 }
 
-/** Adds the missing keys of `fill`; merges nested mappings in the same way, except a Docker container, which is one value. */
+/** Adds the keys of `fill` that are missing in `into`. Merges nested mappings recursively, but treats a Docker container as one value. */
 function filledUp(written: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(written));
   for (const [key, value] of Object.entries(fill)) {

@@ -2,12 +2,11 @@ import type { HistoryEntry } from './status.ts';
 import type { FailureCause, FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 import { formatDuration, formatMemory } from './values/units.ts';
 
-/** Describes the end of a program, as a text to follow its name: `exited with code 3`, `was killed by SIGKILL`. */
+/** Returns the predicate of a sentence about the program, such as `exited with code 3` or `was killed by SIGKILL`. */
 export function describeEnd({ code, signal }: ProgramEnd): string {
   return code === null ? `was killed by ${signal ?? 'a signal'}` : `exited with code ${code}${meaningOf(code)}`;
 }
 
-/** Explains the exit codes that the shell returns when it cannot run the command. */
 function meaningOf(code: number): string {
   switch (code) {
     case 126:
@@ -19,7 +18,7 @@ function meaningOf(code: number): string {
   }
 }
 
-/** Describes the failure of a task of `role`, as a text to follow the task's name: `its program exited with code 3`. */
+/** Describes a task failure, for example `its program exited with code 3`. Callers put the task name before it. */
 export function describeFailure({ cause, node }: TaskFailure, role: string): string {
   const where = node === null ? '' : ` on ${node}`;
   switch (cause.kind) {
@@ -75,7 +74,7 @@ export function describeFirstFailure(failure: FirstFailure): string {
   return `${failure.role}:${failure.index}: ${describeFailure(failure, failure.role)}`;
 }
 
-/** Returns the last lines of the program's stderr as a separate paragraph; '' if there are none. */
+/** Returns the last stderr lines of the program as a separate paragraph; '' if there are none. */
 export function describeStderr({ lines }: TaskFailure): string {
   return lines.length === 0 ? '' : `\nLast lines of its stderr:\n${lines.join('\n')}`;
 }
@@ -86,12 +85,12 @@ const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
   victim: '(not counted: it lost its peers) ',
 };
 
-/** Returns the task of an event, such as `worker:1`, or its role; '' for an event of the whole job. */
+/** Returns the task or role of an event, such as `worker:1`; '' for events of the whole job. */
 export function subjectOf({ role = '', index }: HistoryEntry): string {
   return role === '' || index === undefined ? role : `${role}:${index}`;
 }
 
-/** Describes an event in one line. For a failed task, further lines quote the program's stderr. */
+/** Describes an event in one line. For a failed task, appends the last stderr lines of its program. */
 export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
   if (failure !== undefined) {
     const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(no longer counted) ' : UNCOUNTED[failure.cost];

@@ -11,20 +11,18 @@ interface ExplainedSchema extends JsonSchema {
 export interface ExplainedKey {
   readonly key: string;
   readonly description: string;
-  /** The accepted values, e.g. `a whole number, or a mapping`. */
+  /** Description of the accepted values, such as `a whole number, or a mapping`. */
   readonly value: string;
-  /** The default value as JSON; null when the key has none. */
+  /** Default value as JSON; null if there is none. */
   readonly fallback: string | null;
-  /** The nested keys and their descriptions. */
+  /** Keys of a mapping, with their descriptions. */
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
 
 /**
- * Describes a key of job.yaml or tony-site.yaml from the schema of the file. User-chosen names (roles, data folders) can be
- * anything.
- *
- * @param key e.g. `roles.worker.resources.memory`; empty for the file itself.
- * @returns null when the schema has no such key.
+ * Describes a key of job.yaml or tony-site.yaml according to the JSON Schema. User-defined names, such as role names, match any word.
+ * @param key a path such as `roles.worker.resources.memory`; '' for the whole file.
+ * @returns null if the schema has no such key.
  */
 export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
   let schema: ExplainedSchema = root;

@@ -4,19 +4,19 @@ import { isTensorBoardRole } from './tensorboard-role.ts';
 import { type DockerContainer, writtenDocker } from './values/docker.ts';
 import { writtenDuration, writtenMemory } from './values/units.ts';
 
-/** A value of the job that a final value of the site file replaces. */
+/** A job setting that a final value in the site file overrides. */
 export interface FinalValue {
-  /** Path of the key in job.yaml. */
+  /** Key in job.yaml, such as `heartbeat.interval`. */
   readonly path: readonly string[];
-  /** The job's value in the format of job.yaml; null if the job sets none. */
+  /** Value in the job, in job.yaml syntax; null if the job sets none. */
   readonly was: string | null;
-  /** The final value in the same format. */
+  /** Final value, in job.yaml syntax. */
   readonly is: string;
 }
 
 type Path = readonly string[];
 
-/** The paths in `Job` of the keys that job.yaml names differently. */
+/** Paths in `Job` that differ from the keys in job.yaml. */
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
@@ -36,8 +36,8 @@ const DURATIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Applies the final values of the site file to a job; returns the new job and the list of changes. The client calls this before it submits a
- * job. The ApplicationMaster calls it to verify that the submitted job needs no changes.
+ * Applies the final values of the site file to a job, and returns the new job and the overridden settings. The client applies them before
+ * the submission. The ApplicationMaster uses this function to reject jobs whose settings differ from the final values.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
   const changed: FinalValue[] = [];
@@ -53,7 +53,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
     result = withValue(result, place, value);
   }
   const roles = job.roles.map((role) => {
-    // The values of the TensorBoard role that tony-ts adds are fixed.
+    // Skip the TensorBoard role that tony-ts adds, because its settings are fixed.
     if (result.tensorboard.serve && isTensorBoardRole(role, result.tensorboard.memoryMb)) {
       return role;
     }
@@ -68,7 +68,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   return { job: { ...result, roles }, changed };
 }
 
-/** Applies values of the site file to one role; `env` contains the job's variables, which the role inherits. */
+/** Applies final values to one role. `env` contains the job's variables, which the role inherits. */
 export function withRoleValues(
   role: Role,
   part: RolePart,
@@ -89,7 +89,7 @@ export function withRoleValues(
   for (const { path, value } of leavesOf(others)) {
     const place = placeInRole(path);
     const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : null);
-    // An absent amount of another resource type equals 0.
+    // A missing amount of another resource type means 0.
     if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) {
       continue;
     }
@@ -98,12 +98,12 @@ export function withRoleValues(
   return { role: result, changed };
 }
 
-/** Describes the change for the author of the job: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+/** Returns a sentence for the user, such as `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
 export function describeFinalValue({ path, was, is }: FinalValue, source = 'job.yaml'): string {
   return `the site file sets ${path.join('.')} to ${is} (${source}: ${was ?? 'nothing'})`;
 }
 
-/** Returns the final values of a role. They include a final variable of the job if the role overrides this variable. */
+/** Returns the final values for a role. Job-wide final variables also replace variables that the role sets. */
 function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
   const every = entryOf(roles, EVERY_ROLE);
   const named = entryOf(roles, role.name);
@@ -132,7 +132,7 @@ function placeInRole(path: Path): Path {
   return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
 }
 
-/** Lists all values of nested mappings with their paths; a list or a Docker container is one value. */
+/** Returns every leaf of nested mappings with its path. Lists and Docker containers are leaves. */
 function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
   return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
     const path = [...above, key];
@@ -155,7 +155,7 @@ function valueAt(from: object, path: Path): unknown {
   return value;
 }
 
-/** Returns a copy of `into` with another value at the path. */
+/** Returns a copy of `into` in which `path` has another value. */
 function withValue<T extends object>(into: T, [key = '', ...rest]: Path, value: unknown): T {
   const below = valueAt(into, [key]);
   const replaced = rest.length === 0 ? value : withValue(typeof below === 'object' && below !== null ? below : {}, rest, value);

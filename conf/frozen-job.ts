@@ -38,7 +38,7 @@ const frozenJob = z.strictObject({
 });
 
 /**
- * Parses job.json. Users can edit the file, so the schema enforces every rule of job.yaml.
+ * Parses job.json. Validates it with all rules of job.yaml, because users can edit the file.
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function parseFrozenJob(text: string): FrozenJob {

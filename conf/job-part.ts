@@ -6,18 +6,17 @@ import type { DockerContainer } from './values/docker.ts';
 import { roleNameOrAll } from './values/value-schemas.ts';
 
 /*
- * The keys of job.yaml that a site file may set: those that control how jobs run. Only job.yaml sets the name, code, data and commands of a
- * job, and the relations of its roles.
+ * Keys of job.yaml that a site file may set: those that control how jobs run. The other keys describe the job itself: its name, code, data,
+ * commands, and how its roles depend on each other.
  */
 
-/** The key under `roles` of a site file whose values apply to every role. Values under the name of a role take precedence. */
+/** Name under `roles` of a site file for values that apply to every role. Values under a specific role name take precedence. */
 export const EVERY_ROLE = '*';
 
 const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, priority, tags } = jobSchema.shape;
 const { every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
 
-/** Every key is optional and has no default. */
 export const jobPartSchema = withoutDefaults(
   z.strictObject({
     queue,
@@ -41,7 +40,7 @@ export const jobPartSchema = withoutDefaults(
   }),
 ) as z.ZodType<JobPart>;
 
-/** The parsed values, with converted units. */
+/** Result of parsing, with converted units. */
 export type JobPart = DeepPartial<
   Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'priority' | 'tags'> & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
@@ -53,14 +52,14 @@ export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 
   readonly instances?: number | undefined;
 };
 
-/** A Docker container is one value: its mounts and its network suit its image only. */
+/** A Docker container is one value, because its mounts and network depend on its image. */
 type DeepPartial<T> = T extends readonly unknown[] | DockerContainer
   ? T
   : T extends object
     ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined }
     : T;
 
-/** Explains that only job.yaml may set this key; undefined for a key that job.yaml does not have. */
+/** Returns the reason why a site file cannot set this key; undefined for an unknown key. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
   return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
 }

@@ -5,9 +5,8 @@ import { dockerSchema } from './values/docker.ts';
 import { meantResource } from './values/resource-key.ts';
 import { count, duration, memory, text } from './values/value-schemas.ts';
 
-/* The schema of job.yaml as users write it. Editors show the descriptions of the keys, and the reference is generated from them. */
+/* Schema of job.yaml. Editors show the descriptions, and the reference page is generated from them. */
 
-/** Converts unquoted numbers and booleans to text. */
 const environmentValue = z
   .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
   .transform((value) => String(value));
@@ -18,7 +17,7 @@ const acl = z.strictObject({
   groups: z.array(text()).describe('Names of groups.').default([]),
 });
 
-/** `mem: 4g` is a misspelled `memory`, not a resource type `mem`. */
+/** Suggests `memory` for `mem: 4g`, which would otherwise name a resource type `mem`. */
 const otherResource = count(0, undefined, ({ path }) => {
   const key = String(path?.at(-1));
   const meant = meantResource(key);
@@ -40,69 +39,71 @@ export const roleSchema = z.strictObject({
       [
         values.taskCount(),
         z.strictObject({
-          min: values.taskCount().describe('Minimum number of tasks; the job waits while it has fewer.'),
-          max: values.taskCount().describe('Maximum number of tasks; the job grows towards it while the cluster has room.'),
+          min: values.taskCount().describe('Minimum number of tasks. With fewer tasks, the job waits.'),
+          max: values
+            .taskCount()
+            .describe('Maximum number of tasks. The job adds tasks up to this number when the cluster has free resources.'),
         }),
       ],
       { error: 'expected a number, or {min, max}' },
     )
     .transform((value) => (typeof value === 'number' ? { min: value, max: value } : value))
-    .describe('Number of tasks; with {min, max} the job grows and shrinks.')
+    .describe('Number of tasks. With {min, max}, the number follows the free resources of the cluster.')
     .default({ min: 1, max: 1 }),
   resources: resources.prefault({}),
-  command: text().describe("Command that bash runs in a copy of the source folder; by default the job's command.").optional(),
-  env: environment.describe("Environment variables of the role's programs; they override the job's.").default({}),
+  command: text().describe("Shell command, run by bash in a copy of the source folder. The default is the job's command.").optional(),
+  env: environment.describe('Environment variables for the programs of the role. They override the variables of the job.').default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   docker: dockerSchema
-    .describe('Docker image in which the tasks of the role run; requires a cluster with the LinuxContainerExecutor and its Docker runtime.')
+    .describe('Docker image for the tasks of the role. Requires a cluster that uses the LinuxContainerExecutor with the Docker runtime.')
     .default(null),
   restart: z
     .strictObject({
-      policy: values.restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
+      policy: values.restartPolicy.describe('Whether tony-ts restarts a failed task.').default('on-failure'),
       maxRestarts: count(0, values.MOST_RESTARTS)
-        .describe('Maximum number of restarts of each task. Failures that the cluster causes do not count.')
+        .describe('Maximum number of restarts per task, not including restarts after failures of the cluster.')
         .default(3),
     })
-    .describe('Restarts of failed tasks of this role.')
+    .describe('Restart policy for failed tasks of this role.')
     .prefault({}),
-  sidecar: z.boolean().describe('The job neither waits for the tasks of this role nor fails with them.').default(false),
+  sidecar: z.boolean().describe('The job does not wait for the tasks of this role, and ignores their failures.').default(false),
   untracked: z
     .boolean()
-    .describe('The job does not wait for the tasks of this role, but fails when one of them fails (parameter servers).')
+    .describe('The job does not wait for the tasks of this role, but fails if one of them fails. Used for parameter servers.')
     .default(false),
   chief: z
     .boolean()
     .describe(
-      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role chief; without this role, of the role worker; without both, of the first tracked role.',
+      'Whether task 0 of this role is the chief. By default, the chief belongs to the first of these roles that exists: the role named chief, the role named worker, the first tracked role.',
     )
     .optional(),
   ranked: z
     .boolean()
     .describe(
-      'The tasks of this role have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. The default is true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
+      'Whether the tasks of this role have ranks (TONY_RANK, TONY_WORLD_SIZE) and start and restart together. The default is false for sidecar roles, untracked roles, and roles named evaluator, ps or tensorboard, and true for all others.',
     )
     .optional(),
 });
 
 export const tensorboardSchema = z.strictObject({
-  logdir: text().describe('Folder of the summaries. The default is a new folder for each job.').optional(),
+  logdir: text().describe('Folder for TensorBoard summaries. By default, each job creates a new folder.').optional(),
   memory: memory("Memory of TensorBoard's container.").default(1024),
 });
 
-/** Either the name alone, or a mapping with the name and options. */
+/** Accepts a strategy name, or a mapping with the name and options. */
 const strategy = z
   .union(
     [
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
         type: z.literal('all-reduce').describe('Name of the strategy.'),
-        wire: values.wire.describe('Type of the gradients on the network; workers sum them as float32.').default('float32'),
+        wire: values.wire.describe('Number type in which workers send gradients. Sums are always float32.').default('float32'),
       }),
       z.strictObject({
         type: z.literal('parameter-server').describe('Name of the strategy.'),
         staleness: values
           .stepsOfStaleness()
-          .describe('Maximum number of steps that a worker may be ahead of the slowest worker; unlimited by default.')
+          .describe('Maximum number of steps by which a worker may be ahead of the slowest worker. The default is unlimited.')
           .optional(),
       }),
     ],
@@ -117,49 +118,52 @@ const strategy = z
 
 export const jobSchema = z.strictObject({
   name: values.jobName.describe(
-    'Name that YARN and the job page show: at most 200 letters, digits, spaces and . _ : @ + -, starting with a letter, a digit or _.',
+    'Job name in YARN and on the job page: at most 200 letters, digits, spaces and . _ : @ + -. The first character is a letter, a digit or _.',
   ),
-  queue: text().describe('YARN queue.').default('default'),
+  queue: text().describe('YARN queue to which the job is submitted.').default('default'),
   source: z
     .union(
       [
         text(),
         z.strictObject({
           path: text().describe('Folder with your code, relative to this file.'),
-          exclude: z.array(text()).describe('Patterns in .gitignore syntax, in addition to those in .tonyignore.').default([]),
+          exclude: z
+            .array(text())
+            .describe('Files to exclude, in .gitignore syntax, in addition to the patterns in .tonyignore.')
+            .default([]),
         }),
       ],
       { error: 'expected a folder, {path, exclude}, or none' },
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded. Files whose names indicate secrets (.env, .npmrc, *.pem, id_rsa ...) are also excluded, unless .tonyignore includes them with a line such as !.env.',
+      'Folder with your code, relative to this file. The default is the folder of this file if a command refers to a file in it. none: no folder. tony-ts does not upload files that .tonyignore lists, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). A line such as !.env in .tonyignore includes such a file.',
     )
     .optional(),
   framework: values.framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
   runtime: text()
     .describe(
-      'default: the archive that `tony-ts runtime build` builds. gpu: the archive that `tony-ts runtime build --gpu` builds, in which TensorFlow uses CUDA. system: Node.js as installed on the nodes. Any other value is the URI of such an archive.',
+      'default: the archive that `tony-ts runtime build` builds. gpu: the archive that `tony-ts runtime build --gpu` builds, with CUDA support. system: the Node.js that is installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
-  command: text().describe('Command of every role that does not set its own.').optional(),
+  command: text().describe('Default command for the roles.').optional(),
   data: z
-    .record(values.dataName, text().describe('Path, relative to this file, or URI of the folder.'))
-    .describe('Input folders by name: local paths are uploaded to the cluster, hdfs:// URIs are read in place.')
+    .record(values.dataName, text().describe('Path of the folder, relative to this file, or its hdfs:// URI.'))
+    .describe('Input folders by name. tony-ts uploads local folders; programs read folders on HDFS directly.')
     .default({}),
-  env: environment.describe("Environment variables of every role's programs.").default({}),
+  env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
-    .record(values.roleName, roleSchema.describe('One role: tasks with the same command and the same resources.'))
-    .describe('Roles by name; earlier roles receive their containers first.'),
+    .record(values.roleName, roleSchema.describe('A role: a group of tasks with the same command and the same resources.'))
+    .describe('Roles by name. Containers are assigned to the roles in the given order.'),
   success: values.success
     .describe(
-      "all: every tracked task must succeed. chief: the chief's result decides, and the job continues without a task that has used up its restarts.",
+      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result, and the job continues without a task that has no restarts left.",
     )
     .default('all'),
   gang: z
     .strictObject({
       timeout: duration(
-        'How long the job waits for all containers of the gang. After this time, it releases the containers that it has, pauses, and requests all of them again.',
+        'How long the job waits until it has all containers of the gang. After this time, it releases its containers, pauses, and requests all containers again.',
         values.GANG_TIMEOUT,
       ).default(300_000),
     })
@@ -168,76 +172,81 @@ export const jobSchema = z.strictObject({
   heartbeat: z
     .strictObject({
       interval: duration('Interval at which executors send heartbeats.', values.HEARTBEAT_INTERVAL).default(1000),
-      missed: values.missedHeartbeats().describe('Number of missed heartbeats after which a task counts as lost.').default(10),
+      missed: values
+        .missedHeartbeats()
+        .describe('Number of consecutive missed heartbeats after which the job considers a task lost.')
+        .default(10),
     })
-    .describe('Heartbeats between executors and the ApplicationMaster.')
+    .describe('Heartbeats from the executors to the ApplicationMaster.')
     .prefault({}),
   checkpoint: z
     .strictObject({
       dir: text()
-        .describe('Folder of the checkpoints (hdfs:// or, in local mode, a path). The default is a new folder for each job.')
+        .describe('Folder for checkpoints: an hdfs:// URI or, in local mode, a path. By default, each job creates a new folder.')
         .optional(),
-      every: values.checkpointEvery().describe('Steps between checkpoints.').default(100),
-      keep: values.checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
+      every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
+      keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes the oldest ones.').default(3),
     })
     .describe('Training checkpoints.')
     .prefault({}),
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('Whether the job runs TensorBoard, behind its tracking URL. Training does not depend on TensorBoard.')
+    .describe('Whether the job runs TensorBoard and shows it under its tracking URL. Failures of TensorBoard do not affect training.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy
-    .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
+    .describe(
+      'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the role ps store the weights.',
+    )
     .default({ type: 'all-reduce', wire: 'float32' }),
-  timeout: duration('Time after which the whole job ends as FAILED.', values.JOB_TIMEOUT).optional(),
+  timeout: duration('Time limit for the whole job. After this time, the job ends as FAILED.', values.JOB_TIMEOUT).optional(),
   acls: z
     .strictObject({
       view: acl.describe('Users and groups that may view the job.').prefault({}),
       modify: acl.describe('Users and groups that may kill the job.').prefault({}),
     })
-    .describe('Access to the job, if the cluster checks ACLs.')
+    .describe('Users and groups with access to the job. Takes effect only on a cluster with ACLs enabled.')
     .prefault({}),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),
       vcores: values.masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
-      docker: dockerSchema.describe('Docker image in which the ApplicationMaster runs.').default(null),
-      env: environment.describe('Environment variables of the ApplicationMaster.').default({}),
-      logLevel: values.logLevel.describe("Level of the ApplicationMaster's log.").default('info'),
+      docker: dockerSchema.describe('Docker image for the ApplicationMaster.').default(null),
+      env: environment.describe('Environment variables for the ApplicationMaster.').default({}),
+      logLevel: values.logLevel.describe('Log level of the ApplicationMaster.').default('info'),
       failureWindow: duration(
-        'YARN counts only failures of the ApplicationMaster within this time towards the maximum of attempts. By default all count.',
+        'Period within which YARN counts failed attempts of the ApplicationMaster. By default, YARN counts all failed attempts.',
         values.FAILURE_WINDOW,
       ).optional(),
       startTimeout: duration(
-        'How long `submit` waits for the ApplicationMaster to start before it kills the job. By default it waits without limit.',
+        'How long `submit` waits for the ApplicationMaster to start. After this time, it kills the job. The default is unlimited.',
         values.MASTER_START_TIMEOUT,
       ).optional(),
     })
-    .describe('The ApplicationMaster.')
+    .describe('Settings for the ApplicationMaster.')
     .prefault({}),
   priority: values
     .applicationPriority()
     .describe(
-      'YARN priority among the applications of the queue: YARN serves higher numbers first. The cluster limits it by yarn.cluster.max-application-priority, which is 0 by default.',
+      'YARN priority within the queue. YARN serves applications with higher numbers first. The maximum is yarn.cluster.max-application-priority, which is 0 by default.',
     )
     .default(0),
   tags: z
     .array(values.tag)
     .max(values.MOST_TAGS)
     .describe(
-      'YARN application tags. The ResourceManager accepts ten tags by default. tony-ts itself needs two of them, or more if the job has many roles.',
+      'YARN application tags. By default, the ResourceManager accepts ten tags per application. tony-ts needs two of them, and more for jobs with many roles.',
     )
     .default([]),
 });
 
 export type JobFile = z.output<typeof jobSchema>;
 
-/** job.yaml as users write it. */
+/** Content of job.yaml before validation. */
 export type JobInput = z.input<typeof jobSchema>;
 
-/** JSON Schema (2020-12) of job.yaml, for editors. */
+/** Returns the JSON Schema (2020-12) of job.yaml for editors. */
 export function jobJsonSchema(): JsonSchema {
   return { title: 'tony-ts job', ...z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }

@@ -1,9 +1,8 @@
 import type { JobStatus, OrphanedContainer, TaskStatus } from './status.ts';
 import type { TaskFailure } from './task-failure.ts';
 
-// A running job for tests; each test changes only the fields that matter to it.
+// A running job with default values for tests.
 
-/** A program that exited with code 3. */
 export function taskFailure(change: Partial<TaskFailure> = {}): TaskFailure {
   return { cause: { kind: 'program', exit: { code: 3, signal: null } }, cost: 'charged', node: null, lines: [], ...change };
 }

@@ -4,7 +4,7 @@ import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
 
-/* Validation rules that apply both to job.yaml and to resolved jobs (job.json and Job objects). */
+/* Validation rules for both job.yaml and resolved jobs (job.json and Job objects). */
 
 export const jobName = text()
   .max(200)
@@ -40,13 +40,15 @@ export const success = z.enum(['all', 'chief']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
 export const wire = z.enum(['float32', 'float16']);
 
-/** ms */
+/** Allowed durations in ms. */
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
 
 export const MASTER_START_TIMEOUT = { min: 1000 };
-/** YARN compares the window with the time since each failure; a shorter one would restart a defective ApplicationMaster for ever. */
+/**
+ * YARN ignores failures that are older than the window. With a shorter window, YARN would restart a defective ApplicationMaster forever.
+ */
 export const FAILURE_WINDOW = { min: 10_000 };
 
 export const missedHeartbeats = () => count(2, 1000);

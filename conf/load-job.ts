@@ -17,19 +17,19 @@ import { resourceKeyProblem } from './values/resource-key.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface LoadOptions {
-  /** Overrides in the format of `--set`: `roles.worker.instances=4`. The value is YAML. A dot within a key is written as `\.`. */
+  /** Overrides in `--set` syntax, such as `roles.worker.instances=4`. Values are YAML; `\.` is a dot within a key. */
   readonly set?: readonly string[];
-  /** The cluster's site file: its defaults apply to keys that the job omits, and its final values override the job. null for local jobs. */
+  /** Site file of the cluster; null for local jobs. Its defaults fill in missing keys, and its final values override the job. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
-  /** Called for each value of the job that a final value overrides: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+  /** Receives a sentence about each overridden value, such as `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
   readonly onOverridden?: (line: string) => void;
 }
 
 const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverridden: true };
 
 /**
- * Reads a job file.
- * @throws TonyError JOB_UNREADABLE when the file does not exist, JOB_INVALID with every mistake: line, column, expected value.
+ * Reads and validates a job.yaml.
+ * @throws TonyError JOB_UNREADABLE if the file cannot be read; JOB_INVALID with every mistake: line, column, expected value.
  */
 export async function loadJob(path: string, options: LoadOptions = {}): Promise<Job> {
   checkOptions('loadJob', options, LOAD_OPTIONS);
@@ -44,18 +44,17 @@ export async function loadJob(path: string, options: LoadOptions = {}): Promise<
 }
 
 export interface ParseOptions extends LoadOptions {
-  /** The file name in error messages. */
   readonly file: string;
-  /** The base of relative paths. */
+  /** Base folder of relative paths. */
   readonly folder: string;
   /**
-   * Tests whether a path, relative to `folder`, is a file. If a command names such a file, `folder` is the default source. By default, no
-   * path is a file.
+   * Tests whether a path relative to `folder` is a file. If a command refers to such a file, `folder` becomes the default source. By
+   * default, the test always returns false.
    */
   readonly isFile?: (path: string) => boolean;
 }
 
-/** Parses the text of a job file: {@link loadJob} without access to the file system. */
+/** Validates the text of a job.yaml like {@link loadJob}, but without access to the file system. */
 export function parseJob(text: string, options: ParseOptions): Job {
   const { site } = options;
   const yaml = new YamlFile(text, {
@@ -93,7 +92,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
   }
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
   for (const value of changed) {
-    // A variable set for all roles counts as set for each role.
+    // A role inherits the variables in the job's `env`.
     const [, , key, variable = ''] = value.path;
     const setPath = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => sets(written, path));
     if (setPath === undefined || value.was === value.is) {
@@ -106,8 +105,8 @@ export function parseJob(text: string, options: ParseOptions): Job {
 }
 
 /**
- * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief and already has most defaults. This function adds
- * the values that are not copied: the node label, other resource types, and the defaults under the role's name.
+ * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief, so it lacks only the defaults under its
+ * own name, the node label and other resource types.
  */
 function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = jobPartSchema.parse(defaults).roles ?? {};
@@ -135,7 +134,7 @@ function sets(written: unknown, path: readonly (string | number)[]): boolean {
   return true;
 }
 
-/** Applies `roles.worker.instances=4` to the document; replaces an existing value and creates missing keys. */
+/** Applies an override such as `roles.worker.instances=4` to the document; creates missing keys. */
 function applyOverride(document: Document, assignment: string, overridden: Map<string, string>): void {
   const equals = assignment.indexOf('=');
   const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
@@ -175,7 +174,7 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-/** Reports URIs of storage that tony-ts does not support. */
+/** Reports URIs with an unsupported scheme. */
 function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   const places: (readonly [Problem['path'], string | undefined])[] = [
     [['checkpoint', 'dir'], checkpoint.dir],
@@ -195,7 +194,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
   });
 }
 
-/** Reports the mistakes that the schema does not find. */
+/** Reports mistakes that the schema cannot express. */
 function meaningProblems(file: JobFile): Problem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file)];
   const names = Object.keys(file.roles);
@@ -242,7 +241,7 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
   }
-  // Roles that the strategy removes do not count. `strategyProblems` reports a job whose roles are all removed.
+  // Ignore roles that the strategy removes. `strategyProblems` reports a job in which no role remains.
   const remaining = Object.entries(complete.roles);
   if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({
@@ -254,7 +253,10 @@ function meaningProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-/** Returns the file because of which the folder of job.yaml is the default source; undefined if the job sets `source` or names no file. */
+/**
+ * Returns the file that makes the folder of job.yaml the default source; undefined if job.yaml sets `source` or no command refers to a
+ * file.
+ */
 function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {
     return undefined;

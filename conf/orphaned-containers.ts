@@ -1,12 +1,12 @@
 import type { JobStatus, OrphanedContainer } from './status.ts';
 import { formatDuration } from './values/units.ts';
 
-/** Maximum number of task names in a sentence, which ends with the number of other tasks. */
+/** Maximum number of task names in one sentence. */
 const MOST_NAMED = 5;
 
 /**
- * Describes the programs that may still be running although YARN considers their containers lost, in one sentence per node. The remaining
- * times of a finished job are those at its end; `now` (ms since the epoch) determines how much of them has passed.
+ * Lists, in one sentence per node, the programs that may still be running in containers that YARN considers lost.
+ * @param now the current time (ms since the epoch). For a finished job, the remaining leases are computed from it.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,
@@ -39,7 +39,6 @@ function nameOf({ role, index }: OrphanedContainer): string {
   return index === null ? `a task of role ${role}` : `${role}:${index}`;
 }
 
-/** `a`, `a and b`, `a, b and c`, `a, b, c, d, e and 7 more`. */
 function listOf(names: readonly string[]): string {
   const shown = names.length > MOST_NAMED ? [...names.slice(0, MOST_NAMED), `${names.length - MOST_NAMED} more`] : names;
   return shown.length < 2 ? shown.join('') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`;

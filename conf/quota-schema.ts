@@ -2,8 +2,6 @@ import { z } from 'zod';
 import { resourceKeyProblem } from './values/resource-key.ts';
 import { count, duration, memory, roleNameOrAll, text } from './values/value-schemas.ts';
 
-/* The schema of `quotas` in tony-site.yaml, as admins write it. */
-
 const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
   z
     .object({
@@ -15,10 +13,12 @@ const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
     .catchall(count(0).describe(`Any other YARN resource type ${what}, by its name.`));
 
 const limits = {
-  instances: count(0).describe('Tasks in one job.').optional(),
+  instances: count(0).describe('Maximum number of tasks in one job.').optional(),
   task: amounts('of each task').describe('Maximum that each task may request.').optional(),
   job: amounts('of all tasks of one job together').describe('Maximum that one job may request.').optional(),
-  total: amounts('of all running jobs together', { instances: count(0).describe('Tasks of all running jobs together.').optional() })
+  total: amounts('of all running jobs together', {
+    instances: count(0).describe('Maximum number of tasks in all running jobs together.').optional(),
+  })
     .describe('Maximum that all running jobs together may hold.')
     .optional(),
 };
@@ -29,7 +29,7 @@ const ofJobs = {
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 
-/** tony-ts looks up limits by the last part of a queue's path: a limit under a full path would have no effect. */
+/** Rejects full queue paths, because tony-ts looks up limits by the last component of the path. */
 const queueName = text().regex(/^[^.]+$/, { error: 'is not a queue name: write the last part of its path' });
 const groupName = text().refine((name) => name !== '*', {
   error: 'is not a group name: only roles, users and queues can have an entry *',
@@ -41,7 +41,7 @@ const jobLimits = z.strictObject({
   ...ofJobs,
   roles: z
     .record(roleNameOrAll, roleLimits)
-    .describe('Limits of roles by name within these jobs; "*" stands for every role that is not listed.')
+    .describe('Limits for the roles of these jobs, by role name. "*" applies to all roles without an entry.')
     .optional(),
 });
 
@@ -49,34 +49,34 @@ export const quotaSchema = z
   .strictObject({
     over: z
       .enum(['wait', 'fail'])
-      .describe('What happens to a job that would exceed a total: it waits for other jobs to end, or fails immediately.')
+      .describe('What a job does if it would exceed a total. wait: it waits for other jobs to end. fail: it fails immediately.')
       .default('wait'),
     roles: z
       .record(roleNameOrAll, roleLimits)
-      .describe('Limits of roles by name; "*" stands for every role that is not listed.')
+      .describe('Limits for roles, by role name. "*" applies to all roles without an entry.')
       .default({}),
     users: z
       .record(text(), jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which the user may submit.').optional() }))
-      .describe('Limits of users by name; "*" stands for every user who is not listed.')
+      .describe('Limits for users, by user name. "*" applies to all users without an entry.')
       .default({}),
     groups: z
       .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which members may submit.').optional() }))
-      .describe("Limits of groups by name. The NameNode resolves each user's groups. All members of a group share its total.")
+      .describe("Limits for groups, by group name. The NameNode resolves each user's groups. All members of a group share its total.")
       .default({}),
     queues: z
       .record(queueName, jobLimits)
-      .describe('Limits of YARN queues by name; "*" stands for every queue that is not listed.')
+      .describe('Limits for YARN queues, by queue name. "*" applies to all queues without an entry.')
       .default({}),
   })
-  .describe('How much jobs may request and hold.');
+  .describe('Limits on the resources that jobs may request and hold.');
 
-/** Amounts by the names that the site file uses: memory (MiB), vcores, gpus, instances, or a YARN resource type. */
+/** Amounts by resource name in the site file: memory (MiB), vcores, gpus, instances, or a YARN resource type. */
 export type Amounts = Readonly<Record<string, number | undefined>>;
 export type RoleLimits = z.output<typeof roleLimits>;
 export type JobLimits = z.output<typeof jobLimits> & { readonly queues?: readonly string[] | undefined };
 export type Quotas = z.output<typeof quotaSchema>;
 
-/** Reports keys that cannot be resource types, with their paths in the site file: limits under such keys would have no effect. */
+/** Reports keys that cannot be resource types, because tony-ts would never apply such limits. */
 export function unknownAmounts(quotas: Quotas): { readonly path: readonly string[]; readonly message: string }[] {
   return amountPaths(quotas).flatMap(({ path, resource }) => {
     if (resource === 'instances' && path.at(-2) === 'total') {
@@ -87,7 +87,7 @@ export function unknownAmounts(quotas: Quotas): { readonly path: readonly string
   });
 }
 
-/** Returns the path below `quotas` of every limit on an amount. */
+/** Returns the path below `quotas` of every limit on a resource amount. */
 export function amountPaths(quotas: Quotas): { readonly path: readonly string[]; readonly resource: string }[] {
   return (['roles', 'users', 'groups', 'queues'] as const).flatMap((kind) =>
     Object.entries<JobLimits>(quotas[kind]).flatMap(([name, limits]) => [

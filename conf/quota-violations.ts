@@ -16,16 +16,16 @@ import {
 } from './quotas.ts';
 import { formatDuration } from './values/units.ts';
 
-/** A limit that a job exceeds regardless of other jobs. */
+/** A limit that the job exceeds on its own, independent of other jobs. */
 export interface Violation {
-  /** Path of the limit, e.g. `quotas.roles.worker.task.gpus`. */
+  /** Key in the site file, such as `quotas.roles.worker.task.gpus`. */
   readonly path: string;
   readonly message: string;
-  /** The setting in job.yaml that satisfies the limit. */
+  /** The change in job.yaml that satisfies the limit. */
   readonly fits: string;
 }
 
-/** Returns every limit that the job exceeds regardless of other jobs. */
+/** Returns every limit that the job exceeds on its own, independent of other jobs. */
 export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
   const demand = demandOf(job);
   const roleNames = job.roles.map(({ name }) => name);
@@ -38,24 +38,24 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
       ...roles.flatMap((role) => overTask(rule, role)),
       ...(rule.role === null ? overMaster(rule, demand.master) : []),
       ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
-      // A job that exceeds the total on its own would wait forever.
+      // A job that exceeds a total on its own would wait forever.
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });
   return [...found, ...outsideQueues(quotas, owner), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
 }
 
-/** The queues to which an owner may submit. */
+/** Queues to which a user may submit. */
 export interface AllowedQueues {
   readonly queues: readonly string[];
-  /** Path of the entry that lists the queues; if several groups list queues, of the first group's entry. */
+  /** Key in the site file that lists the queues. If several groups list queues, it is the key of the first group. */
   readonly path: string;
 }
 
 /**
- * Returns the queues to which a user may submit; null if every queue is allowed. The most specific entry applies: the entry of the user,
- * otherwise the union of the entries of the user's groups, otherwise the entry `*`. A group can therefore have access to a queue that other
- * users cannot use, as with YARN's ACLs.
+ * Returns the queues to which a user may submit; null if all queues are allowed. The first of these entries that exists applies: the user's
+ * entry, the union of the entries of the user's groups, the entry `*`. As with YARN ACLs, a group can have a queue that other users cannot
+ * use.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
@@ -116,7 +116,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-/** `task` limits of users, groups and queues apply to every container of a job, including the container of the ApplicationMaster. */
+/** `task` limits of users, groups and queues apply to all containers of a job, including the ApplicationMaster's. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];

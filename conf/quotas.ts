@@ -2,37 +2,38 @@ import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
 import { formatMemory } from './values/units.ts';
 
-/** The owner of a job. */
 export interface Owner {
   readonly user: string;
   readonly groups: readonly string[];
   readonly queue: string;
 }
 
-/** The resources of a job when all of its tasks are running. */
+/** Resources of a job when all of its tasks run. */
 export interface Demand {
-  /** Total resources by role; `instances` is the number of tasks. */
+  /** Total resources of each role; `instances` is the number of tasks. */
   readonly roles: Readonly<Record<string, Amounts>>;
-  /** The resources of the ApplicationMaster's container, which belongs to the job but to no role. */
+  /** Resources of the ApplicationMaster's container. */
   readonly master: Amounts;
 }
 
-/** A running job, as it counts towards totals. */
+/** Resources and owner of a running job, for the comparison with totals. */
 export interface RunningJob extends Owner, Demand {
   readonly applicationId: string;
-  /** Resources that the tasks hold beyond the demand in the job's tags. Their role is unknown, so they count towards every role. */
+  /**
+   * Resources that the tasks hold in excess of the demand in the job's tags. Because their role is unknown, every role's total includes
+   * them.
+   */
   readonly beyond: Amounts;
 }
 
-/** The default container of an ApplicationMaster. Limits on single containers always allow it, because every job needs one. */
+/** Resources of the default ApplicationMaster container. Every job needs this container, so limits on single containers always allow it. */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
 
 /**
- * Calculates the resources of a running job: the demand in its tags, and the resources beyond this demand that the cluster reports.
- *
- * @param demand the demand in the tags; null without valid tags.
- * @param tasks resources of its tasks according to the cluster, by the names of the site file.
- * @param master resources of its ApplicationMaster according to the cluster.
+ * Returns the resources of a running job: the demand in its tags, plus what the cluster reports in excess of that demand.
+ * @param demand demand in the tags; null without valid tags.
+ * @param tasks resources of the tasks, as reported by the cluster.
+ * @param master resources of the ApplicationMaster, as reported by the cluster.
  */
 export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
   const { roles, master: declaredMaster } = demand ?? { roles: {}, master: {} };
@@ -44,7 +45,6 @@ export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts):
   return { roles, master: largest([declaredMaster, master]), beyond: Object.fromEntries(beyond) };
 }
 
-/** Returns the maximum amount for each name. */
 function largest(all: readonly Amounts[]): Record<string, number> {
   const most: Record<string, number> = {};
   for (const amounts of all) {
@@ -55,36 +55,36 @@ function largest(all: readonly Amounts[]): Record<string, number> {
   return most;
 }
 
-/** Returns the last part of a queue's path, which users write: `root.a.b` becomes `b`. */
+/** Returns the queue name that users write: `b` for the path `root.a.b`. */
 export function queueName(queue: string): string {
   return queue.slice(queue.lastIndexOf('.') + 1);
 }
 
-/** A limit that applies to a job, with its path in the site file. */
+/** A limit that applies to a job. */
 export interface Rule {
-  /** e.g. `quotas.queues.research.roles.worker`. */
+  /** Key in the site file, such as `quotas.queues.research.roles.worker`. */
   readonly path: string;
   readonly limits: RoleLimits;
-  /** The role to which the limit applies; null if it applies to the whole job. */
+  /** Role to which the limit applies; null for the whole job. */
   readonly role: string | null;
-  /** Returns true if running jobs of this owner count towards the total. */
+  /** Returns true if the total includes running jobs of this owner. */
   readonly shares: (owner: Owner) => boolean;
 }
 
-/** A total that has no room for the job. */
+/** A total that the job would exceed. */
 export interface Shortage {
   readonly path: string;
   readonly resource: string;
   readonly limit: number;
   readonly asked: number;
-  /** The amount that jobs with precedence hold. */
+  /** Amount held by jobs with precedence. */
   readonly used: number;
   readonly holders: readonly string[];
 }
 
 export const EVERYBODY = '*';
 
-/** Returns every limit in the site file that applies to a job with these roles and this owner. */
+/** Returns every limit in the site file that applies to a job of this owner with these roles. */
 export function rulesFor(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[] {
   return [
     ...roleRules(quotas.roles, 'quotas.roles', roles, () => true),
@@ -131,7 +131,7 @@ function roleRules(
   });
 }
 
-/** Returns the entry for a name, or the entry `*`, which applies to all names without an entry. */
+/** Returns the entry for a name, or the entry `*` if there is none. */
 export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
@@ -152,7 +152,7 @@ export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Dema
   };
 }
 
-/** Compares two demands as application tags encode them: a missing amount equals 0, and case is ignored because YARN converts to lower case. */
+/** Returns true if both demands have the same encoding in application tags: a missing amount equals 0, and case is ignored. */
 export function isSameDemand(one: Demand, other: Demand): boolean {
   const names = Object.keys(one.roles);
   const same = (a: Amounts, b: Amounts): boolean => {
@@ -169,7 +169,7 @@ export function isSameDemand(one: Demand, other: Demand): boolean {
 export function taskOf(role: Role): Amounts {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { memory: memoryMb, vcores, gpus };
-  // The first spread sets the order; the last one prevents other resource types from replacing these values.
+  // The first spread fixes the order of the keys. The last spread ensures that other resource types cannot override these keys.
   return { ...counted, ...other, ...counted };
 }
 
@@ -177,7 +177,7 @@ function scaled(amounts: Amounts, factor: number): Amounts {
   return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, (amount ?? 0) * factor]));
 }
 
-/** Converts resource names to lower case, as in application tags. */
+/** Returns the amounts with resource names in lower case, as in application tags. */
 function inLowerCase(amounts: Amounts): Record<string, number> {
   return sumOf(Object.entries(amounts).map(([name, amount]) => ({ [name.toLowerCase()]: amount })));
 }
@@ -193,15 +193,13 @@ export function sumOf(all: readonly Amounts[]): Record<string, number> {
 }
 
 /**
- * Returns the totals that a job would exceed together with the jobs that have precedence.
- *
- * @param first the jobs with precedence: those submitted earlier, and those that have started.
+ * Returns the totals that a job would exceed in addition to the jobs with precedence.
+ * @param first the jobs with precedence: those that were submitted earlier or have already started.
  */
 export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return shortagesWithin(demandOf(job), owner, quotas, first);
 }
 
-/** Like `shortagesOf`, for a demand. */
 export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return rulesFor(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
     const own = amountsOf({ ...demand, beyond: {} }, rule.role);
@@ -227,7 +225,7 @@ export function describeShortage({ path, resource, limit, asked, used, holders }
   return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
-/** Returns the amounts of one role, or of the whole job with its ApplicationMaster; resource names are in lower case. */
+/** Returns the resources of one role, or of the whole job including its ApplicationMaster. Resource names are in lower case. */
 export function amountsOf(
   { roles, master, beyond }: Pick<RunningJob, 'roles' | 'master' | 'beyond'>,
   role: string | null,
@@ -236,7 +234,7 @@ export function amountsOf(
   return sumOf([beyond, ...all].map(inLowerCase));
 }
 
-/** True if any limit is a total, which depends on other jobs. */
+/** Returns true if any limit is a total, whose use depends on other jobs. */
 export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
   return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(
@@ -244,7 +242,7 @@ export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   );
 }
 
-/** Returns the lowest limit on the run time or idle time of jobs of this owner; null for none. */
+/** Returns the shortest run time or idle time (ms) that the site file allows for jobs of this owner; null for no limit. */
 export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
   const all = scopesOf(quotas, owner).flatMap(({ path, limits }) => {
     const ms = limits[key];
@@ -253,7 +251,6 @@ export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle
   return all.sort((a, b) => a.ms - b.ms)[0] ?? null;
 }
 
-/** Formats an amount for users: `4 GiB of memory`, `2 gpus`. */
 export function describeAmount(resource: string, amount: number): string {
   return resource === 'memory' ? `${formatMemory(amount)} of memory` : `${amount} ${resource}`;
 }

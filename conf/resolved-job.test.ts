@@ -9,7 +9,7 @@ import { tensorBoardRole } from './tensorboard-role.ts';
 
 const job = parseJob('name: j\ncommand: node train.ts\nroles: {worker: {}, evaluator: {}}\n', { file: 'job.yaml', folder: '/' });
 
-/** null when job.yaml rejects the job. */
+/** null if job.yaml cannot express the job. */
 function accepted(text: string): Job | null {
   try {
     return parseJob(text, { file: 'job.yaml', folder: '/' });

@@ -10,8 +10,8 @@ import { count, MOST_MEMORY_MB, text } from './values/value-schemas.ts';
 import type { Problem } from './yaml-file.ts';
 
 /*
- * The schema of a resolved job: `job` in job.json, or a Job that a program passes to `submit`. Users can change both, so the schema enforces
- * every rule of job.yaml.
+ * Schema of a resolved job: the field `job` of job.json, or a Job that a program passes to `submit`. It enforces every rule of job.yaml,
+ * because users can change both.
  */
 
 const environment = z.record(values.variableName, z.string());
@@ -85,7 +85,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     }
   });
 
-/** Reports combinations of values that no job.yaml produces. */
+/** Reports combinations of values that job.yaml cannot express. */
 function roleProblems(job: Job): Problem[] {
   return job.roles.flatMap((each, index) => {
     const { name, instances, maxInstances, restart, tracking, chief, ranked, servesParameters } = each;
@@ -124,7 +124,7 @@ function problemsOfAll({ roles }: Job): Problem[] {
 
 const MOST_MISTAKES = 5;
 
-/** Describes the first few mistakes, each with its path; `whole` names the object that has the empty path. */
+/** Describes the first few mistakes with their paths. `whole` is the name of the validated object. */
 export function describeMistakes({ issues }: z.ZodError, whole: string): string {
   return issues
     .slice(0, MOST_MISTAKES)
@@ -133,8 +133,7 @@ export function describeMistakes({ issues }: z.ZodError, whole: string): string 
 }
 
 /**
- * Checks a Job that a program has created or changed against every rule of job.yaml, and returns a copy.
- *
+ * Validates a Job that a program has created or changed, with every rule of job.yaml. Returns a copy.
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function checkedJob(job: Job): Job {

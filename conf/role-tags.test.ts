@@ -14,7 +14,6 @@ test("tags contain each role's name, number of tasks and total resources", () =>
 });
 
 test('demandOfTags reads roleTags back; there are few tags, each of at most 100 characters', () => {
-  // Depending on the strategy, a `ps` role may be dropped.
   const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,30}$/).filter((each) => each !== 'ps');
   const role = fc.record({ instances: fc.integer({ min: 1, max: 100_000 }), gpus: fc.integer({ min: 0, max: 1024 }) });
   fc.assert(

@@ -14,19 +14,19 @@ import { ROLE_NAME } from './values/role-name.ts';
  */
 
 const PREFIX = 'tony-roles:';
-/** YARN's default limit for the length of a tag. */
+/** Default maximum length of a YARN application tag. */
 export const LONGEST_TAG = 100;
 const MASTER = '*';
 const SHORT = { memory: 'm', vcores: 'v', gpus: 'g' } as const;
 
-/** Encodes the demand of a job; returns no tags if one role does not fit into a tag. */
+/** Encodes the demand of a job as application tags. Returns no tags if the demand of one role exceeds the maximum tag length. */
 export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
   const { roles, master } = demandOf(job);
   const parts = Object.entries({ [MASTER]: master, ...roles }).map(([role, { instances = 0, ...amounts }]) =>
     [role, String(instances), ...Object.entries(amounts).flatMap(([name, amount]) => fieldOf(name, amount ?? 0))].join(':'),
   );
   const tags: string[] = [];
-  // This requires dozens of resource types. Quotas then count the amounts that the ResourceManager reports.
+  // This happens only with dozens of resource types. Quotas then use the amounts that the ResourceManager reports.
   if (parts.some((part) => PREFIX.length + part.length > LONGEST_TAG)) {
     return [];
   }
@@ -53,7 +53,7 @@ function fieldOf(name: string, amount: number): string[] {
   return [short === undefined ? `${name}=${amount}` : `${short}${amount}`];
 }
 
-/** Decodes the demand from the tags of an application; null if they are missing or invalid. */
+/** Decodes the demand from application tags; returns null if the tags are missing or invalid. */
 export function demandOfTags(tags: readonly string[]): Demand | null {
   const found = new Map<string, Amounts>();
   const parts = tags.filter((tag) => tag.startsWith(PREFIX)).flatMap((tag) => tag.slice(PREFIX.length).split('+'));

@@ -10,8 +10,6 @@ import { loadJob, parseJob } from './load-job.ts';
 import { parseSite, siteJsonSchema } from './site.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
 
-/** Applies a site file's defaults and final values to a job. */
-
 const JOB = 'name: j\ncommand: node train.ts\n';
 
 function load(text: string, site: string, set: readonly string[] = []): { job: Job; messages: string[] } {
@@ -102,7 +100,6 @@ defaults:
       resources: { memoryMb: 1024, gpus: 1 },
       restart: { maxRestarts: 0 },
       nodeLabel: 't4',
-      // A default for one role does not override the job's value for all roles.
       env: { A: 'every' },
     });
   });
@@ -268,13 +265,12 @@ test('loadJob with a site file reports a missing job file', async () => {
 describe('every key of a site file', () => {
   const leaves = (section: string, key: string): string[] => {
     const { children = [] } = explainKey(siteJsonSchema(), key === '' ? section : `${section}.${key}`) ?? {};
-    // A Docker container is one value.
     if (children.length === 0 || key.endsWith('.docker')) {
       return [key];
     }
     return children.flatMap(({ key: child }) => leaves(section, key === '' ? child : `${key}.${child}`));
   };
-  /** For each key, a value that differs from the default. */
+  /** Values that differ from the defaults. */
   const VALUES: Readonly<Record<string, unknown>> = {
     queue: 'q',
     runtime: 'system',
@@ -379,7 +375,6 @@ describe('for any job and site file', () => {
         const site = parseSite(stringify({ defaults, final }), 'site.yaml');
         const own = parseJob(text, { file: 'job.yaml', folder: '/', site: PLAIN });
         const filled = parseJob(text, { file: 'job.yaml', folder: '/', site: { ...site, final: {} } });
-        // The defaults changed none of the job's own values, so applying these values as final values changes nothing.
         const { name: _, command: __, ...values } = written;
         const asFinal = parseSite(stringify({ final: values }), 'x').final;
         expect(withFinalValues(filled, asFinal).changed).toEqual([]);
@@ -387,7 +382,7 @@ describe('for any job and site file', () => {
         const messages: string[] = [];
         const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => messages.push(line) });
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
-        // Each value of the job is either kept or reported as overridden.
+        // The job either keeps its value, or the change is reported.
         const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
         for (const path of lost) {
           expect(messages.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);

@@ -7,28 +7,25 @@ import { resourceKeyProblem } from './values/resource-key.ts';
 import { duration, text } from './values/value-schemas.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
-/** The cluster admin's settings for all users: tony-site.yaml with every default filled in. */
+/** Settings from tony-site.yaml with all defaults. */
 export interface SiteConfig {
-  /** The file from which the settings were read; null without a site file. */
+  /** Path or URI of the site file; null without a site file. */
   readonly from: string | null;
   readonly history: {
-    /**
-     * Folder with the histories of all users' jobs, an hdfs:// URI or a path on the default file system; null for each user's home folder.
-     */
+    /** Folder for the histories of all users: an hdfs:// URI or a path on the default file system. null: each user's home folder. */
     readonly dir: string | null;
-    /** URL of the history server, without a trailing slash; null without a history server. */
+    /** URL of the history server without a trailing slash; null without a history server. */
     readonly url: string | null;
-    /** The age (ms) after which `tony-ts history prune` removes histories. */
+    /** Age (ms) at which `tony-ts history prune` removes a history. */
     readonly keepMs: number;
   };
   readonly tls: {
-    /** PEM file with the cluster's certificate authorities; a relative path starts at the folder of the site file. */
+    /** PEM file with the cluster's certificate authorities. Relative paths are resolved against the folder of the site file. */
     readonly ca: string | null;
   };
   readonly quotas: Quotas;
-  /** Default values for every job, in the format of job.yaml. */
   readonly defaults: Readonly<Record<string, unknown>>;
-  /** Values that override job.yaml. */
+  /** Values that override every job.yaml, in the same format. */
   readonly final: JobPart;
 }
 
@@ -44,7 +41,7 @@ export const siteSchema = z.strictObject({
           error: 'expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
         })
         .describe(
-          "Folder on HDFS with the histories of all users' jobs, in one sub-folder for each user. Create it once with mode 1777; its group may read every history. By default, each user's histories are in the user's home folder.",
+          "Folder on HDFS for the histories of all users, with one sub-folder per user. Create it once with mode 1777. The group of the folder may read all histories. By default, histories are in each user's home folder.",
         )
         .optional(),
       url: text()
@@ -52,34 +49,34 @@ export const siteSchema = z.strictObject({
           error: 'expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
         })
         .describe(
-          'Address of a history server (`tony-ts history serve`) for all users. When a job has ended, its link in YARN leads there.',
+          'URL of a history server (`tony-ts history serve`) for all users. The tracking URL of an ended job points to this server.',
         )
         .optional(),
       keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
     })
-    .describe('Where and how long histories of ended jobs are kept.')
+    .describe('Storage of job histories.')
     .prefault({}),
   tls: z
     .strictObject({
       ca: text()
         .describe(
-          "PEM file with the cluster's own certificate authorities, in addition to the truststore of ssl-client.xml; a relative path starts at the folder of this file. It has an effect only in a site file on the user's machine, because reading the one on HDFS already requires trust.",
+          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder of this file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities to read files from HDFS.",
         )
         .optional(),
     })
-    .describe('Which HTTPS servers of the cluster are trusted.')
+    .describe('Trust settings for the HTTPS servers of the cluster.')
     .prefault({}),
   quotas: quotaSchema.prefault({}),
-  defaults: jobPartSchema.optional().describe('Values for keys that a job.yaml does not set, in the format of job.yaml.'),
-  final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in the format of job.yaml.'),
+  defaults: jobPartSchema.optional().describe('Default values for keys that job.yaml does not set, in job.yaml syntax.'),
+  final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
 });
 
-/** The settings without a site file. */
+/** Settings of a cluster without a site file. */
 export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: null };
 
 /**
- * Parses the text of a tony-site.yaml; `file` is the file name in error messages.
- *
+ * Parses the text of a tony-site.yaml.
+ * @param file file name for error messages.
  * @throws TonyError SITE_INVALID with every mistake: line, column, expected value.
  */
 export function parseSite(text: string, file: string): SiteConfig {
@@ -106,7 +103,7 @@ export function parseSite(text: string, file: string): SiteConfig {
   };
 }
 
-/** Returns `tls.ca` of a site file that may contain mistakes; null if it has none. */
+/** Returns `tls.ca` from a site file that is not validated yet; null if it is not set. */
 export function authorityFileOf(text: string): string | null {
   if (!/^['"]?tls\b/m.test(text)) {
     return null;
@@ -119,7 +116,7 @@ export function authorityFileOf(text: string): string | null {
   }
 }
 
-/** JSON Schema (2020-12) of tony-site.yaml, for editors. */
+/** Returns the JSON Schema (2020-12) of tony-site.yaml for editors. */
 export function siteJsonSchema(): JsonSchema {
   return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }

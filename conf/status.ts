@@ -1,13 +1,13 @@
 import type { FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 
-/** The status of a job for users: the response of `GET /tony/api/job` and the content of final.json. */
+/** Job status: the response of `GET /tony/api/job`, and the content of final.json. */
 export interface JobStatus {
   readonly applicationId: string;
   readonly name: string;
   readonly user: string;
   readonly queue: string;
   readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
-  /** Why the job waits, or how it ended. */
+  /** Reason why the job waits, or message about its end. */
   readonly message: string;
   readonly masterAttempt: number;
   readonly generations: number;
@@ -19,55 +19,55 @@ export interface JobStatus {
   readonly checkpointDir: string;
   readonly summaryDir: string;
   readonly notices: readonly string[];
-  /** The first failure; null when nothing has failed. */
+  /** null if no task has failed. */
   readonly failure: FirstFailure | null;
   readonly tensorboard: TensorBoardStatus;
-  /** null for a job of fixed size. */
+  /** null unless the job has an elastic role. */
   readonly elastic: ElasticStatus | null;
   readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
-  /** Containers that YARN considers lost but whose programs may still be running; usually empty. */
+  /** Orphaned containers; usually empty. */
   readonly orphanedContainers: readonly OrphanedContainer[];
 }
 
 /**
- * A container that YARN considers lost while its program may still be running: its node is lost, or its NodeManager does
- * not stop the container.
+ * A container that YARN considers lost although its program may still be running, because its node is lost or its NodeManager did not stop
+ * it.
  */
 export interface OrphanedContainer {
   readonly role: string;
-  /** null when the ApplicationMaster does not know the task of the container. */
+  /** null if the ApplicationMaster does not know which task ran in the container. */
   readonly index: number | null;
   readonly containerId: string;
-  /** host:port of its NodeManager. */
+  /** host:port of the NodeManager. */
   readonly node: string;
-  /** True if the executor is connected and has received the order to stop. */
+  /** Whether the executor is connected and has received the stop order. */
   readonly attached: boolean;
-  /** The remaining lease of the executor (ms), after which the program ends. Each message of an `attached` executor renews the lease. */
+  /** Remaining lease of the executor (ms), after which it ends the program. An `attached` executor renews its lease with every message. */
   readonly mayRunForMs: number;
 }
 
 export interface TensorBoardStatus {
-  /** `off`: job.yaml does not set `tensorboard`. `unavailable`: TensorBoard cannot run; `message` states the reason. */
+  /** `off`: job.yaml does not enable TensorBoard. `unavailable`: TensorBoard cannot run, for the reason in `message`. */
   readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
   readonly message: string;
 }
 
-/** An elastic role, whose number of tasks follows the free resources of the cluster. */
+/** The elastic role of the job, whose number of tasks depends on the free resources of the cluster. */
 export interface ElasticStatus {
   readonly role: string;
-  /** Number of tasks of the role in the current generation; 0 while a generation is being formed. */
+  /** Number of tasks in the current generation; 0 while a generation is being formed. */
   readonly running: number;
   readonly least: number;
   readonly most: number;
 }
 
-/** The process of the ApplicationMaster. */
+/** Metrics of the ApplicationMaster process. */
 export interface MasterStatus {
   readonly node: string;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Delay of its timers (99th percentile of the last minute), ms. */
+  /** 99th percentile of the timer delay during the last minute, ms. */
   readonly latenessMs: number;
 }
 
@@ -84,15 +84,15 @@ export interface TaskStatus {
   readonly step: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly usage: Usage | null;
-  /** ms since the last heartbeat; null before the first. */
+  /** Time since the last heartbeat (ms); null before the first heartbeat. */
   readonly silentMs: number | null;
-  /** How the task's newest program ended; null while the program runs. */
+  /** Exit of the task's newest program; null while the program runs. */
   readonly exit: ProgramEnd | null;
-  /** The newest failure; null if the task has not failed. */
+  /** Newest failure; null if the task has not failed. */
   readonly failure: TaskFailure | null;
 }
 
-/** Mean utilisation of the task's GPUs, 0..1; null without GPUs. */
+/** Mean utilisation of the task's GPUs, from 0 to 1; null without GPUs. */
 export function gpuUtilization({ gpus }: Usage): number | null {
   return gpus.length === 0 ? null : gpus.reduce((sum, { utilization }) => sum + utilization, 0) / gpus.length;
 }
@@ -106,7 +106,7 @@ export interface Usage {
 
 export const TASK_STATES = ['requested', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'] as const;
 
-/** `launching` begins when YARN allocates the task's container. */
+/** `launching`: YARN has allocated the task's container, but the executor has not registered yet. */
 export type TaskState = (typeof TASK_STATES)[number];
 
 export function isTaskOver(state: TaskState): boolean {
@@ -122,50 +122,51 @@ export function isEndState(state: string): state is JobResult['state'] {
 export interface JobResult {
   readonly state: (typeof END_STATES)[number];
   /**
-   * Cause and next step, in one or two sentences, which YARN shows as diagnostics. After a success: why training ended early, or empty.
+   * Message that YARN shows as diagnostics. After a failure: the cause and the next step. After a success: the reason if training ended
+   * early, otherwise empty.
    */
   readonly diagnostics: string;
 }
 
-/** One line of the history's events.jsonl. */
+/** One line of events.jsonl in the history. */
 export interface HistoryEntry {
   readonly at: number;
   readonly event: string;
   readonly role?: string;
   readonly index?: number;
-  /** Number of the task's container, counted from 1. */
+  /** Number of the container within the task, starting at 1. */
   readonly attempt?: number;
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
-  /** `program-ended`: how the program ended. */
+  /** Exit of the program; set for `program-ended`. */
   readonly exit?: ProgramEnd;
-  /** `task-failed`, `failure-corrected`: why the task failed, and whether the failure counts. */
+  /** Cause of the failure, and whether it counts as a restart; set for `task-failed` and `failure-corrected`. */
   readonly failure?: TaskFailure;
-  /** `executor-registered`: the state of its program. */
+  /** State of the executor's program; set for `executor-registered`. */
   readonly phase?: 'idle' | 'running' | 'ended';
-  /** `generation-started`: why the previous generation ended. */
+  /** Reason why the previous generation ended; set for `generation-started`. */
   readonly reason?: string;
-  /** `job-finished`: how the job ended; `detail` is the message. */
+  /** Result of the job; set for `job-finished`, whose `detail` contains the message. */
   readonly result?: JobResult['state'];
-  /** Text for users. */
+  /** Additional text for users. */
   readonly detail?: string;
 }
 
-/** One line of the history's metrics-N.jsonl: resource usage of all running tasks at one time. */
+/** One line of metrics-N.jsonl in the history: the resource usage of all running tasks at one time. */
 export interface UsageSample {
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly at: number;
   readonly tasks: readonly TaskUsageSample[];
 }
 
 export interface TaskUsageSample {
-  /** `worker:0`. */
+  /** Task name, such as `worker:0`. */
   readonly task: string;
   readonly step: number;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Mean over the task's GPUs, from 0 to 1; null without GPUs. */
+  /** Mean utilisation of the task's GPUs, from 0 to 1; null without GPUs. */
   readonly gpuUtilization: number | null;
   readonly gpuMemoryBytes: number | null;
 }

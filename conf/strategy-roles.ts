@@ -1,15 +1,15 @@
 import type { JobFile } from './job-schema.ts';
 import type { Problem } from './yaml-file.ts';
 
-// How the strategy determines the roles of a job. With `parameter-server`, the role `ps` holds the weights. With `all-reduce`, tony-ts
-// ignores this role, so users can switch the strategy by changing one word.
+// Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the role `ps` store the weights. With `all-reduce`,
+// tony-ts ignores the role `ps`, so the same job.yaml works with both strategies.
 
 type RoleFile = JobFile['roles'][string];
 
-/** The role that holds the weights with strategy `parameter-server`. */
+/** Name of the role whose tasks store the weights (strategy `parameter-server`). */
 export const SERVING_ROLE = 'ps';
 
-/** Names of roles whose tasks have no rank by default. */
+/** Roles whose tasks have no rank by default. */
 const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
 
 export function isServing(file: JobFile, name: string): boolean {
@@ -20,7 +20,7 @@ export function isRanked(name: string, role: RoleFile): boolean {
   return role.ranked ?? (!role.sidecar && !role.untracked && !UNRANKED_ROLES.has(name));
 }
 
-/** The name of the role whose task 0 is the chief. */
+/** Returns the name of the role whose task 0 is the chief. */
 export function chiefOf(file: JobFile): string | undefined {
   const names = Object.keys(file.roles);
   const tracked = names.filter((name) => !file.roles[name]?.sidecar && !file.roles[name]?.untracked && !isServing(file, name));
@@ -31,7 +31,7 @@ export function chiefOf(file: JobFile): string | undefined {
   );
 }
 
-/** Adds the roles that the strategy needs, and removes the roles that it does not use. */
+/** Adds the roles that the strategy requires, and removes the roles that it does not use. */
 export function withStrategyRoles(file: JobFile): JobFile {
   if (file.framework !== 'tfjs') {
     return file;
@@ -44,7 +44,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   if (chief === undefined) {
     return file;
   }
-  // A parameter server runs the chief's command by default; the training library detects the role of the task.
+  // By default, a parameter server runs the same command as the chief. The training library selects the behaviour by the role.
   if (given !== undefined) {
     const command = given.command ?? chief.command ?? file.command;
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
@@ -61,7 +61,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
-/** True for a role named `ps` whose settings in job.yaml show that it has another purpose. */
+/** Returns true for a role `ps` whose settings in job.yaml show that it does not store weights. */
 function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }

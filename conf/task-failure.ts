@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { ROLE_NAME } from './values/role-name.ts';
 
-// How programs, containers and tasks end, as stored in events, statuses and final.json. conf/event-text.ts describes them for users.
+// Data model for the end of programs, containers and tasks in events, statuses and final.json. conf/event-text.ts converts it to text.
 
-/** How a program ended: with an exit code, or by a signal. */
+/** How a program ended. */
 export interface ProgramEnd {
-  /** null if a signal ended the program. */
+  /** Exit code; null if a signal killed the program. */
   readonly code: number | null;
-  /** `SIGKILL`; null if the program exited, or the signal is unknown. */
+  /** Signal name, such as `SIGKILL`; null if the program exited or the signal is unknown. */
   readonly signal: string | null;
 }
 
@@ -23,13 +23,13 @@ const CONTAINER_ENDS = [
   'launch-failed',
 ] as const;
 
-/** Why a container ended. The program causes only `exited` and `memory-exceeded`. */
+/** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
 export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
-/** Why a task failed. `ms` is the time that the ApplicationMaster waited. */
+/** Why a task failed. `ms` is how long the ApplicationMaster waited before it declared the failure. */
 export type FailureCause =
   | { readonly kind: 'program'; readonly exit: ProgramEnd }
-  /** `exitStatus` and `reason` are YARN's; `memoryMb` is the container's limit. */
+  /** `exitStatus` and `reason` come from YARN; `memoryMb` is the memory limit of the container. */
   | {
       readonly kind: 'container';
       readonly end: ContainerEnd;
@@ -38,27 +38,27 @@ export type FailureCause =
       readonly reason: string;
     }
   | { readonly kind: 'launch'; readonly reason: string }
-  /** The executor sent no heartbeat. */
+  /** The executor stopped sending heartbeats. */
   | { readonly kind: 'silent'; readonly ms: number }
-  /** A signal suspended the program. */
+  /** A signal such as SIGSTOP suspended the program. */
   | { readonly kind: 'stopped'; readonly ms: number }
   | { readonly kind: 'unanswered'; readonly order: 'prepare' | 'start'; readonly ms: number }
-  /** The executor's report contradicts its earlier reports: it has lost track of its program. */
+  /** The executor's reports contradict each other, so it has lost track of its program. */
   | { readonly kind: 'inconsistent' }
-  /** Another task reported that the program does not answer. */
+  /** Another task reported that this task's program does not respond. */
   | { readonly kind: 'blamed'; readonly by: string }
-  /** The executor did not register. */
+  /** The executor did not register in time. */
   | { readonly kind: 'unheard'; readonly ms: number }
-  /** A later attempt found neither the container nor its executor. */
+  /** A new attempt of the ApplicationMaster found neither the container nor its executor. */
   | { readonly kind: 'gone' }
-  /** No node of the cluster can ever run the task. */
+  /** No node of the cluster has enough resources for the task. */
   | { readonly kind: 'impossible'; readonly reason: string };
 
 /**
- * Whether a failure counts towards the task's maximum number of restarts.
- * - `charged`: it counts.
- * - `free`: it does not count, because the cluster caused the failure.
- * - `victim`: it does not count, because another failure, which is already counted, caused it.
+ * Whether a failure uses up one of the task's restarts.
+ * - `charged`: it does.
+ * - `free`: it does not, because the cluster caused the failure.
+ * - `victim`: it does not, because it follows from the failure of another task.
  */
 export type FailureCost = 'charged' | 'free' | 'victim';
 
@@ -67,17 +67,17 @@ export interface TaskFailure {
   readonly cost: FailureCost;
   /** host:port of the NodeManager; null if unknown. */
   readonly node: string | null;
-  /** The last lines of the program's stderr. */
+  /** Last lines of the program's stderr. */
   readonly lines: readonly string[];
 }
 
-/** The failure of a task of the job. */
+/** The first task failure of the job. */
 export interface FirstFailure extends TaskFailure {
   readonly role: string;
   readonly index: number;
 }
 
-/** Limits the length of text that is read from a history: ApplicationMasters write shorter text, but users can edit the files. */
+/** Limits the length of strings in a history. ApplicationMasters write shorter strings, but users can edit the files. */
 const text = z.string().max(4_096);
 const name = z.string().max(1_024);
 

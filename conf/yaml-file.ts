@@ -4,52 +4,51 @@ import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { suggest } from '../platform/suggest.ts';
 import type { JsonSchema } from './job-schema.ts';
 
-/** A mistake in a file, with its position. */
+/** A mistake in a file and its position. */
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
-  /** True if the mistake is in the key, not in its value. */
+  /** True if the key is wrong, false if its value is wrong. */
   readonly atKey?: boolean;
 }
 
 export interface YamlFileOptions {
-  /** The file name in error messages. */
+  /** File name in error messages. */
   readonly file: string;
-  /** The kind of file in error messages, e.g. `job file`. */
+  /** Kind of file in error messages, such as `job file`. */
   readonly what: string;
-  /** The code of the error that reports the mistakes. */
   readonly code: ErrorCode;
-  /** The expected content of the whole file, e.g. `a mapping with the key name`. */
+  /** Expected content of the whole file, such as `a mapping with the key name`. */
   readonly expected: string;
-  /** Treats an empty file as `{}`; default false. */
+  /** Whether an empty file is valid and means `{}`; default false. */
   readonly mayBeEmpty?: boolean;
 }
 
 interface Terms {
-  /** Returns the schema with the known keys; called only if there are mistakes. */
+  /** Returns the JSON Schema with the known keys. Called only if there are mistakes. */
   readonly schema: () => JsonSchema;
-  /** The hint for a missing key, by the key's path. */
+  /** Hints for missing keys, by the path of the key. */
   readonly missing?: Readonly<Record<string, string>>;
-  /** Explains why a plausible key is not supported here; undefined for any other key. */
+  /** Returns the reason why this file does not support a key that users may expect; undefined for any other key. */
   readonly unknown?: (path: Problem['path']) => string | undefined;
 }
 
 export interface CheckOptions<T> extends Terms {
-  /** Transforms the content before validation. */
+  /** Transforms the content before the validation. */
   readonly amend?: (written: unknown) => unknown;
-  /** Finds problems in content that the schema accepts. */
+  /** Returns mistakes that the schema cannot express. */
   readonly meaning?: (value: T) => readonly Problem[];
-  /** Returns the origin of a value that is not in the file, e.g. `--set timeout=1`; undefined for a value in the file. */
+  /** Returns the origin of a value that does not come from the file, such as `--set timeout=1`; otherwise undefined. */
   readonly elsewhere?: (path: Problem['path']) => string | undefined;
 }
 
-/** A file written by users. Reports all mistakes at once: line, column, expected value. */
+/** A YAML file written by a user. Reports all mistakes at once: line, column, expected value. */
 export class YamlFile {
   readonly document: Document;
   readonly #options: YamlFileOptions;
   readonly #lines = new LineCounter();
 
-  /** @throws TonyError with the given code when the text is not YAML or not a mapping. */
+  /** @throws TonyError if the text is not YAML, or not a mapping. */
   constructor(text: string, options: YamlFileOptions) {
     this.#options = options;
     this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
@@ -64,18 +63,19 @@ export class YamlFile {
   }
 
   /**
-   * Returns the content as written. @throws TonyError with the given code for an unresolved alias, or too many alias expansions.
+   * Returns the content before validation.
+   * @throws TonyError for an unresolved alias, or too many alias expansions.
    */
   written(): unknown {
     try {
       return this.document.toJS();
     } catch (error) {
-      // The parser does not resolve aliases; toJS does.
+      // parseDocument does not resolve aliases, but toJS does.
       return this.#fail([`${this.#at(this.#aliasAt())}  ${messageOf(error)}`]);
     }
   }
 
-  /** Returns the position of the first unresolved alias, or else of the first alias. */
+  /** Returns the position of the first unresolved alias. Without an unresolved alias, returns the position of the first alias. */
   #aliasAt(): number {
     const anchors = new Set<string>();
     let first: number | undefined;
@@ -97,7 +97,10 @@ export class YamlFile {
     return lost ?? first ?? 0;
   }
 
-  /** Validates the content with the schema. @throws TonyError with the given code and all mistakes. */
+  /**
+   * Validates the content with the schema.
+   * @throws TonyError with all mistakes.
+   */
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
     const written = this.written() ?? {};
     const parsed = schema.safeParse(options.amend === undefined ? written : options.amend(written));
@@ -131,7 +134,10 @@ export class YamlFile {
   }
 }
 
-/** Returns the position of the value at the path, or of its key; if it is missing, the position of the nearest existing parent's key. */
+/**
+ * Returns the position of the value or, with `atKey`, the position of its key. If the path does not exist, returns the position of the
+ * nearest existing parent.
+ */
 function offsetOf(document: Document, problem: Problem): number {
   const { path } = problem;
   if (problem.atKey === true && path.length > 0) {
@@ -182,7 +188,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
       return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
     }
     case 'invalid_union': {
-      // The mistakes of the alternative whose type matches the value are more specific than "none of these".
+      // Report the mistakes of the alternative whose type matches the value, because they are more specific than "none of these".
       const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>

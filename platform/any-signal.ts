@@ -1,7 +1,7 @@
 const sources = new WeakMap<AbortSignal, readonly AbortSignal[]>();
 
 /**
- * Like `AbortSignal.any`, but keeps the source signals alive. `AbortSignal.any` does not: a timeout signal without another reference is
+ * Like `AbortSignal.any`, but keeps the source signals alive. With `AbortSignal.any`, a timeout signal without other references is
  * garbage-collected and never fires.
  */
 export function anySignal(signals: readonly AbortSignal[]): AbortSignal {

@@ -1,13 +1,13 @@
-/** Exponential backoff: the pause starts at `firstMs` and doubles with each consecutive failure, up to `mostMs`. */
+/** Exponential backoff. The pause starts at `firstMs` and doubles after each consecutive failure, up to `mostMs`. */
 export interface Backoff {
   readonly firstMs: number;
   readonly mostMs: number;
 }
 
 export interface RetryOptions extends Backoff {
-  /** Applies `jittered` to each pause. */
+  /** Whether to randomise each pause, see `jittered`. */
   readonly jitter?: boolean;
-  /** An abort ends the retries, but does not interrupt a running action. */
+  /** Aborting this signal ends the retries, but does not interrupt a running action. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each failure, before the pause. May throw to end the retries. */
   readonly onFailure?: (error: unknown, failures: number, pauseMs: number) => void;
@@ -18,12 +18,12 @@ export function backoffMs(failures: number, { firstMs, mostMs }: Backoff): numbe
   return failures <= 0 ? 0 : Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 32));
 }
 
-/** Returns a random duration between `ms / 2` and `ms`, which spreads the retries of many clients over time. */
+/** Returns a random duration between `ms / 2` and `ms`. Jitter spreads the retries of many clients over time. */
 export function jittered(ms: number, random: () => number = Math.random): number {
   return ms * (0.5 + random() / 2);
 }
 
-/** Resolves after `ms`, or as soon as `signal` aborts. */
+/** Resolves after `ms`, or when `signal` aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -40,8 +40,8 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * Repeats the action until it succeeds, with exponential backoff between attempts.
- * @throws the reason of `signal` when it aborts, and what `onFailure` throws.
+ * Retries the action with exponential backoff until it succeeds.
+ * @throws the abort reason of `signal`, or the error that `onFailure` throws.
  */
 export async function retry<T>(action: () => Promise<T>, { jitter = false, signal, onFailure, ...backoff }: RetryOptions): Promise<T> {
   for (let failures = 1; ; failures++) {

@@ -1,13 +1,12 @@
 import { TonyError } from './errors.ts';
 import { suggest } from './suggest.ts';
 
-/** The names of all options of `T`; the compiler ensures that the list is complete. */
+/** Names of all options of `T`. The compiler verifies that the list is complete. */
 export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 
 /**
- * Rejects unknown options. Without this check, a misspelled option would silently have no effect.
- *
- * @param name the name of the checked function, for the message.
+ * Rejects unknown options, such as a misspelled name, which would otherwise be ignored silently.
+ * @param name function name for the error message.
  * @throws TonyError USAGE
  */
 export function checkOptions<T extends object>(name: string, options: T, known: OptionNames<T>): void {
@@ -23,7 +22,7 @@ export function checkOptions<T extends object>(name: string, options: T, known: 
   }
 }
 
-/** Returns the options listed in `known`; drops all others. */
+/** Returns only the options listed in `known`. */
 export function pickOptions<T extends object>(options: T, known: OptionNames<T>): T {
   return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(known, name))) as T;
 }

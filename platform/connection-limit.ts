@@ -3,19 +3,19 @@ import type { Socket } from 'node:net';
 export interface ConnectionLimitOptions {
   /** Maximum number of unproven connections. */
   readonly mostUnproven: number;
-  /** Maximum number of all connections; unlimited by default. */
+  /** Maximum number of all connections; default unlimited. */
   readonly most?: number;
   /**
-   * Minimum age (ms) at which an unproven connection may be closed in favour of a new one; default 0. If all unproven connections are
-   * younger, the new connection is closed.
+   * Minimum age (ms) of an unproven connection before a new connection may replace it; default 0. If all unproven connections are younger,
+   * the new connection is closed.
    */
   readonly graceMs?: number;
-  /** Time (ms) after which an unproven connection is closed; unlimited by default. */
+  /** Time (ms) after which an unproven connection is closed; default unlimited. */
   readonly deadlineMs?: number;
   readonly now?: () => number;
 }
 
-/** The remote end of a TCP connection, identified by address and port. A TLS socket and its underlying socket have the same values. */
+/** Address and port of the remote end of a TCP connection. A TLS socket and its underlying socket have the same values. */
 export type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 interface Unproven {
@@ -25,8 +25,8 @@ interface Unproven {
 }
 
 /**
- * Limits the open connections of a server. A connection is unproven until its peer is authorised or its request is being answered. At the
- * limit, the oldest unproven connection is closed in favour of a new one: idle connections cannot lock out active peers.
+ * Limits the number of open connections of a server. A connection is unproven until its peer is authorised or the server answers its
+ * request. At the limit, a new connection replaces the oldest unproven connection, so idle connections cannot block active clients.
  */
 export class ConnectionLimit {
   readonly #options: ConnectionLimitOptions;
@@ -40,7 +40,7 @@ export class ConnectionLimit {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Registers a new connection. Closes it immediately if the limit is reached and every other connection must stay open. */
+  /** Registers a new connection. Closes it immediately if the limit is reached and no other connection may be closed. */
   admit(socket: Socket): void {
     const { most = Number.POSITIVE_INFINITY, mostUnproven } = this.#options;
     if ((this.#count >= most || this.#unproven.size >= mostUnproven) && !this.#makeRoom()) {
@@ -52,19 +52,19 @@ export class ConnectionLimit {
     this.#wait(key, socket);
     socket.once('close', () => {
       this.#count--;
-      // The peer may reuse the port for a new connection before the close event of this connection arrives.
+      // The map may already contain a newer connection from the same port.
       if (this.#unproven.get(key)?.socket === socket) {
         this.#settle(key);
       }
     });
   }
 
-  /** Marks a connection as proven. Call this when the peer is authorised, or when its request is being answered. */
+  /** Marks a connection as proven. Call this method when the peer is authorised, or when the server answers its request. */
   proven(peer: Peer): void {
     this.#settle(keyOf(peer));
   }
 
-  /** Marks a connection as unproven after a response, until its next request. */
+  /** Marks a connection as unproven until its next request. Call this method after a response. */
   answered(socket: Socket): void {
     if (!socket.destroyed) {
       this.#wait(keyOf(socket), socket);

@@ -470,7 +470,7 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** The only error class. `message` describes the failure, `hint` the next step for the user. */
+/** The only error class of tony-ts. `message` describes the failure, and `hint` describes the next step for the user. */
 export class TonyError extends Error {
   override readonly name = 'TonyError';
   readonly code: ErrorCode;
@@ -487,13 +487,13 @@ export class TonyError extends Error {
   }
 }
 
-/** Returns the message of any thrown value, on one line. */
+/** Returns the message of a thrown value on one line. */
 export function messageOf(thrown: unknown): string {
   const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
   return text.replace(/\s*\n\s*/g, ' ').trim();
 }
 
-/** Returns the reason part of a file system's error: `no such file or directory` for `ENOENT: no such file or directory, open 'x'`. */
+/** Returns the reason in a file system error: `no such file or directory` for `ENOENT: no such file or directory, open 'x'`. */
 export function fileErrorOf(thrown: unknown): string {
   return messageOf(thrown).replace(/^E[A-Z]+: (.+?), [a-z]+( '.*)?$/, '$1');
 }

@@ -1,4 +1,4 @@
-/** True for an object that is neither null nor an array. */
+/** Returns true for an object that is neither null nor an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 import { type ErrorCode, TonyError } from './errors.ts';
 
-/** A JSON value. Positions in the data, which checkpoints store, have this type. */
+/** A JSON value, for example the position in the data that a checkpoint stores. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
 /** Parses JSON; returns null for invalid text. */
@@ -12,15 +12,14 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Maximum JSON size of values that a program and a remote function exchange. */
+/** Maximum JSON size of the arguments and of the result of a remote function call. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON that decodes to the same value. `JSON.stringify` alone would drop functions, and change NaN, dates and typed
- * arrays. Undefined fields are omitted.
- *
- * @param what names the value in messages: `args[0]`.
- * @throws TonyError with `code` when the value cannot be encoded.
+ * Encodes a value as JSON, and throws if decoding would return a different value. `JSON.stringify` alone silently changes functions, NaN,
+ * dates and typed arrays. Undefined fields are omitted.
+ * @param what name of the value in messages, such as `args[0]`.
+ * @throws TonyError with `code` if the value cannot be encoded.
  */
 export function encodeJsonValue(value: unknown, what: string, code: ErrorCode): string {
   check(value, what, code, new Set());
@@ -51,7 +50,7 @@ function check(value: unknown, what: string, code: ErrorCode, around: Set<object
     throw unfit(what, 'part of itself', code);
   }
   const prototype: unknown = Object.getPrototypeOf(value);
-  // An object from another realm, such as a notebook's, has a different Object.prototype, whose own prototype is null.
+  // In another realm, such as a notebook, Object.prototype is a different object. In every realm, its own prototype is null.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!Array.isArray(value) && !isPlain) {
     throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);

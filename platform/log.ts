@@ -3,8 +3,8 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 export type { Logger } from 'pino';
 
 /**
- * Creates a structured logger: JSON lines, each with the identity of the process (application, attempt, task, generation). It writes
- * synchronously, so the last lines before a crash are kept.
+ * Creates a logger that writes JSON lines, each with the identity of the process (application, attempt, task, generation). Writes are
+ * synchronous, so the last lines before a crash are not lost.
  */
 export function createLogger(
   bindings: Record<string, string | number>,

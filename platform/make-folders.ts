@@ -2,10 +2,8 @@ import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Like `mkdir -p`: creates a folder and its missing parents.
- *
- * Node's own `mkdir(path, { recursive: true })` never returns if the file system reports ENOENT below an existing folder (procfs).
- *
+ * Creates a folder and its missing parents, like `mkdir -p`. Node's `mkdir(path, { recursive: true })` hangs if the file system reports
+ * ENOENT below an existing folder (procfs).
  * @returns the topmost created folder; undefined if all folders existed.
  */
 export async function makeFolders(folder: string, mode?: number): Promise<string | undefined> {
@@ -16,11 +14,11 @@ export async function makeFolders(folder: string, mode?: number): Promise<string
     const { code } = error as NodeJS.ErrnoException;
     const above = dirname(folder);
     if (code === 'ENOENT' && above !== folder) {
-      // Another process may have created the parent folder in the meantime.
+      // Another process may have created the parent in the meantime.
       const made = (await isFolder(above)) ? undefined : await makeFolders(above, mode);
       return (await makeFolder(folder, mode)) ? (made ?? folder) : made;
     }
-    // On a read-only file system, mkdir may fail with EROFS although the folder exists.
+    // On a read-only file system, mkdir can fail with EROFS although the folder exists.
     if (code !== 'ENOENT' && (await isFolder(folder))) {
       return undefined;
     }
@@ -28,7 +26,7 @@ export async function makeFolders(folder: string, mode?: number): Promise<string
   }
 }
 
-/** Returns false when another process has created the folder first. */
+/** Creates one folder. Returns false if it already exists. */
 async function makeFolder(folder: string, mode: number | undefined): Promise<boolean> {
   try {
     await mkdir(folder, { mode });

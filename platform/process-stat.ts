@@ -9,14 +9,14 @@ import { readFileSync } from 'node:fs';
  */
 export interface ProcessStat {
   readonly pid: number;
-  /** One letter; T means stopped by a signal. */
+  /** One letter; T: stopped by a signal. */
   readonly state: string;
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** User and system time, in clock ticks. */
+  /** User and system time in clock ticks. */
   readonly ticks: number;
-  /** Clock ticks after boot; together with the pid it identifies a process uniquely. */
+  /** Start time in clock ticks after boot. Together with the pid, it identifies a process uniquely. */
   readonly startTime: number;
   readonly pages: number;
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** Reads a local text file; returns null when it does not exist. Throws the file system's error when it cannot be read. */
+/** Reads a local text file. Returns null if it does not exist, and throws if it cannot be read. */
 export async function readIfExists(file: string): Promise<string | null> {
   try {
     return await readFile(file, 'utf8');

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 
-/** Bytes that must never be printed: every conversion to text yields `***`. */
+/** Secret bytes. Every conversion to text returns `***`. */
 export class Secret {
   readonly #bytes: Uint8Array;
 

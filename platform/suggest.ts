@@ -1,4 +1,4 @@
-/** Returns the most similar candidate, or undefined when none is similar enough: at most a third of the letters may differ. */
+/** Returns the candidate that is most similar to the word; undefined if more than a third of the letters differ. */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
@@ -12,7 +12,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best !== undefined && bestDistance <= Math.max(1, Math.floor(Math.max(word.length, best.length) / 3)) ? best : undefined;
 }
 
-/** Optimal string alignment distance: insertions, deletions, substitutions and swaps of adjacent letters cost 1 each. */
+/** Returns the optimal string alignment distance: each insertion, deletion, substitution and swap of adjacent letters costs 1. */
 export function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, j) => j);

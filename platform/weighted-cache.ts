@@ -1,4 +1,4 @@
-/** A cache with a limit on the total weight of its values; it evicts the least recently used values. */
+/** A cache that limits the total weight of its values and evicts the least recently used values. */
 export class WeightedCache<Key, Value> {
   readonly #most: number;
   /** Least recently used first. */
@@ -19,7 +19,7 @@ export class WeightedCache<Key, Value> {
     return entry.value;
   }
 
-  /** Stores a value, unless its weight alone exceeds the limit. */
+  /** Stores a value. Ignores a value whose weight alone exceeds the limit. */
   set(key: Key, value: Value, weight: number): void {
     this.delete(key);
     if (weight > this.#most) {

@@ -1,26 +1,26 @@
 import { z } from 'zod';
 import { text } from './value-schemas.ts';
 
-/** A Docker image in which YARN starts a container, with YARN's rules for its mounts and its network. */
+/** A Docker container in YARN. The rules for mounts and networks are YARN's. */
 export interface DockerContainer {
   readonly image: string;
-  /** `SOURCE:DESTINATION[:MODE]`, absolute paths on the node and in the container; MODE is `ro` or `rw` (default). */
+  /** Mounts as `SOURCE:DESTINATION[:MODE]` with absolute paths on the node and in the container. MODE is `ro` or `rw` (default). */
   readonly mounts: readonly string[];
-  /** One of the networks that YARN allows; null for the cluster's default. */
+  /** Docker network; null for the cluster's default network. */
   readonly network: string | null;
 }
 
 const IMAGE_MESSAGE = 'expected the name of an image, such as registry.example.org/team/train:1.4';
 const MOUNT_MESSAGE = 'expected SOURCE:DESTINATION or SOURCE:DESTINATION:MODE with absolute paths and mode ro or rw';
 
-// YARN splits the list of mounts at commas.
+// Commas are invalid, because YARN separates mounts with commas.
 const image = z.string({ error: IMAGE_MESSAGE }).regex(/^[\w][\w.:/@-]*$/, { error: IMAGE_MESSAGE });
 const mount = z
   .string({ error: MOUNT_MESSAGE })
   .regex(/^\/[^:,]*:\/[^:,]*(:(ro|rw)(\+(r?(shared|slave|private)))?)?$/, { error: MOUNT_MESSAGE });
 const network = text().regex(/^[\w][\w.-]*$/, { error: 'is not the name of a Docker network' });
 
-/** `docker` in job.yaml: `none`, or the container's image with its options. */
+/** Schema of `docker` in job.yaml: `none`, or an image with options. */
 export const dockerSchema = z
   .union(
     [
@@ -29,23 +29,23 @@ export const dockerSchema = z
         image: image.describe('Docker image.'),
         mounts: z
           .array(mount)
-          .describe('Folders of the node that the container sees: SOURCE:DESTINATION[:MODE], with mode ro or rw (default).')
+          .describe('Folders of the node to mount in the container, as SOURCE:DESTINATION[:MODE]. MODE is ro or rw (default).')
           .default([]),
-        network: network.describe("Docker network; the cluster's default network if absent.").optional(),
+        network: network.describe("Docker network. The default is the cluster's default network.").optional(),
       }),
     ],
     { error: 'expected none, or {image, mounts, network}' },
   )
   .transform((value): DockerContainer | null => (value === 'none' ? null : { ...value, network: value.network ?? null }));
 
-/** `docker` in a resolved job. */
+/** Schema of `docker` in a resolved job. */
 export const resolvedDocker: z.ZodType<DockerContainer | null> = z
   .strictObject({ image, mounts: z.array(mount), network: network.nullable() })
   .nullable();
 
 /**
- * The environment variables by which YARN's LinuxContainerExecutor starts a container in Docker (Hadoop documentation, "Launching
- * Applications Using Docker Containers"). Other executors ignore these variables.
+ * Returns the environment variables with which YARN's LinuxContainerExecutor starts a container in Docker. Other container executors ignore
+ * these variables. (Hadoop documentation, "Launching Applications Using Docker Containers")
  */
 export function dockerEnvironment(docker: DockerContainer | null): Readonly<Record<string, string>> {
   if (docker === null) {
@@ -59,7 +59,7 @@ export function dockerEnvironment(docker: DockerContainer | null): Readonly<Reco
   };
 }
 
-/** The exact form in a file: `none` or `{image: ..., mounts: [...], network: ...}`. */
+/** Returns the value in job.yaml syntax: `none` or `{image: ..., mounts: [...], network: ...}`. */
 export function writtenDocker(docker: DockerContainer | null): string {
   if (docker === null) {
     return 'none';

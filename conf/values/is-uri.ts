@@ -1,4 +1,4 @@
-/** True for a URI with a scheme, such as `hdfs://host/data` or `file:/data`, as opposed to a path. */
+/** Returns true for a URI with a scheme, such as `hdfs://host/data` or `file:/data`. */
 export function isUri(place: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\//i.test(place);
 }

@@ -1,2 +1,2 @@
-/** The minimum lease (ms): how long an executor and its program keep running without an ApplicationMaster. */
+/** Minimum lease in ms: how long an executor keeps its program running without contact to an ApplicationMaster. */
 export const LEAST_LEASE_MS = 120_000;

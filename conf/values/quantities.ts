@@ -1,4 +1,4 @@
-/** 12_345 -> `12.3 kB`, with decimal prefixes, as is usual for disks and networks. */
+/** Formats a number of bytes with decimal prefixes, as is usual for disks and networks: 12_345 -> `12.3 kB`. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1000) {
     return `${Math.round(bytes)} B`;
@@ -6,7 +6,7 @@ export function formatBytes(bytes: number): string {
   const units = ['kB', 'MB', 'GB', 'TB', 'PB'];
   let amount = bytes / 1000;
   let unit = 0;
-  // toFixed would round 999.95 to 1000.0.
+  // Avoids `1000.0`, to which toFixed rounds 999.95.
   while (amount >= 999.95 && unit < units.length - 1) {
     amount /= 1000;
     unit++;
@@ -14,7 +14,7 @@ export function formatBytes(bytes: number): string {
   return `${amount.toFixed(1)} ${units[unit]}`;
 }
 
-/** Four significant digits without trailing zeros: 0.123456 -> `0.1235`, 12 -> `12`, 1e-9 -> `1e-9`. */
+/** Rounds to four significant digits, without trailing zeros: 0.123456 -> `0.1235`, 12 -> `12`, 1e-9 -> `1e-9`. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) {
     return String(value);
@@ -25,7 +25,7 @@ export function formatNumber(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** Formats a metric with its name for users: `test/accuracy` 0.9871 -> `test accuracy: 98.71 %`. */
+/** Formats a metric for users: `test/accuracy` 0.9871 -> `test accuracy: 98.71 %`. */
 export function describeMetric(name: string, value: number): string {
   const spoken = name.replace(/[/_]+/g, ' ');
   const share = /(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1;

@@ -1,8 +1,8 @@
 import { suggest } from '../../platform/suggest.ts';
 
-/** Resources that have dedicated keys in job.yaml and in the site file. */
+/** Resource keys of job.yaml and the site file. */
 const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
-/** Names of these resources in YARN and other systems. */
+/** Names that YARN and other systems use for these resources. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['yarn.io/gpu', 'gpus'],
   ['memory-mb', 'memory'],
@@ -13,20 +13,20 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['cores', 'vcores'],
 ]);
 /**
- * YARN's rule for names of resource types (ResourceUtils): a name with an optional namespace. It excludes `:`, `+` and `=`, which separate
- * the fields of an application tag.
+ * YARN's pattern for resource type names (ResourceUtils): a name with an optional namespace. It excludes `:`, `+` and `=`, which are
+ * separators in application tags.
  */
 const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9])*)*\/)?[A-Za-z][\w.-]*$/;
 const LONGEST = 64;
 
-/** Returns the dedicated key that the user probably meant by `key`; undefined if `key` is correct or resembles none. */
+/** Returns the resource key that the user probably meant; undefined if `key` is correct or similar to none. */
 export function meantResource(key: string): string | undefined {
   return RESOURCE_KEYS.includes(key) ? undefined : (OTHER_NAMES.get(key) ?? suggest(key, RESOURCE_KEYS));
 }
 
 /**
- * Explains why a key cannot name another resource type; undefined if it can. Other names for memory, vcores, gpus and instances are invalid,
- * because quotas would not count them.
+ * Returns the reason why a key cannot be the name of another resource type; undefined if it can. Alternative names for memory, vcores, gpus
+ * and instances are invalid, because quotas do not cover them.
  */
 export function otherResourceProblem(key: string): string | undefined {
   if (RESOURCE_KEYS.includes(key)) {
@@ -45,7 +45,7 @@ export function otherResourceProblem(key: string): string | undefined {
   return undefined;
 }
 
-/** Makes the same check for a key of `resources` in job.yaml or the site file, which may also be memory, vcores or gpus. */
+/** Like `otherResourceProblem`, but also accepts memory, vcores and gpus. */
 export function resourceKeyProblem(key: string): string | undefined {
   return RESOURCE_KEYS.includes(key) ? undefined : otherResourceProblem(key);
 }

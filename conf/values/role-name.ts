@@ -1,10 +1,10 @@
 const NAME = '[a-z][a-z0-9-]{0,62}';
 
-/** The valid names of a role. They are safe in environment variables, application tags, terminals and shell commands. */
+/** Pattern of role names, which are safe in environment variables, application tags, terminals and shell commands. */
 export const ROLE_NAME = new RegExp(`^${NAME}$`);
 
-/** A role name, or `*`. */
+/** Pattern of a role name, or `*`. */
 export const ROLE_NAME_OR_ALL = new RegExp(`^(\\*|${NAME})$`);
 
-/** A task as `worker:0`. */
+/** Pattern of a task name, such as `worker:0`. */
 export const TASK_NAME = new RegExp(`^${NAME}:\\d{1,6}$`);

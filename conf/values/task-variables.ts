@@ -1,4 +1,4 @@
-/** Environment variables that tony-ts sets for each task; a job cannot set them. */
+/** Environment variables that tony-ts sets for each task and that jobs cannot override. */
 export const TASK_VARIABLES: ReadonlySet<string> = new Set([
   'TONY_TASK_FILE',
   'TONY_APPLICATION_ID',

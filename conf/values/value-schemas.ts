@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { ROLE_NAME_OR_ALL } from './role-name.ts';
 import { formatDuration, parseDuration, parseMemory } from './units.ts';
 
-/* Schemas of values that users write in job.yaml and tony-site.yaml. */
+/* Schemas for values in job.yaml and tony-site.yaml. */
 
 const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
 const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
 
-/** 8 PiB in MiB. At this limit, the total of the largest role is still an exact integer and fits into an application tag. */
+/** 8 PiB in MiB. With this limit, the total memory of the largest role is a safe integer and fits into an application tag. */
 export const MOST_MEMORY_MB = 2 ** 33;
 
 export function memory(description: string) {
