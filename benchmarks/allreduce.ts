@@ -11,22 +11,20 @@ import { openMpi } from './peers/openmpi.ts';
 import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
- * Measures all-reduce between processes on this machine, and compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer
- * of the same bytes. Each call is timed from a barrier to the end of its slowest rank. Every sum is checked, including sums in which one
- * rank reads slowly. The three measurements alternate within one run. Each ratio compares adjacent measurements of one round; the
- * results are medians over the rounds.
- *
- * npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64]
+ * Measures all-reduce between processes on this machine. Compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer of the
+ * same bytes. Each call is timed from a barrier to the end of its slowest rank. The benchmark verifies every sum, including runs with one
+ * slow rank. The three measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are
+ * medians over the rounds. `npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64]`
  */
 const MIB = 1024 * 1024;
-/** The required ratio of OpenMPI's time to tony-ts's time, by number of ranks and MiB. */
+/** Required ratio of OpenMPI's time to tony-ts's time, by number of ranks and MiB. */
 const TARGETS: Readonly<Record<number, Readonly<Record<number, number>>>> = { 2: { 1: 0.7, 16: 1.1, 64: 1.5 }, 4: { 16: 0.9, 64: 1.2 } };
 
 interface Start {
   readonly rank: number;
   readonly size: number;
   readonly ports: readonly number[];
-  /** base64; a random key for this run. */
+  /** Random key for this run, in base64. */
   readonly key: string;
 }
 
@@ -38,7 +36,7 @@ interface Request {
 }
 
 interface Answer {
-  /** ms of each call. */
+  /** Duration of each call in ms. */
   readonly elapsed: readonly number[];
   readonly correct: boolean;
 }
@@ -47,13 +45,13 @@ interface Row {
   readonly ranks: number;
   readonly mebibytes: number;
   readonly milliseconds: number;
-  /** OpenMPI's time; null if OpenMPI is not installed. */
+  /** OpenMPI's time in ms, or null if OpenMPI is not installed. */
   readonly theirMilliseconds: number | null;
   readonly limitMilliseconds: number;
-  /** OpenMPI's time divided by tony-ts's time: a value above 1 means that tony-ts is faster. */
+  /** OpenMPI's time divided by tony-ts's time. If the value is above 1, tony-ts is faster. */
   readonly ratio: number | null;
   readonly target: number | null;
-  /** Plain TCP's time divided by tony-ts's time: 1 means that tony-ts is as fast as plain TCP. */
+  /** Plain TCP's time divided by tony-ts's time. A value of 1 means equal speed. */
   readonly limitRatio: number;
 }
 
@@ -86,8 +84,8 @@ async function rankMain(): Promise<void> {
 }
 
 /**
- * Fills the vector once, sums it repeatedly, and checks the result. Each call multiplies the sum by the number of ranks, a power of two,
- * so the expected value is exact. A barrier separates two timed calls.
+ * Fills the vector once, sums it repeatedly, and checks the result. Each call multiplies the sum by the number of ranks. That number is a
+ * power of two, so the expected value is exact. A barrier separates two timed calls.
  */
 async function answer(ring: Ring, vectors: Map<number, Float32Array>, request: Request): Promise<Answer> {
   const vector = vectors.get(request.numbers) ?? ring.vector(request.numbers);
@@ -137,7 +135,7 @@ class Ranks {
     return new Ranks(children);
   }
 
-  /** Returns the duration of each call, measured by the slowest rank (ms). */
+  /** Returns the duration of each call in ms, measured by the slowest rank. */
   async run(numbers: number, calls: number, slowRank: number | null): Promise<number[]> {
     const answers = await Promise.all(
       this.#children.map((child, rank) => {

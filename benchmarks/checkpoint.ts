@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: measures how long a checkpoint blocks training, compared
- * with copying the same bytes in memory, and how fast a checkpoint is written to HDFS, compared with `curl -T` to the same WebHDFS. The
- * measurements alternate within one run; the results are medians. Uses the local cluster, and starts one if none is running.
+ * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: measures how long a checkpoint blocks training, compared with
+ * copying the same bytes in memory. Also measures how fast a checkpoint is written to HDFS, compared with `curl -T` to the same WebHDFS.
+ * The measurements alternate within one run; the results are medians. Uses the local cluster, and starts one if none is running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
@@ -31,7 +31,7 @@ interface Comparison {
   readonly unit: string;
   readonly ours: number;
   readonly theirs: number;
-  /** Median of the ratios of all rounds, because the machine's other load varies between rounds. */
+  /** Median of the ratios per round. Ratios per round are robust because other load on the machine varies between rounds. */
   readonly ratio: number;
   readonly target: string;
   readonly isMet: boolean | null;

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: measures reading records from HDFS, compared
- * with reading the raw bytes of the same file with the same storage client and with curl, and parsing tf.train.Examples, compared with
- * TensorFlow's tf.data in Python, both from the same local file. The measurements alternate within one run; the results are medians.
- * Uses the local cluster, and starts one if none is running.
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: measures two things. Reading: records from
+ * HDFS, compared with the raw bytes of the same file through the same storage client and through curl. Parsing: tf.train.Examples, compared
+ * with TensorFlow's tf.data in Python on the same local file. The measurements alternate within one run; the results are medians. Uses the
+ * local cluster, and starts one if none is running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -46,7 +46,7 @@ interface Measurement {
   readonly speed: number;
 }
 
-/** The contents of a record: like a stored image, or like a table row. */
+/** Record contents: one kind resembles a stored image, the other a table row. */
 const KINDS = {
   image: {
     encode: (random: () => number) => encodeExample({ image: noise(random, 784), label: BigInt(Math.floor(random() * 10)) }),
@@ -145,7 +145,6 @@ async function timed(name: string, file: string, work: () => Promise<unknown>): 
 async function readBytes(): Promise<Measurement> {
   return await timed('bytes, with the same storage client', localFile('image'), async () => {
     for await (const _ of await storage.open(`${remote}/image.tfrecord`)) {
-      // Discards the records.
     }
   });
 }
@@ -158,7 +157,6 @@ async function readByCurl(): Promise<Measurement> {
 async function readRecords(): Promise<Measurement> {
   return await timed('records, checksums verified', localFile('image'), async () => {
     for await (const _ of tfrecords(`${remote}/image.tfrecord`).read({ storage })) {
-      // Discards the records.
     }
   });
 }
@@ -167,7 +165,6 @@ async function readExamples(): Promise<Measurement> {
   return await timed('batches of parsed examples', localFile('image'), async () => {
     const examples = tfrecords(`${remote}/image.tfrecord`).map(parseExample(KINDS.image.schema));
     for await (const _ of examples.batch(BATCH).prefetch(2).read({ storage })) {
-      // Discards the records.
     }
   });
 }
@@ -175,12 +172,13 @@ async function readExamples(): Promise<Measurement> {
 async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
   return await timed('tony-ts: parse, batch', localFile(kind), async () => {
     for await (const _ of tfrecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage })) {
-      // Discards the records.
     }
   });
 }
 
-/** Measures tf.data with one thread, as this library has, in both orders of batching and parsing, and then with all available threads. */
+/**
+ * Measures tf.data in both orders of batching and parsing: first with one thread, as in this library, and then with all available threads.
+ */
 async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
   const python = await tensorflowPython(progress);
   const script = `
@@ -224,7 +222,7 @@ for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(
 function report(type: 'read' | 'parse', kind: string, samples: readonly (readonly Measurement[])[]): void {
   const names = samples[0]?.map(({ name }) => name) ?? [];
   const speeds = names.map((_, index) => median(samples.map((sample) => sample[index]?.speed ?? 0)));
-  // The ratios are computed per round, because the machine's other load varies between rounds.
+  // Ratios are computed per round, because other load on the machine varies between rounds.
   const ratios = names.map((_, index) => median(samples.map((sample) => (sample[index]?.speed ?? 0) / (sample[0]?.speed ?? 1))));
   if (values.output === 'json') {
     names.forEach((name, index) => {

@@ -28,7 +28,7 @@ const { values } = parseArgs({
   },
 });
 
-/** The number of programs per search. A search ends at the first difference. */
+/** Number of programs per search. A search ends at the first difference. */
 const BATCH = 50;
 
 async function laneOptions(): Promise<LaneOptions> {

@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- help [--rounds N]`: measures `tony-ts --help`, the `--help` of each command, and an empty Node.js program (median,
+ * `npm run bench -- help [--rounds N]`: measures `tony-ts --help`, the `--help` of each command, and an empty Node.js program (median in
  * ms).
  */
 import { spawnSync } from 'node:child_process';
@@ -22,7 +22,7 @@ function run(words: readonly string[]): { readonly ms: number; readonly stdout: 
   return { ms: performance.now() - started, stdout };
 }
 
-/** The commands that `--help` lists. */
+/** Returns the commands that `--help` lists. */
 const commands = [...run([COMMAND, '--help']).stdout.matchAll(/^ +tony-ts ([a-z]+)/gm)].map(([, command = '']) => command);
 const lines = new Map([
   ['node, an empty program', ['-e', '0']],

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- launch [--rounds N] [--output json]`: measures how long a job of `sleep 1` takes on an idle local cluster with
- * everything already staged, and how much memory the ApplicationMaster and the executors use. The results are medians.
+ * `npm run bench -- launch [--rounds N] [--output json]`: measures the duration of a `sleep 1` job on an idle local cluster to which all
+ * files have already been uploaded. Also measures the memory use of the ApplicationMaster and the executors. The results are medians.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
 const USER = 'alice';
 const WORKERS = [1, 4] as const;
 
-/** Milliseconds, and MiB of peak resident memory. */
+/** Times in ms; peak resident memory in MiB. */
 interface Sample {
   readonly commandToFirst: number;
   readonly commandToLast: number;
@@ -56,7 +56,7 @@ try {
   }
   const medians = new Map<number, Sample>();
   for (const workers of WORKERS) {
-    // Stages everything and fills the nodes' caches.
+    // Uploads all files and fills the nodes' caches.
     for (let warm = 0; warm < 2; warm++) {
       await measure(workers, 'warm');
     }

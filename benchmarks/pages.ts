@@ -1,7 +1,8 @@
 /**
  * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, while 20
- * viewers poll through the ResourceManager's proxy as the job's page does. Measures the lateness of the ApplicationMaster's heartbeats
- * and its memory use, both from outside (its calls to the ResourceManager, requests to its web server) and from its own report.
+ * viewers poll through the ResourceManager's proxy as the job's page does. Measures how late the ApplicationMaster sends heartbeats, and
+ * how much memory it uses. The measurements come from outside (its calls to the ResourceManager, requests to its web server) and from its
+ * own report.
  */
 import { spawn } from 'node:child_process';
 import { once, setMaxListeners } from 'node:events';
@@ -23,10 +24,10 @@ import { type Answer, type Order, observe, proxied } from './pages/observer.ts';
 const ROOT = process.cwd();
 const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
 const USER = 'alice';
-/** The interval of the ApplicationMaster's heartbeats to the ResourceManager without open container requests (ms). */
+/** Interval in ms between the ApplicationMaster's heartbeats to the ResourceManager when no container requests are open. */
 const BEAT_MS = 1000;
 const HEARTBEAT_MS = 1000;
-/** The resources that the page polls, and the polling intervals. */
+/** Resources that the page polls, with their polling intervals in ms. */
 const POLLS = [
   { resource: 'job', everyMs: 2000 },
   { resource: 'usage', everyMs: 5000 },
@@ -36,7 +37,7 @@ const POLLS = [
 const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
 const TARGETS = { latenessMs: 200, residentMiB: 200 };
 
-/** A program that only reports progress, as a training script does. `read` waits without starting a process. */
+/** This program only reports progress, as a training script does. `read` waits without starting a process. */
 const PROGRAM = [
   'F=$(sed -n \'s/.*"reportFile":"\\([^"]*\\)".*/\\1/p\' "$TONY_TASK_FILE")',
   'exec 9<> <(:)',
@@ -197,7 +198,6 @@ class Observer {
   }
 }
 
-/** The viewers' measurements. */
 class Sightings {
   latencies: number[] = [];
   lateness: number[] = [];
@@ -384,7 +384,7 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
   }
 }
 
-// Called at the end of the file, because a class can be used only after its definition.
+// This call is at the end of the file, because a class can be used only after its definition.
 if (isMainThread) {
   await main();
 } else {

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- paint [--loads N]`: loads the page of a job with 200 tasks in Chromium, at full processor speed and at a quarter of
- * it. Prints the medians of the first contentful paint, of the time until the content is complete, of finding a task by typing, and of
- * the longest frame while the page polls.
+ * `npm run bench -- paint [--loads N]`: loads the page of a job with 200 tasks in Chromium, at full processor speed and at a quarter of it.
+ * Prints medians of four times: the first contentful paint, the complete content, finding a task by typing, and the longest frame while the
+ * page polls.
  */
 import { parseArgs } from 'node:util';
 import type { Browser } from 'playwright-core';
@@ -12,7 +12,7 @@ import { median } from './median.ts';
 
 const { values } = parseArgs({ options: { loads: { type: 'string', default: '5' } } });
 
-/** Expressions to evaluate in the page, as strings, because the code outside the page compiles without DOM types. */
+/** Expressions to evaluate in the page. They are strings because the code outside the page compiles without DOM types. */
 const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
 const LONGEST_FRAME = `new Promise((resolve) => {
   let worst = 0;

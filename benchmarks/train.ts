@@ -1,10 +1,10 @@
 /**
  * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: measures examples per second and
- * process, for the same networks on the same data (adam, batches of 64) with one thread per process. Compares `fit` with native kernels,
- * `fit` with TensorFlow.js's own kernels, a loop without `fit`, and TensorFlow, each with one process, with two processes that exchange
- * gradients, and with two that do not. The variants alternate within one run. Each ratio compares adjacent measurements of one round, by
- * wall-clock time and by CPU time; the results are medians over the rounds. A busy machine affects CPU time less, but CPU time does not
- * count the time that a process waits for another one.
+ * process, with one thread per process. All variants train the same networks on the same data (adam, batches of 64). The variants are `fit`
+ * with native kernels, `fit` with TensorFlow.js's own kernels, a loop without `fit`, and TensorFlow. Each variant runs with one process,
+ * with two processes that exchange gradients, and with two independent processes. The variants alternate within one run. Each ratio
+ * compares adjacent measurements of one round, by wall-clock time and by CPU time; the results are medians over the rounds. Other load on
+ * the machine affects the CPU time less, but CPU time excludes the time that a process waits for another one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -22,7 +22,7 @@ import { tensorflowPython } from './peers/tensorflow.ts';
 import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank } from './training/train-rank.ts';
 
 const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
-/** The number of steps per measurement, which takes a few seconds. */
+/** Number of steps per measurement. They take a few seconds. */
 const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {
@@ -37,7 +37,7 @@ interface Rate {
   readonly processor: number;
 }
 
-/** The ratio of this library's speed to the speed of the other variant, and the required minimum. */
+/** Ratio of this library's speed to the other variant's speed, and the required minimum. */
 const RATIOS: readonly {
   readonly ours: string;
   readonly theirs: string;
@@ -148,7 +148,7 @@ async function tensorflow(kind: ModelKind, data: string, python: string, size: n
   return await contenderOf(workers);
 }
 
-/** Writes the data, which is the same for every variant: noise images, each with one of ten labels. */
+/** Writes the data for all variants: noise images, each with one of ten labels. */
 async function writeData(folder: string, kind: ModelKind): Promise<void> {
   const examples = kind === 'mlp' ? 8192 : 2048;
   let state = 1;
@@ -247,7 +247,7 @@ async function main(): Promise<void> {
     },
   });
   for (const kind of KINDS.filter((each) => values.models.split(',').includes(each))) {
-    // The folder is kept, because its data is the same in each run.
+    // The folder is kept, because every run uses the same data.
     const folder = path.resolve('.cache', 'benchmarks', 'training-data', kind);
     await mkdir(folder, { recursive: true });
     print(kind, await measure(kind, Math.max(1, Number(values.rounds)), !values['without-tensorflow'], folder), values.output);

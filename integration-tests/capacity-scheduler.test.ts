@@ -129,7 +129,7 @@ users: {alice: {queues: [gpu]}, '*': {queues: [default]}}
 groups: {students: {queues: [gpu]}}
 queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
-  test('make the ResourceManager reject any application of a user without access to the queue', async () => {
+  test('make the ResourceManager reject applications from users without access to the queue', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
     expect(stderr.replace(/\s+/g, ' ')).toContain(
       'The largest container becomes smaller in root.gpu: the ResourceManager rejects this change when queues are refreshed',

@@ -28,7 +28,7 @@ const emptyFolder = () => {
 
 describeFencing('hdfs', async () => ({ storage, dir: emptyFolder() }));
 
-test('the writer saves checkpoints again when the NameNode is back', async () => {
+test('the writer resumes saving checkpoints when the NameNode restarts', async () => {
   const store = new CheckpointStore(storage, emptyFolder());
   const [saved, troubles]: [number[], string[]] = [[], []];
   const writer = new CheckpointWriter(store, {
@@ -50,7 +50,7 @@ test('the writer saves checkpoints again when the NameNode is back', async () =>
   expect((await store.newest(() => {}))?.position.step).toBe(3);
 });
 
-test('several processes write one checkpoint together, and each reads its own tensors from it', async () => {
+test('several processes write one checkpoint together, and each loads its own tensors from it', async () => {
   const store = new CheckpointStore(storage, emptyFolder());
   await saveSharded(store, 4, ORIGIN);
   await store.marks.setBest({ step: 4, metric: 'loss', value: 0.5, mode: 'min' });

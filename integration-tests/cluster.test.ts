@@ -86,7 +86,7 @@ test('YARN kills a container over its memory limit with exit status -104', async
   expect(await cluster.ended(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exitCode: -104') });
 });
 
-test('containers survive a killed NodeManager, and applications a killed ResourceManager', { timeout: 300_000 }, async () => {
+test('containers survive a NodeManager kill, and applications survive a ResourceManager kill', { timeout: 300_000 }, async () => {
   const id = await submit('sleep 600');
   const running = () => cluster.containers(id).then((all) => all.filter(({ command }) => command === 'sleep 600').map(({ pid }) => pid));
   const before = await until(async () => ((await running()).length > 0 ? running() : null), {
@@ -103,7 +103,7 @@ test('containers survive a killed NodeManager, and applications a killed Resourc
   await noneLeft(cluster, id, 40_000);
 });
 
-test('the error for a port in use names the process that holds it', async () => {
+test('the error for a port in use names the process that uses the port', async () => {
   await cluster.up();
   const second = new TestCluster(cluster.offset + 10);
   // At an offset that is ten higher, the ResourceManager's ports collide with the NodeManager's.

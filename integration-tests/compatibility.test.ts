@@ -63,7 +63,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     process.kill(one?.pid ?? 0, 'SIGKILL');
   }
 
-  test('doctor finds nothing to repair', async () => {
+  test('doctor reports no problem', async () => {
     const { exitCode, stdout } = await run(['doctor', '--output', 'json']);
     expect(jsonLines(stdout).filter(({ state }) => state === 'bad' || state === 'unknown')).toEqual([]);
     expect(exitCode).toBe(0);
@@ -105,7 +105,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     expect(listed.find((job) => job.id === id)).toMatchObject({ name: 'mnist', finalStatus: 'SUCCEEDED' });
   });
 
-  test.runIf(isLong)('kill ends a job, and a job over its quota is refused before anything is uploaded', async () => {
+  test.runIf(isLong)('kill ends a job, and submit rejects a job over its quota before any upload', async () => {
     const job = ['framework: none', 'runtime: system', 'command: sleep 1000', 'roles: {worker: {instances: 2, resources: {memory: 256m}}}'];
     const id = await submit(['name: sleeping', ...job]);
     await reached(id, ({ tasks }) => tasks.every(({ state }) => state === 'running'));

@@ -61,7 +61,7 @@ async function start(): Promise<LogOwner> {
   return { containerId: attempt?.containerId ?? '', nodeHttp: attempt?.nodeHttp ?? null, owner: USER };
 }
 
-test('a log has the same bytes when read from the node of a running container and, after its end, from HDFS', {
+test('the node of a running container and later HDFS return the same bytes of a log', {
   timeout: 300_000,
 }, async () => {
   const container = await start();

@@ -21,7 +21,7 @@ async function doctor(...words: string[]): Promise<{ exitCode: number | null; fi
   return { exitCode, findings: new Map((jsonLines(stdout) as unknown as Finding[]).map((finding) => [finding.name, finding])) };
 }
 
-test('doctor reports every check of a suitable cluster as good', async () => {
+test('every check of doctor passes on a suitable cluster', async () => {
   const { exitCode, findings } = await doctor();
   expect([...findings.values()].filter(({ state }) => state !== 'good')).toEqual([]);
   expect(exitCode).toBe(0);
@@ -46,7 +46,7 @@ test('doctor reports an unknown queue as a failed check, and lists the existing 
   expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });
 });
 
-test('doctor still runs the checks that need no NameNode when the NameNode is down', async () => {
+test('when the NameNode is down, doctor still runs the checks that do not need it', async () => {
   await cluster.kill('namenode');
   const { exitCode, findings } = await doctor();
   expect(exitCode).toBe(3);

@@ -65,7 +65,7 @@ describe('elastic jobs on a cluster', () => {
     await noneLeft(cluster, id);
   }
 
-  test('a job starts with the available tasks, grows when another job ends, and shrinks when a failed worker finds no room', {
+  test('a job starts with the available tasks, grows when another job ends, and shrinks when YARN cannot replace a failed worker', {
     timeout: 300_000,
   }, async () => {
     const large = 'resources: {memory: 512m, gpus: 3}';
@@ -158,7 +158,7 @@ test('on one machine, a job continues without a worker that has used up its rest
   expect(final.tasks.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'succeeded']);
 });
 
-test('training continues from the checkpoint with fewer workers and the learning rate for their number', { timeout: 180_000 }, async () => {
+test('training continues from the checkpoint with fewer workers and an adapted learning rate', { timeout: 180_000 }, async () => {
   const { file, steps } = await trainingFile(['roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}']);
   const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {
     env: { TONY_LOCAL_DIR: path.join(path.dirname(file), 'root'), HADOOP_CONF_DIR: undefined },

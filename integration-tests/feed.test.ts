@@ -121,7 +121,7 @@ async function submitLocally(options: Parameters<typeof jobFolder>[0] = {}) {
 }
 
 describe('a feed on this machine', () => {
-  test('delivers each record of two producers, one in a program and one a command, exactly once, and ends when both have ended', async () => {
+  test('delivers each record of a library producer and a command producer exactly once, and ends when both have ended', async () => {
     const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2', SHARED: 'yes' } });
     const states = new Set<string>();
     const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
@@ -186,7 +186,7 @@ describe('a feed on this machine', () => {
     await command.result;
   });
 
-  test('dispatches splits on request: a slow worker gets fewer, and each record is read once even if the ApplicationMaster restarts', async () => {
+  test('dispatches fewer splits to a slow worker, and each record once even if the ApplicationMaster restarts', async () => {
     const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30', HELD: 'yes' } });
     // Both workers pause in the middle of a split, and most splits are still unassigned.
     await until(() => recordsIn(out, 'lines').length === 2, { describe: () => recordsIn(out, 'lines').length });
@@ -203,7 +203,7 @@ describe('a feed on this machine', () => {
   });
 });
 
-test('two ranks train on a feed in equally many steps, wait for a slow producer, and recover from the death of one rank', async () => {
+test('two ranks train the same number of steps on a feed, wait for a slow producer, and recover from the death of one rank', async () => {
   const { folder, out } = await jobFolder();
   const file = path.join(folder, 'fit.yaml');
   await writeFile(
@@ -335,7 +335,7 @@ test.each([
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
-test('another task receives the split of a task that dies, and each record counts once', async () => {
+test('when a task dies, another task receives its split, and each record appears once in the output', async () => {
   const data = await temporaryFolder();
   for (const file of numbers(0, 10)) {
     await writeFile(path.join(data, `part-${file}`), `${file}\n`);

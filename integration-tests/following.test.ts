@@ -82,7 +82,7 @@ describe.each([
     expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had already ended: SUCCEEDED\n` });
   });
 
-  test('a program that fails ends with exit code 1, the first failing task and its last lines', async () => {
+  test('a job whose program fails ends with exit code 1, and shows the first failing task and its last lines', async () => {
     const { run, submit } = await open();
     const file = await job('if [ "$TONY_INDEX" = 1 ]; then echo boom >&2; exit 3; fi; sleep 60\n');
     const { exitCode, stdout } = await run([...submit, '--conf', file]);

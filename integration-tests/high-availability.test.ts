@@ -26,7 +26,7 @@ async function failOver(kind: 'resourcemanager' | 'namenode'): Promise<void> {
   await until(async () => (await cluster.activeName(kind)) !== before, { describe: `the pair of ${before} is active`, timeoutMs: 60_000 });
 }
 
-test('a job trains on through the failover of the ResourceManager and of the NameNode, without a failed attempt', async () => {
+test('a job continues training during a ResourceManager failover and a NameNode failover, without a failed attempt', async () => {
   const folder = await temporaryFolder();
   const [file, steps, go] = ['job.yaml', 'steps', 'go'].map((name) => path.join(folder, name)) as [string, string, string];
   const yaml = [

@@ -118,7 +118,7 @@ describe('a history for all users', () => {
     expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
   });
 
-  test('omits the histories of other users, and reports whose histories it omits', async () => {
+  test('omits the histories of other users, and names these users', async () => {
     const { lines } = await listed(['--all']);
     expect(lines.some(({ user }) => user === 'bob')).toBe(false);
     expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });

@@ -110,7 +110,7 @@ test('kill ends a running job', async () => {
   await until(async () => (await statusOf('bob', id)).result?.state === 'KILLED', { describe: () => statusOf('bob', id) });
 });
 
-test('the ApplicationMaster applies the site file of the cluster, although nodes require a ticket of everyone who reads their configuration', async () => {
+test('the ApplicationMaster applies the site file of the cluster although nodes serve their configuration only to clients with a ticket', async () => {
   const cheating = path.join(folder, 'conf');
   await mkdir(cheating);
   await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');
@@ -132,7 +132,7 @@ test('the ApplicationMaster applies the site file of the cluster, although nodes
   }
 });
 
-test('doctor reports every check as good, and until when the ticket is valid', async () => {
+test('every check of doctor passes, and doctor reports when the ticket expires', async () => {
   const { exitCode, stdout } = await as('alice', ['doctor', '--output', 'json']);
   const findings = jsonLines(stdout);
   expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
@@ -143,7 +143,7 @@ test('doctor reports every check as good, and until when the ticket is valid', a
   expect(findings.find(({ name }) => name === 'identity')?.text).toBe('alice, in research');
 });
 
-test('a keytab replaces the ticket cache, which stays as it is', async () => {
+test('a keytab replaces the ticket cache without changing the cache', async () => {
   const env = {
     KRB5CCNAME: `FILE:${path.join(folder, 'none')}`,
     XDG_CACHE_HOME: path.join(folder, 'cache'),
@@ -154,7 +154,7 @@ test('a keytab replaces the ticket cache, which stays as it is', async () => {
   expect(exitCode, stderr).toBe(0);
 });
 
-test('commands say why Kerberos fails, and what to do', async () => {
+test('commands report the cause of a Kerberos failure and the next step', async () => {
   const short = `FILE:${path.join(folder, 'short')}`;
   const kinit = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', '1s', '-c', short, 'alice'];
   await promisify(execFile)('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });

@@ -89,7 +89,7 @@ test('docs/architecture.md describes exactly the folders with source files', () 
   expect(here.toSorted()).toEqual(withFiles.toSorted());
 });
 
-test('only examples name the package itself', () => {
+test('only examples import the package by its name', () => {
   const named = imports.filter(({ file, specifier }) => /^tony-ts(\/|$)/.test(specifier) && roomOf(file) !== 'examples');
   expect(named).toEqual([]);
 });

@@ -99,7 +99,7 @@ async function expectPredictions(storage: Storage, uri: string): Promise<void> {
   expect(results.filter(({ label, digit }) => label === digit).length).toBeGreaterThan(9300);
 }
 
-test('two local workers predict all records although one is killed, and a second job repeats no work', async () => {
+test('two local workers predict all records although one worker is killed, and a second job repeats no work', async () => {
   const { source, pids, words } = await example();
   const root = await temporaryFolder();
   const output = path.join(root, 'predictions');
@@ -146,7 +146,7 @@ beforeAll(async () => {
 });
 afterAll(() => hdfs.close());
 
-test('workers on a cluster predict all TFRecords on HDFS although one loses its program and one its container', async () => {
+test('workers on a cluster predict all TFRecords on HDFS although a program and a container are killed', async () => {
   const folder = `hdfs:///user/${USER}/predict-test`;
   const images = parseIdx(await readFile(path.join(MNIST, 't10k-images-idx3-ubyte')), 'images').values;
   const records = (await labels()).map((label, index) =>

@@ -241,7 +241,7 @@ describe('a job submitted by hand', () => {
     expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu, .*quotas\.queues\.gpu\.instances/);
   });
 
-  test('makes the ApplicationMaster send no request to the servers that the user named', () => {
+  test('does not make the ApplicationMaster send requests to servers that the user named', () => {
     expect(requests).toEqual([]);
   });
 });
@@ -299,7 +299,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
     expect(await cluster.ended(bobs)).toMatchObject({ finalStatus: 'SUCCEEDED' });
   });
 
-  test('under an ID that was requested earlier, beside a job submitted a moment before', async () => {
+  test('under an ID that was requested earlier, together with a job submitted a moment before', async () => {
     const early = await handmade.takeId();
     const flag = path.join(folder, `${early}.end`);
     const holds = await handmade.submit({

@@ -112,7 +112,7 @@ async function startOf(id: string, user: string): Promise<number> {
   }
 }
 
-test('when two jobs submitted at the same time together exceed a limit, one waits until the other ends', async () => {
+test('when two jobs submitted at the same time exceed a limit together, one job waits until the other ends', async () => {
   await settle('queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
   const both = await Promise.all([submit({ user: 'alice', workers: 3 }), submit({ user: 'bob', workers: 3 })]);
   const users = ['alice', 'bob'];

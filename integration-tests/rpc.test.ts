@@ -207,7 +207,7 @@ test('YARN allocates and runs containers with and without a GPU, and reports eve
   });
 });
 
-test('YARN rejects impossible requests, each with its reason, and serves the others', async () => {
+test('YARN rejects each impossible request with its reason, and fulfills the others', async () => {
   const master = await Master.registered();
   master.scheduler.setAsk(evaluator(1));
   master.scheduler.setAsk({ ...worker(1, { 'memory-mb': 1_000_000, vcores: 1 }), priority: 3, allocationRequestId: 3 });
@@ -225,7 +225,7 @@ test('YARN rejects impossible requests, each with its reason, and serves the oth
   expect(master.scheduler.hasOpenAsks).toBe(false);
 });
 
-test('YARN serves the latest version of a request that is withdrawn, raised or lowered', async () => {
+test('YARN applies the latest version of a request that is withdrawn, raised or lowered', async () => {
   const master = await Master.registered();
   master.scheduler.setAsk(worker(2));
   master.scheduler.setAsk(evaluator(3));

@@ -104,7 +104,7 @@ test('submit makes uploaded files private, and on a repeated submit uploads only
   }
 });
 
-test('a killed job leaves none of its own files, even if its ApplicationMaster detects the kill late', async () => {
+test('a killed job leaves no files of its own, even if its ApplicationMaster detects the kill late', async () => {
   const { id } = await submit(await jobFolder());
   const running = async (word: string): Promise<number | undefined> =>
     (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;

@@ -105,7 +105,7 @@ describe('a dry run', () => {
     expect(Math.max(...table.split('\n').map((line) => line.length))).toBeLessThan(80);
   });
 
-  test('shows what it would start on this machine, without a cluster', async () => {
+  test('shows the plan of a local job without a cluster', async () => {
     const { words } = await request({ workers: 2 });
     const root = await temporaryFolder();
     const env = { HADOOP_CONF_DIR: '', TONY_LOCAL_DIR: path.join(root, 'local') };

@@ -356,7 +356,7 @@ test('a run of 100,000 steps writes few files and keeps every point', { timeout:
   expect(points.every(([step, value], index) => step === index + 1 && Math.abs(Number(value) - step / steps) < 1e-6)).toBe(true);
 });
 
-test('the newest file in HDFS is readable while it grows, and grows again when the NameNode is back', async () => {
+test('the newest file in HDFS is readable while it grows, and grows again when the NameNode restarts', async () => {
   const written = await (PLACES.hdfs as () => Promise<Place>)();
   const troubles: string[] = [];
   const dir = joinUri(written.uri, 'train');

@@ -86,7 +86,7 @@ async function configuration(
   return { HADOOP_CONF_DIR: copy };
 }
 
-test('under the policy STRICT, workers train on from a checkpoint on HDFS after one has died, and all pages are served', async () => {
+test('under the policy STRICT, workers resume training from HDFS after a worker dies, and all pages are available', async () => {
   const go = path.join(folder, 'go');
   const file = await jobFile('training', [
     `command: exec node elastic-fit.mjs ${path.join(folder, 'steps')} ${go}`,
@@ -128,14 +128,14 @@ test('under the policy STRICT, workers train on from a checkpoint on HDFS after 
   expect(history.stdout, history.stderr).toContain(id);
 });
 
-test('doctor reports every check as good', async () => {
+test('every check of doctor passes', async () => {
   const { exitCode, stdout } = await cluster.run(['doctor', '--output', 'json']);
   const findings = jsonLines(stdout);
   expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
   expect(exitCode).toBe(0);
 });
 
-test('commands say why HTTPS fails, and what to do', async () => {
+test('commands report the cause of an HTTPS failure and the next step', async () => {
   const { resourcemanager } = cluster.ports;
   const https = { 'yarn.http.policy': 'HTTPS_ONLY' };
   const [unknown, otherName, plain, password] = await Promise.all([

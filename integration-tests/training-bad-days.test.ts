@@ -184,7 +184,7 @@ test('training continues without interruption when the ApplicationMaster is kill
   expect(steps).toEqual(Array.from({ length: FEW.steps }, (_, at) => at + 1));
 });
 
-test('training skips a truncated and a corrupt checkpoint with a notice, and resumes from the one before', async () => {
+test('training skips truncated and corrupt checkpoints with a notice, and resumes from the previous checkpoint', async () => {
   const dir = `/user/${USER}/damaged-checkpoints`;
   const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
   const first = await train({ settings, examples: FEW.examples });

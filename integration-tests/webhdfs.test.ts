@@ -29,7 +29,7 @@ async function setQuota(folder: string, bytes: number): Promise<void> {
   }
 }
 
-test('the client skips a NameNode of an HA list that is down', async () => {
+test('the client skips an unavailable NameNode of an HA list', async () => {
   const ha = HadoopConfiguration.fromProperties({
     'fs.defaultFS': 'hdfs://blue',
     'dfs.nameservices': 'blue',
@@ -64,7 +64,7 @@ test('an exhausted quota ends a long write immediately with an error that names 
   storage.close();
 });
 
-test('a read interrupted by the death of the DataNode continues when the DataNode is back', async () => {
+test('an interrupted read continues when the DataNode restarts', async () => {
   const data = randomBytes(64_000_000);
   await hdfs.create(`${FOLDER}/long`, data, { overwrite: true, permission: 0o644 });
   const stream = await hdfs.open(`${FOLDER}/long`);
@@ -84,7 +84,7 @@ test('a read interrupted by the death of the DataNode continues when the DataNod
   expect(hash.digest('hex')).toBe(createHash('sha256').update(data).digest('hex'));
 });
 
-test('the client fails after a short time limit when the NameNode is down, and waits within a longer one', async () => {
+test('when the NameNode is down, the client waits up to its time limit', async () => {
   await cluster.kill('namenode');
   const impatient = createStorage({ hadoop: configuration, user: USER, patienceMs: 200 });
   await expect(impatient.write(`hdfs://${authority}${FOLDER}/x`, Buffer.from('x'))).rejects.toMatchObject({

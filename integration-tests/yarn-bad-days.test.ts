@@ -361,7 +361,7 @@ describe('a job fails with a message that names the cause and the next step', ()
     }
   });
 
-  test('when a program exits with 3 after it wrote to stderr', async () => {
+  test('when a program writes to stderr and exits with code 3', async () => {
     const { client, yarn, status } = await failure({
       roles: '{worker: {instances: 2, ranked: true, restart: {policy: never}, resources: {memory: 512m}}}',
       command: ['for i in $(seq 1 50); do echo "line $i" >&2; done; [ $TONY_INDEX = 0 ] && sleep 100; exit 3'],
@@ -373,7 +373,7 @@ describe('a job fails with a message that names the cause and the next step', ()
     }
   });
 
-  test('when a program is killed for its memory', async () => {
+  test('when YARN kills a program over its memory limit', async () => {
     const { client, yarn } = await failure({
       roles: '{worker: {instances: 1, restart: {policy: never}, resources: {memory: 256m}}}',
       command: ["node -e 'const all = []; setInterval(() => all.length < 20 && all.push(Buffer.alloc(32 << 20, 1)), 100)'"],
@@ -397,7 +397,7 @@ describe('a job fails with a message that names the cause and the next step', ()
   });
 });
 
-test('status, list, logs and top report an ApplicationMaster that hangs, and the job continues when it answers again', async () => {
+test('status, list, logs and top report an ApplicationMaster that hangs, and the job continues when the ApplicationMaster responds again', async () => {
   const job = await startJob({ command: ['echo alive', ...PROGRAM] });
   const programs = await job.programs(1);
   const master = await job.process('application-master.mjs');

@@ -44,7 +44,7 @@ export const BUNDLES = [
 ];
 
 /**
- * Bundled CommonJS packages call `require` for Node's built-in modules, and ES modules have no `require`. The import has a new name,
+ * Bundled CommonJS packages call `require` for Node's built-in modules, but ES modules have no `require`. The import has a new name,
  * because a dependency may declare the original one.
  */
 const REQUIRE_BANNER =
@@ -56,7 +56,7 @@ const REQUIRE_BANNER =
  */
 export async function bundle({ source, executable = false, external = [] }, outfile) {
   const { build } = await import('esbuild');
-  // The bundle is renamed once it is complete, because a starting job may be reading the previous bundle.
+  // A starting job may be reading the previous bundle. Therefore the new bundle is written to a temporary file and then renamed.
   const unfinished = `${outfile}.${process.pid}`;
   await build({
     entryPoints: [path.join(ROOT, source)],
@@ -65,8 +65,8 @@ export async function bundle({ source, executable = false, external = [] }, outf
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
-    // Keeps names for readable stack traces, and removes white space to shorten the upload. The user's library keeps its white
-    // space: for an uncaught error, Node.js prints the whole source line, and the user sees only the last lines of stderr.
+    // Keeps names for readable stack traces, and removes white space to shorten the upload. The user's library keeps its white space: for
+    // an uncaught error, Node.js prints the whole source line, and the user sees only the last lines of stderr.
     minifyWhitespace: !source.startsWith('training/'),
     minifySyntax: true,
     legalComments: 'none',
@@ -93,7 +93,7 @@ const PAGE_ASSETS = {
   'page.css': { source: 'page.css', type: 'text/css; charset=utf-8', format: 'esm' },
 };
 
-/** The other bundles contain these assets, compressed once, under names that contain the hash of their content. */
+/** The other bundles contain these assets in compressed form. The asset names contain the hash of the content. */
 export async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-assets.json')) {
   const { build } = await import('esbuild');
   const assets = await Promise.all(

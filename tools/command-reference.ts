@@ -5,7 +5,7 @@ import type { DescribedCommand, DescribedOption, DescribedPositional } from '../
 /** Options that most commands share. The page describes them once. */
 const SHARED = new Set(Object.keys({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }));
 
-/** Generates docs/commands.md: the commands and their arguments and options. */
+/** Generates docs/commands.md, which lists the commands with their arguments and options. */
 export function commandPage(): string {
   const { commands, options } = describeCommandLine();
   const shared = new Map(commands.flatMap((command) => command.options).map((option) => [option.name, option]));
@@ -25,7 +25,7 @@ export function commandPage(): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns the command that `words` start with; null if there is no such command or if it takes fewer arguments. */
+/** Returns the command at the start of `words`. Returns null if there is no such command or if it takes fewer arguments. */
 export function commandOf(root: DescribedCommand, words: readonly string[]): DescribedCommand | null {
   const end = words.findIndex((word) => word.startsWith('-'));
   const plain = end < 0 ? words : words.slice(0, end);

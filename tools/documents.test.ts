@@ -13,7 +13,7 @@ import { ERROR_CODES } from '../platform/errors.ts';
 import { commandOf } from './command-reference.ts';
 import { anchorsOf, type Block, blocksOf, commandsOf, type Document, inlineCode, linksOf, ROOT, readDocuments } from './documents.ts';
 
-/** Checks of README.md and docs/ that need no cluster; integration-tests/documents.test.ts runs their commands. */
+/** Checks of README.md and docs/ that need no cluster. integration-tests/documents.test.ts runs their commands. */
 
 let documents: Document[];
 let blocks: Block[];
@@ -59,7 +59,7 @@ describe('the document parser', () => {
     expect(inlineCode(document)).toContain('tony-ts a | b');
   });
 
-  test('rejects a block without an end', () => {
+  test('rejects a block without a closing fence', () => {
     expect(() => blocksOf({ name: 'a.md', text: '```sh\nls\n' })).toThrow('a.md:1');
   });
 });
@@ -124,7 +124,7 @@ test('every yaml block is a valid job or site file, or a valid part of one', () 
   expect(wrong).toEqual([]);
 });
 
-/** Names that the reader defines, such as a model or data. */
+/** Names that the examples assume, such as a model or data. */
 const READERS = `
 import type * as tf from '@tensorflow/tfjs';
 import type * as training from '${path.join(ROOT, 'training', 'index.ts')}';
@@ -193,7 +193,7 @@ test('every function that docs/library.md names is exported', async () => {
   expect(functions.filter((name) => !(name in library))).toEqual([]);
 });
 
-/** Types whose fields docs/job-api.md lists, each under a heading with the type's name. */
+/** Types with fields that docs/job-api.md lists, each under a heading with the type's name. */
 const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
   'conf/status.ts': [
     'JobStatus',
@@ -231,7 +231,7 @@ test('docs/job-api.md lists exactly the fields of the types that it describes', 
   }
 });
 
-/** Environment variables and Hadoop's policies for HTTPS, which are also in capitals. */
+/** Other names in capitals: environment variables and Hadoop's policies for HTTPS. */
 const VARIABLE = /^(TONY|HADOOP)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS)$|^(HTTPS_ONLY|LENIENT|STRICT)$/;
 
 test('every error code in the documents exists', () => {
@@ -248,7 +248,7 @@ test('every error code in the documents exists', () => {
   expect(wrong).toEqual([]);
 });
 
-test('every inline command exists, as do its options and its example job', () => {
+test('every inline command exists, with its options and its example job', () => {
   const root = describeCommandLine();
   const always = root.options.map(({ name }) => name);
   const wrong: string[] = [];

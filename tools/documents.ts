@@ -1,9 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
-/*
- * Parses README.md, docs/ and the examples' READMEs for the tests. It supports only the Markdown that these pages use.
- */
+/* Parses README.md, docs/ and the examples' READMEs for the tests. Supports only the Markdown that these pages use. */
 
 export const ROOT = path.resolve(import.meta.dirname, '..');
 
@@ -17,13 +15,12 @@ export interface Block {
   readonly document: string;
   /** Line number of the opening fence, counted from 1. */
   readonly line: number;
-  /** The info string of the opening fence; may be empty. */
+  /** The text after the opening fence; may be empty. */
   readonly language: string;
   readonly text: string;
 }
 
 export interface DocumentedCommand {
-  /** `docs/training.md:17` */
   readonly place: string;
   /** The command as written, without a trailing comment. */
   readonly text: string;
@@ -56,7 +53,7 @@ export function blocksOf({ name, text }: Document): Block[] {
   return blocks;
 }
 
-/** Returns the commands of a `sh` block, one per line; `\` continues a line. */
+/** Returns the commands of a `sh` block, one per line. `\` continues a line. */
 export function commandsOf(block: Block): DocumentedCommand[] {
   const commands: DocumentedCommand[] = [];
   let begun: { readonly line: number; readonly parts: string[] } | null = null;

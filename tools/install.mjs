@@ -1,4 +1,4 @@
-/** Installs node_modules according to package-lock.json; requires only Node and npm. */
+/** Installs node_modules according to package-lock.json. Requires only Node and npm. */
 import { spawn } from 'node:child_process';
 import { lstat, readFile } from 'node:fs/promises';
 import path from 'node:path';

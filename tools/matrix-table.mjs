@@ -1,8 +1,8 @@
-/** The page docs/compatibility.md, made from the recorded results of `npm run matrix`. */
+/** Generates docs/compatibility.md from the recorded results of `npm run matrix`. */
 
 /** @typedef {Record<string, { passed: boolean, date: string }>} Results by `HADOOP PROFILE NODE` */
 
-/** The newest release of each line that is in use. */
+/** The newest release of each Hadoop line that is in use. */
 export const HADOOP_VERSIONS = ['2.10.2', '3.1.4', '3.2.4', '3.3.6', '3.4.3', '3.5.0'];
 export const NODE_MAJORS = [20, 22, 24];
 export const PROFILE_NAMES = ['plain', 'privacy', 'ha', 'kerberos', 'tls'];

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * `npm run matrix [-- --hadoop 3.3.6,3.5.0] [--profile plain,ha] [--node 20,22]`: runs the long form of the compatibility tests on every
- * combination, and records the results in docs/compatibility.md. Combinations that this run leaves out keep their earlier result.
+ * combination, and records the results in docs/compatibility.md. Combinations that a run does not include keep their earlier result.
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';

@@ -10,7 +10,7 @@ const folder = fileURLToPath(new URL('../protos', import.meta.url));
 
 const TARGETS = [
   { output: 'tony.json', sources: ['tony.proto'], keepCase: false },
-  // Hadoop mixes snake_case and camelCase in one message; `keepCase` preserves the names as written in the .proto files.
+  // Hadoop mixes snake_case and camelCase in one message. `keepCase` preserves the names as written in the .proto files.
   {
     output: 'hadoop.json',
     sources: readdirSync(path.join(folder, 'hadoop'))

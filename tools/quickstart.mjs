@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run quickstart`: trains a model on this machine with two workers, starting from a fresh checkout. Reports missing programs, which
- * you must install first. The script prints each command before it runs it, so you can also run every step by hand.
+ * `npm run quickstart`: trains a model on this machine with two workers, starting from a fresh checkout. Reports missing programs that you
+ * must install first. The script prints each command before it runs it, so you can also run every step by hand.
  */
 import { spawn } from 'node:child_process';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';

@@ -16,7 +16,7 @@ export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
   'commands.md': commandPage,
 };
 
-/** Generated parts of otherwise hand-written pages, each between two marker comments. */
+/** Generated parts of hand-written pages, each between two marker comments. */
 export const REFERENCE_PARTS: Readonly<Record<string, () => string>> = {
   'moving-from-tony.md': tonyKeyTable,
 };
@@ -30,7 +30,7 @@ export function withPart(page: string, part: string): string {
   return page.replace(PART, (_, before: string, after: string) => `${before}${part}\n${after}`);
 }
 
-/** Placeholders for names that users choose, by the key above them. */
+/** Placeholders for names that users choose, by parent key. */
 const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
 
 function jobPage(): string {

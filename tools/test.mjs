@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * `npm test [-- checks | unit | integration [FILTER ...]]`: the set-up, then every check and test, or one group of them.
- * `npm test -- changed [COMMIT]`: the checks, and the tests that import files changed since the commit (default: uncommitted changes).
- * Runs on a fresh machine with Node, npm, Python 3, Java and Maven. The last line of the output is `N passed, N failed`.
+ * `npm test [-- checks | unit | integration [FILTER ...]]`: runs the set-up, then every check and test or only one group. `npm test --
+ * changed [COMMIT]`: runs the checks, and the tests that import files changed since the commit (default: uncommitted changes). Requires
+ * only Node, npm, Python 3, Java and Maven on a fresh machine. The last line of the output is `N passed, N failed`.
  */
 import { mkdir, open, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -28,9 +28,10 @@ const wanted = (name) => part === undefined || part === name || part === 'change
 
 /** @type {Outcome[]} */
 const outcomes = [];
-// Started first: the download waits for the network while the other steps use the CPU.
+// The download starts first, because it uses the network while the other steps use the CPU.
 const jars = wanted('integration') ? hadoopJars({ log: (line) => console.log(`[hadoop] ${line}`) }) : null;
-jars?.catch(() => {}); // The promise is awaited below; until then a failure must not count as unhandled.
+// The code below awaits the promise. Without this handler, an earlier failure would end the process as an unhandled rejection.
+jars?.catch(() => {});
 
 if (await check('dependencies', ensureInstalled)) {
   const built = await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log }));
@@ -45,7 +46,8 @@ if (await check('dependencies', ensureInstalled)) {
   if (wanted('integration') && built) {
     const cluster = await check('hadoop', () => jars);
     const runtime = await check('runtime', () => runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']));
-    // Run side by side: tests on a cluster mostly wait. The second project's output is printed when it is complete.
+    // Both projects run at the same time, because tests on a cluster mostly wait. The second project's output is printed when it is
+    // complete.
     if (cluster && runtime) {
       const both = await Promise.all([vitest('cluster'), vitest('local', { later: true })]);
       outcomes.push(...both);
@@ -116,7 +118,8 @@ async function vitest(project, { later = false } = {}) {
     console.log(await readFile(path.join(REPORTS, `${project}.txt`), 'utf8'));
   }
   const tests = await readReport(report);
-  // A file that does not load, or a hook that fails after the last test, is not a failed test; this counts it as one.
+  // Vitest does not report a file that fails to load, or a hook that fails after the last test, as a failed test. This code counts it as
+  // one failed test.
   if (ending !== null && tests.failed === 0) {
     tests.failed = 1;
     tests.failures.push(/** @type {Error} */ (ending).message);

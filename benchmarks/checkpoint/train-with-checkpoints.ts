@@ -17,13 +17,13 @@ export interface PauseStart {
   readonly mebibytes: number;
 }
 
-/** Milliseconds. */
+/** All times are in ms. */
 export interface PauseRound {
   readonly mebibytes: number;
   readonly pause: number;
   readonly copy: number;
   readonly stepAlone: number;
-  /** Time of a step while a checkpoint is being written. */
+  /** Step time while a checkpoint is being written. */
   readonly stepBeside: number;
   /** Time until the checkpoint is complete, while training continues. */
   readonly upload: number;
@@ -64,7 +64,6 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
     const copies = taken.map(({ bytes }) => bytes.slice());
     const copy = performance.now() - copying;
     const size = copies.reduce((sum, { length }) => sum + length, 0) / MIB;
-    // The first round is a warm-up.
     if (round > 0) {
       process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside, upload } satisfies PauseRound)}\n`);
     }
@@ -75,7 +74,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
 
 /** Creates a model of the given size, and a function that takes `STEPS` steps and returns the time of one step. */
 function trainer(tf: Tf, mebibytes: number) {
-  // A model consists of the weights and two moments per weight.
+  // A checkpoint contains the weights and two moments per weight.
   const parameters = (mebibytes * MIB) / 4 / 3;
   const units = Math.max(1, Math.round((-INPUTS + Math.sqrt(INPUTS ** 2 + 4 * parameters)) / 2));
   const model = tf.sequential();
@@ -97,7 +96,7 @@ function trainer(tf: Tf, mebibytes: number) {
   return { compiled: inspectModel(tf, model), steps };
 }
 
-/** Writes a checkpoint. `pause` is the time during which the checkpoint blocks training. */
+/** Writes a checkpoint. `pause` is the time in ms for which the checkpoint blocks training. */
 async function record(writer: CheckpointWriter, round: number, capture: () => ReturnType<typeof captureState>) {
   const position = { step: round, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
   let taken: readonly { readonly bytes: Uint8Array }[] = [];

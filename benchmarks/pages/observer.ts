@@ -4,11 +4,10 @@ import { parentPort } from 'node:worker_threads';
 
 /** Messages to the observer of an ApplicationMaster. The observer runs in its own thread, so that the load generator does not delay it. */
 export type Order =
-  /** Proxies connections to this port, and records when calls and responses pass. */
+  /** Proxies connections to this port, and records the times of calls and responses. */
   | { readonly type: 'record'; readonly host: string; readonly port: number }
   /** Repeatedly requests a small resource from a web server. */
   | { readonly type: 'probe'; readonly host: string; readonly port: number; readonly user: string }
-  /** Discards the measurements so far. */
   | { readonly type: 'forget' }
   | { readonly type: 'report' };
 
@@ -16,12 +15,12 @@ export type Answer =
   | { readonly type: 'recording'; readonly port: number }
   | {
       readonly type: 'seen';
-      /** The time from each response to the next call (ms). */
+      /** Time in ms from each response to the next call. */
       readonly pauses: readonly number[];
-      /** The time from each request's due time to its response (ms). */
+      /** Time in ms from each request's due time to its response. */
       readonly answers: readonly number[];
       readonly lost: number;
-      /** How late this thread's timers fire (ms). The thread is almost idle, so the machine itself causes this delay. */
+      /** Delay in ms of this thread's timers. The thread is almost idle, so the machine itself causes this delay. */
       readonly idle: readonly number[];
     };
 
@@ -87,7 +86,7 @@ function record(target: Order & { type: 'record' }, seen: Measurements, listenin
 function probe({ host, port, user }: Order & { type: 'probe' }, seen: Measurements): void {
   const headers = proxied(user);
   const agent = new Agent({ keepAlive: true });
-  // Each request is independent: if a request waited for an earlier one, its time would include the time of the earlier one.
+  // Requests do not wait for each other. The time of a request therefore does not include the time of an earlier request.
   everyProbe((due) => {
     const request = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
     request.once('response', (response) => response.resume().once('end', () => seen.answers.push(performance.now() - due)));

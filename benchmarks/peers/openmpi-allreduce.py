@@ -24,7 +24,7 @@ def requests():
             comm.send(None, dest=rank)
         return
     while True:
-        # Polls with pauses: a rank that waits inside OpenMPI would occupy a whole core and slow down the next measurement.
+        # Polls with pauses. A rank that waits inside OpenMPI would occupy a whole core and slow down the next measurement.
         while not comm.iprobe(source=0):
             time.sleep(0.002)
         request = comm.recv(source=0)

@@ -7,14 +7,14 @@ import { pythonWith } from '../../integration-tests/python-environment.ts';
 const MPI4PY = '4.1.2';
 const NUMPY = '2.4.6';
 
-/** OpenMPI's all-reduce over TCP, in place, between processes on this machine. */
+/** OpenMPI's in-place all-reduce over TCP between processes on this machine. */
 export interface OpenMpi {
-  /** Returns the duration of each call, measured by the slowest rank (ms). */
+  /** Returns the duration of each call in ms, measured by the slowest rank. */
   run(numbers: number, calls: number): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
-/** Starts the ranks. Returns null if mpirun is not installed (Debian: the package openmpi-bin). */
+/** Starts the ranks. Returns null if mpirun is not installed (Debian package openmpi-bin). */
 export async function openMpi(size: number, progress: (line: string) => void): Promise<OpenMpi | null> {
   if (spawnSync('mpirun', ['--version']).status !== 0) {
     return null;

@@ -7,18 +7,17 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 /**
- * The speed of plain TCP on this machine, as an upper limit: transfers the same bytes as an all-reduce between the same number of
- * processes in a ring, in both directions at once, without arithmetic.
+ * The speed of plain TCP on this machine, as an upper limit for all-reduce. Processes in a ring transfer the same number of bytes in both
+ * directions at once, without arithmetic.
  */
 export interface TcpLimit {
-  /** The method of measurement. */
   readonly by: 'c' | 'node';
-  /** Sends and receives this number of bytes in each rank. Returns the duration in the slowest rank (ms). */
+  /** Sends and receives this number of bytes in each rank. Returns the duration in ms in the slowest rank. */
   exchange(bytes: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** A program that reads a number of bytes per line, transfers them, and prints the duration in ms. */
+/** This program reads a number of bytes per line, transfers them, and prints the duration in ms. */
 const PROGRAM = `
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -102,7 +101,7 @@ export async function openTcpLimit(size: number, maxBytes: number): Promise<TcpL
   };
 }
 
-/** Measures with Node.js sockets and all ranks in this process, if there is no C compiler. */
+/** Fallback without a C compiler: measures with Node.js sockets and all ranks in this process. */
 async function openNodeLimit(size: number): Promise<TcpLimit> {
   const pairs = await Promise.all(
     Array.from({ length: size }, async (): Promise<{ out: Socket; in: Socket }> => {

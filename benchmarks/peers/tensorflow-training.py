@@ -44,7 +44,7 @@ with strategy.scope():
     model.compile(optimizer=keras.optimizers.Adam(0.001), loss="categorical_crossentropy")
 
 options = tf.data.Options()
-options.autotune.enabled = False  # With autotuning, epochs wait for whole seconds.
+options.autotune.enabled = False  # Autotuning would delay the epochs by whole seconds.
 options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x), seed=1).repeat().batch(BATCH * workers, drop_remainder=True)
 data = data.with_options(options).prefetch(2)
@@ -57,7 +57,7 @@ class Clock(keras.callbacks.Callback):
         self.times = []
 
     def on_train_batch_end(self, batch, logs=None):
-        # Measured only at the end, because reading the CPU time is slow while other threads run.
+        # The CPU time is read only at the end, because this is slow while other threads run.
         if batch in self.steps:
             self.times.append((time.perf_counter(), time.process_time()))
 

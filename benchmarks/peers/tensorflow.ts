@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { pythonWith } from '../../integration-tests/python-environment.ts';
 
-/** The TensorFlow version of the runtime's addon, so that both use the same kernels. */
+/** TensorFlow version of the runtime's addon. With the same version, both sides use the same kernels. */
 const VERSION = '2.18.1';
 const KERAS = '2.18.0';
 

@@ -15,8 +15,8 @@ import { Ring } from '../../training/ring/ring.ts';
 import { allReduceStrategy } from '../../training/strategy/all-reduce-strategy.ts';
 
 /**
- * Runs one training process of the benchmark. Reads its task, and then a number of steps per line; responds to each line with the time
- * taken.
+ * Runs one training process of the benchmark. Its first input line is the task. Each further line is a number of steps, to which it
+ * responds with the duration.
  */
 export type ModelKind = 'mlp' | 'cnn';
 
@@ -28,7 +28,7 @@ export interface RankStart {
   readonly data: string;
   readonly rank: number;
   readonly ports: readonly number[];
-  /** base64; a random key for this run. */
+  /** Random key for this run, in base64. */
   readonly key: string;
 }
 
@@ -41,7 +41,7 @@ export interface Seconds {
 export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1] };
 
 export const BATCH = 64;
-/** The number of steps before the measurement starts. */
+/** Number of steps before the measurement starts. */
 const WARM = 5;
 
 export async function trainRank(): Promise<void> {
@@ -95,7 +95,7 @@ function between(begin: Seconds, end: Seconds): Seconds {
 async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
-    // Measured only at the end, because reading the CPU time is slow while other threads run.
+    // The CPU time is read only at the end, because this is slow while other threads run.
     if (batch === WARM - 1) {
       begun = now();
     }
@@ -110,7 +110,7 @@ async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, da
 function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): Seconds {
   const { trainable, optimizer, lossOf } = inspectModel(tf, model);
   const update = new FusedOptimizer(tf, optimizer);
-  // Batches in the order in which `fit` takes the examples.
+  // Creates batches in the order in which `fit` takes the examples.
   const order = shuffledOrder(steps * BATCH, 1, 0);
   let begun = now();
   for (let step = 0; step < steps; step++) {
@@ -153,7 +153,7 @@ function numbersOf(file: Buffer): Float32Array {
   return new Float32Array(file.buffer.slice(file.byteOffset, file.byteOffset + file.byteLength));
 }
 
-/** Returns the first `count` examples, starting again from the beginning if there are fewer. */
+/** Returns the first `count` examples. If the data has fewer, starts again from the beginning. */
 function sample(kind: ModelKind, x: Float32Array, y: Float32Array, count: number): TrainingData {
   const repeated = (values: Float32Array, width: number) => {
     const all = new Float32Array(count * width);

@@ -11,7 +11,7 @@ const files = { image: cluster.uri('mnist', 't10k-images-idx3-ubyte'), label: cl
 const examples = idx<Example>(files, { splitBytes: 500_000 });
 
 const { output, parts, records } = await predict(cluster, examples, model, {
-  // If you set OUTPUT to a folder of your own (OUTPUT=hdfs:///user/me/predictions) and submit the job again, it continues the work.
+  // To continue the work of an earlier job, set OUTPUT to your own folder (OUTPUT=hdfs:///user/me/predictions) and submit the job again.
   output: process.env.OUTPUT ?? 'predictions',
   batchSize: 256,
   input: ({ image }) => image,

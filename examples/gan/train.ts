@@ -15,7 +15,8 @@ const discriminator = tf.sequential({
   layers: [dense(32, 4, { inputShape: [2] }), tf.layers.dropout({ rate: 0.2 }), dense(32, 5), dense(1, 6, { activation: 'linear' })],
 });
 
-// Returns the logit of the probability that a point is real. The losses are its cross-entropy with the labels "real" and "not real".
+// Returns the logit of the probability that a point is real. The losses are the cross-entropy between the logits and the labels "real" and
+// "fake".
 const logitOf = (made: Tensor) => discriminator.apply(made, { training: true }) as Tensor;
 const invent = (count: number) => generator.apply(tf.randomNormal([count, 4]), { training: true }) as Tensor;
 const lossOfReal = (made: Tensor) => tf.softplus(tf.neg(logitOf(made))).mean();

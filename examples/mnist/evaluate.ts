@@ -9,7 +9,7 @@ const x = tf.tensor4d(new Float32Array(images.values), [10_000, 28, 28, 1]);
 cluster.summaries.image('test images', { values: images.values, shape: [10_000, 28, 28, 1] }, 0, { max: 8 });
 const y = tf.oneHot(tf.tensor1d(new Int32Array(labels.values), 'int32'), 10).toFloat();
 
-// The same shape as in train.ts; its weights come from the checkpoints.
+// The same layers as in train.ts. The weights come from the checkpoints.
 const model = tf.sequential();
 model.add(tf.layers.rescaling({ inputShape: [28, 28, 1], scale: 1 / 255 }));
 model.add(tf.layers.conv2d({ filters: 16, kernelSize: 5, activation: 'relu' }));

@@ -1,4 +1,7 @@
-/** Types for machines on which this optional dependency is not installed; they are the same as the types of @tensorflow/tfjs. */
+/**
+ * Types for machines without this optional dependency. They are the same as the types of
+ * @tensorflow/tfjs.
+ */
 declare module '@tensorflow/tfjs-node' {
   export * from '@tensorflow/tfjs';
 }

@@ -5,7 +5,7 @@ const { tf } = cluster;
 const read = (name: string) => cluster.read('mnist', name);
 
 async function load(images: string, labels: string) {
-  // IDX files: a header of 16 or 8 bytes, then a byte for each pixel or label.
+  // IDX files contain a header of 16 bytes (images) or 8 bytes (labels), followed by one byte per pixel or label.
   const pixels = (await read(images)).subarray(16);
   const digits = (await read(labels)).subarray(8);
   return tf.tidy(() => ({

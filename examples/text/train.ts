@@ -6,7 +6,7 @@ const cluster = await join({
 });
 const { tf } = cluster;
 
-// Encodes the last letters of a name as numbers: 0 is padding, 27 is any other character.
+// Encodes the last letters of a name as numbers: 0 for padding, 27 for any other character.
 const LENGTH = 12;
 const numberOf = (letter: string) => (/[a-z]/.test(letter) ? letter.charCodeAt(0) - 96 : 27);
 const encode = (name: string) => {
@@ -14,7 +14,8 @@ const encode = (name: string) => {
   return [...new Array<number>(LENGTH - letters.length).fill(0), ...letters];
 };
 
-// Holds out every tenth name by a hash of its letters, so that a name in both files is either held out or trained on.
+// Holds out every tenth name for validation. A hash of the letters selects the names, so a name in both files is either held out or used
+// for training in both.
 const isHeldOut = (name: string) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1009, 7) % 10 === 0;
 
 const names = (['male', 'female'] as const)

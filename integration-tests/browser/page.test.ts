@@ -99,7 +99,7 @@ describe('the job’s page', () => {
     expect(complaints).toEqual([]);
   });
 
-  test('draws curves and shows their values at the pointer and at the keyboard cursor', async (context) => {
+  test('draws curves, and shows their values at the pointer and at the keyboard cursor', async (context) => {
     const scene = runningScene();
     const { page, complaints } = await shown(context, scene, '#charts');
     const chart = page.locator('.chart', { hasText: 'learning rate' });
@@ -146,7 +146,7 @@ describe('the job’s page', () => {
     expect(await page.locator('.alert').innerText()).toContain('queue research has too little room left: 0 yarn.io/gpu');
   });
 
-  test('announces the state of the job, and stops polling when the job has ended', async (context) => {
+  test('announces the job’s state, and stops polling when the job has ended', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
     const seen: string[] = [];
@@ -165,7 +165,7 @@ describe('the job’s page', () => {
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
-  test('reports that the job is unreachable, and recovers when the job answers again', async (context) => {
+  test('reports that the job is unreachable, and recovers when the job responds again', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
     await page.route('**/tony/api/**', (route) => route.abort('connectionrefused'));
@@ -176,7 +176,7 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('shows how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
+  test('shows how long the ApplicationMaster has not responded, and recovers when it responds again', async (context) => {
     const { page } = await shown(context, runningScene());
     // The requests receive neither a response nor an error, as when the ApplicationMaster's process is suspended.
     await page.route('**/tony/api/**', () => undefined);
@@ -326,7 +326,7 @@ test.for(COLOR_SCHEMES)('the page fits narrow and wide screens, %s', { timeout: 
   }
 });
 
-test('the job’s page weighs less than 70 kB', () => {
+test('the job’s page is smaller than 70 kB', () => {
   const weight = [...ASSETS].filter(([name]) => /^(job|page)-/.test(name)).reduce((sum, [, { gzip }]) => sum + gzip.length, 0);
   expect(weight).toBeLessThan(70_000);
 });

@@ -87,7 +87,7 @@ const WAYS = [
 const hex = (text: string): string => Buffer.from(text).toString('hex');
 
 for (const [way, passes] of WAYS) {
-  test(`requests sent by ${way} arrive as the page made them`, async (context) => {
+  test(`requests sent by ${way} arrive unchanged`, async (context) => {
     const page = await openPage(context, passes);
     const text = 'hi €\n x';
     expect(await evaluate(page, `asFetch('data/a?b=1', { method: 'POST', body: ${JSON.stringify(text)} })`)).toEqual({
@@ -108,7 +108,7 @@ for (const [way, passes] of WAYS) {
     ]);
   });
 
-  test(`an XMLHttpRequest sent by ${way} behaves as it does without the tunnel`, async (context) => {
+  test(`an XMLHttpRequest sent by ${way} behaves as without the tunnel`, async (context) => {
     const page = await openPage(context, passes);
     const url = new URL('data/x', page.url()).href;
     const sent = await evaluate(page, `asXhr('data/x#part', 'né', { headers: { 'Content-Type': 'application/json', 'X-Other': '1' } })`);
@@ -136,7 +136,7 @@ for (const [way, passes] of WAYS) {
     expect(await evaluate(page, `asXhr('data/x', null, { method: 'GET' })`)).toMatchObject({ method: 'GET', url: '/data/x', status: 200 });
   });
 
-  test(`requests sent by ${way} end when the page aborts them`, async (context) => {
+  test(`requests sent by ${way} stop when the page aborts them`, async (context) => {
     const page = await openPage(context, passes);
     // Aborts two requests: the first while its Blob body is read (asynchronously), the second while its response is pending.
     for (const moment of ['0', 'new Promise((resolve) => setTimeout(resolve, 500))']) {

@@ -130,7 +130,7 @@ describe('a task executor', () => {
     expect(port).toBeGreaterThan(0);
   });
 
-  test('ends all processes of the old program and uses a new port for a new generation', async () => {
+  test('ends all processes of the old program and uses a new port for each new generation', async () => {
     const master = await startMaster();
     master.welcome = { ...master.welcome, command: `${FAMILY}` };
     const executor = executorOf({ master });
@@ -232,7 +232,7 @@ describe('a task executor', () => {
     expect(await third.hello()).toMatchObject({ phase: 'ENDED', generation: 1, masterAttempt: 2, exited: { signal: 'SIGKILL' } });
   });
 
-  test('obeys a rejection, but ignores one from an older ApplicationMaster', async () => {
+  test('exits after a rejection, but ignores a rejection from an older ApplicationMaster', async () => {
     const master = await startMaster(2);
     master.welcome = { ...master.welcome, command: FAMILY };
     const executor = executorOf({ master });
@@ -254,7 +254,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test('kills all processes of its program on an order to stop at once, and then confirms its exit', async () => {
+  test('kills all processes of its program when ordered to stop at once, and then confirms its exit', async () => {
     const master = await startMaster();
     master.welcome = { ...master.welcome, command: `trap '' TERM; ${FAMILY}` };
     const executor = executorOf({ master });
@@ -269,7 +269,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test('ends its program and itself when its lease expires without an ApplicationMaster', async () => {
+  test('ends its program and exits when its lease expires', async () => {
     const master = await startMaster();
     master.welcome = { ...master.welcome, leaseMs: 3_000, command: FAMILY };
     const executor = executorOf({ master });

@@ -74,7 +74,7 @@ async function strangers(port: number, count: number): Promise<Socket[]> {
   return sockets;
 }
 
-test('the server limits unauthenticated connections, which cannot prevent an executor from connecting', async () => {
+test('unauthenticated connections are limited and cannot prevent an executor from connecting', async () => {
   const { port } = await listening({ mostUnproven: 10, graceMs: 0 });
   const before = dial(port);
   expect(await echoed(before, 1)).toBe(1);

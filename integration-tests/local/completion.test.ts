@@ -146,7 +146,7 @@ test('TAB completes words in an interactive bash', async () => {
 });
 
 describe('completion without a reachable cluster', () => {
-  test('offers local jobs silently when the cluster refuses connections or never answers', async () => {
+  test('offers local jobs without an error when the cluster refuses connections or never responds', async () => {
     const at = await home();
     await writeFile(
       path.join(at.folder, 'job.yaml'),

@@ -39,7 +39,7 @@ function dial(): Client {
   return client;
 }
 
-test('the proxy carries both directions, and the end after the last byte', async () => {
+test('the proxy forwards both directions, and the end after the last byte', async () => {
   const client = dial();
   client.socket.end('x'.repeat(1_000_000));
   await once(client.socket, 'close');
@@ -67,7 +67,7 @@ test('refuse resets new connections until restore', async () => {
   await until(() => again.received === 'hello', { describe: 'the echo' });
 });
 
-test('the proxy delivers held answers after restore, and drops them after cut', async () => {
+test('the proxy delivers held responses after restore, and drops them after cut', async () => {
   const client = dial();
   proxy.hold('answer');
   client.socket.write('one');

@@ -78,7 +78,7 @@ it('splits records written before their sequence numbers are known into messages
   expect(lengths).toEqual(sizes);
 });
 
-it('waits on one connection while the feed has no room, and then sends everything', async () => {
+it('waits on one connection while the feed is full, and then sends everything', async () => {
   const { feeds, address } = await openFeeds();
   const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
   for (let index = 0; index < 15; index++) {
@@ -127,7 +127,7 @@ it('the writer can be closed before it has found the job', async () => {
   await closing;
 });
 
-it('accepts texts, typed arrays and buffers, and rejects other values without damage to the neighbouring records', async () => {
+it('accepts strings, typed arrays and buffers, and rejects other values without affecting the other records', async () => {
   const { feeds, address } = await openFeeds();
   const writer = newWriter('p', async () => address);
   const reused = new Uint8Array([1, 2]);

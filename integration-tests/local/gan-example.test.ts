@@ -51,7 +51,9 @@ async function run(killed: boolean): Promise<Outcome> {
   return { lines, events };
 }
 
-test('a GAN whose worker is killed ends with exactly the weights and state of an undisturbed run', { timeout: 800_000 }, async () => {
+test('a GAN training with a killed worker ends with exactly the weights and state of an uninterrupted run', {
+  timeout: 800_000,
+}, async () => {
   const undisturbed = await run(false);
   const radius = Number(/points: ([\d.]+)/.exec(undisturbed.lines[0] ?? '')?.[1]);
   expect(Math.abs(radius - 1)).toBeLessThan(0.2);

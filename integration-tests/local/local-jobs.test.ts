@@ -149,7 +149,7 @@ async function succeeds(job: Job): Promise<JobStatus> {
 }
 
 describe('a job on this machine', () => {
-  test('runs to its end, leaves its history, and leaves no processes', async () => {
+  test('runs to its end, and leaves its history but no processes', async () => {
     const job = await startJob();
     await bothRun(job, 1);
     const status = await job.status();
@@ -250,7 +250,7 @@ describe('a job on this machine', () => {
     ]);
   });
 
-  test('is continued by a second attempt, which the following client starts, when the ApplicationMaster is killed', async () => {
+  test('continues when the ApplicationMaster is killed, because the following client starts a second attempt', async () => {
     const { command, ...job } = await startJob({ attached: true });
     const programs = await bothRun(job, 1);
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;

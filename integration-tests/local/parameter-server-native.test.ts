@@ -7,7 +7,9 @@ import { ensureRuntime } from '../../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../../training/process/program-environment.ts';
 import { ROOT } from '../command.ts';
 
-test('parameter servers train as one process does with every optimizer, and leak no tensor', { timeout: 600_000 }, async () => {
+test('with every optimizer, parameter servers train the same weights as one process, and leak no tensor', {
+  timeout: 600_000,
+}, async () => {
   const runtime = await ensureRuntime((line) => console.log(line));
   const { PATH, HOME } = process.env;
   const env = programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, { PATH, HOME });

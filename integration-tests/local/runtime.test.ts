@@ -108,7 +108,7 @@ describe('the runtime', () => {
     );
   });
 
-  it('does not exist after a killed build', async () => {
+  it('does not appear when its build is killed', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     // The command runs in its own process group. The test signals the whole group, as a terminal or a shutdown does.
