@@ -14,7 +14,6 @@ import type { FitOptions } from './fit-options.ts';
 const data = examples(20);
 const twoModels = () => [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))] as const;
 
-/** Callbacks that record each of their calls. */
 function recorder(
   calls: unknown[],
 ): Required<Pick<FitCallbacks, 'onTrainBegin' | 'onEpochBegin' | 'onBatchBegin' | 'onBatchEnd'>> & FitCallbacks {

@@ -2,18 +2,17 @@ import type * as tfjs from '@tensorflow/tfjs';
 
 export type EpochLogs = Readonly<Record<string, number>>;
 
-/** Returns an object with each of `values` under the name at the same position. */
 export function logsOf(names: readonly string[], values: readonly number[], prefix = ''): Record<string, number> {
   return Object.fromEntries(names.map((name, index) => [`${prefix}${name}`, values[index] ?? 0]));
 }
 
 /** Loss and metrics of a batch by name, averaged over all ranks. The first access to a value reads it from the backend. */
 export interface BatchLogs {
-  /** Index within the epoch, from 0. */
+  /** The batch index within the epoch, from 0. */
   readonly batch: number;
-  /** The number of steps that this `fit` has taken, including this one and those before a restart. */
+  /** The number of steps that this `fit` has taken, including this step and the steps before a restart. */
   readonly step: number;
-  /** Examples in the batch, summed over all ranks. */
+  /** The number of examples in the batch, summed over all ranks. */
   readonly size: number;
   readonly [metric: string]: number;
 }
@@ -27,13 +26,13 @@ export interface FitCallbacks {
   setModel?(model: tfjs.LayersModel): void;
   onTrainBegin?(logs: EpochLogs): void | Promise<void>;
   onTrainEnd?(logs: EpochLogs): void | Promise<void>;
-  /** @param epoch index of the epoch, from 0. */
+  /** @param epoch the epoch index, from 0. */
   onEpochBegin?(epoch: number, logs: EpochLogs): void | Promise<void>;
-  /** @param logs means over the epoch, with `val_...` if there is validation data. */
+  /** @param logs means over the epoch, including `val_...` if there is validation data. */
   onEpochEnd?(epoch: number, logs: EpochLogs): void | Promise<void>;
-  /** @param batch index within the epoch, from 0. */
+  /** @param batch the index within the epoch, from 0. */
   onBatchBegin?(batch: number, logs: EpochLogs): void | Promise<void>;
-  /** @param batch index within the epoch, from 0; `logs.step` counts across all epochs. */
+  /** @param batch the index within the epoch, from 0; `logs.step` continues across epochs. */
   onBatchEnd?(batch: number, logs: BatchLogs): void | Promise<void>;
 }
 
@@ -83,7 +82,7 @@ export class CallbackList {
     }
   }
 
-  /** @param names the names of the values that `read` returns. `read` is called when a callback accesses a value. */
+  /** @param names the names of the values that `read` returns. Accessing a value calls `read`. */
   async batchEnd(
     at: { readonly batch: number; readonly step: number; readonly size: number },
     names: readonly string[],
@@ -98,15 +97,14 @@ export class CallbackList {
 }
 
 /**
- * Creates an object that calls `read` when a value is accessed. Reading the values in each step would wait for the backend and slow
- * training down.
+ * Creates an object that calls `read` when a value is accessed. Reading the values in each step would make training wait for the backend.
  */
 function lazyLogs(at: object, names: readonly string[], read: () => readonly number[]): BatchLogs {
   const logs = { ...at };
   names.forEach((name, index) => {
     Object.defineProperty(logs, name, { enumerable: true, configurable: true, get: () => read()[index] ?? 0 });
   });
-  // Without this, console.log would print [Getter] instead of the values.
+  // Makes console.log print the values instead of [Getter].
   Object.defineProperty(logs, Symbol.for('nodejs.util.inspect.custom'), { value: () => ({ ...logs }) });
   return logs as BatchLogs;
 }

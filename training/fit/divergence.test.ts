@@ -7,7 +7,7 @@ import type { Report } from '../process/task-context.ts';
 import { fitTogether, folder } from '../testing/fit-world.ts';
 import type { FitOptions } from './fit-options.ts';
 
-/** Models of a line through the origin. The loss is finite up to the step with the absurd learning rate, and NaN or infinite afterwards. */
+/** The loss is finite up to the step with the absurd learning rate, and NaN or infinite afterwards. */
 function lines(count: number): tf.Sequential[] {
   return Array.from({ length: count }, () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'ones' })] });
@@ -18,8 +18,8 @@ function lines(count: number): tf.Sequential[] {
 
 const data = { x: tf.ones([40, 1]), y: tf.zeros([40, 1]) };
 /**
- * The step with the absurd learning rate makes the weight infinite, which the next step's loss shows. The callback waits for each good
- * checkpoint.
+ * The step with the absurd learning rate makes the weight infinite and therefore the next step's loss, too. The callback waits for each
+ * good checkpoint.
  */
 const options = (workers: number, reports: readonly Report[], absurd: number): FitOptions => ({
   batchSize: 2 / workers,
@@ -67,7 +67,7 @@ describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
     const skipped: string[] = [];
     expect((await store.newest((message) => skipped.push(message)))?.position.step).toBe(12);
     expect(skipped).toEqual([expect.stringMatching(/step-20 is skipped: training had diverged/)]);
-    // Even so, the phase counts as finished.
+    // The diverged phase is finished, so a restart does not repeat it.
     const [again] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, generation: 2 });
     expect(again).toEqual(history);
   });

@@ -2,16 +2,15 @@ import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
 import type { Report } from '../process/task-context.ts';
 
-/** A training run that the program stops by a property, such as `stopTraining` of tf.LayersModel. */
+/** A training run that the program ends by setting a property, such as `stopTraining` of tf.LayersModel. */
 interface Stoppable {
   readonly stopTraining: boolean;
 }
 
 export interface EarlyEndOptions {
   readonly applicationId: string;
-  /** The phase that may end early. */
   readonly phase: string;
-  /** True on the rank that reads orders from storage and stores the decision. */
+  /** True on the rank that reads stop orders from storage and stores the decision. */
   readonly keepsOrders: boolean;
   /** The reason to report if the program stopped training without a reason. */
   readonly cause: string;
@@ -21,13 +20,12 @@ export interface EarlyEndOptions {
   readonly now?: () => number;
 }
 
-/** The interval, in ms, at which the rank checks storage for an evaluator's order. */
+/** The interval, in ms, at which the rank checks storage for an evaluator's stop order. */
 const LOOK_MS = 2000;
 
 /**
- * Decides whether training ends before its last epoch, because a callback has set `model.stopTraining` on any rank or an evaluator has
- * given a stop order. All ranks end together: in each step, each rank signals whether it wants to end, and all ranks end after the first
- * step with such a signal.
+ * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank or an evaluator gives a stop order. In each step,
+ * each rank signals whether it wants to end. All ranks end after the first step with such a signal.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;
@@ -39,7 +37,7 @@ export class EarlyEnd {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #look: Promise<void> | null = null;
 
-  /** @param orders null if there is no checkpoint folder. */
+  /** @param orders null without a checkpoint folder. */
   constructor(orders: StopOrders | null, options: EarlyEndOptions) {
     this.#orders = options.keepsOrders ? orders : null;
     this.#options = options;
@@ -54,9 +52,9 @@ export class EarlyEnd {
   }
 
   /**
-   * Reads the stop order for this phase, which may be from an earlier generation. Removes orders of other applications. Call before the
-   * first step.
-   * @param ended why the phase ended early, if it is complete and ended early; otherwise null.
+   * Reads the stop order for this phase, which may be from an earlier generation. Removes orders of other applications. Call `begin` before
+   * the first step.
+   * @param ended the stored reason if the phase has already ended early; otherwise null.
    */
   async begin(ended: string | null): Promise<void> {
     if (ended !== null) {
@@ -74,14 +72,14 @@ export class EarlyEnd {
     return (await this.#orders?.read(applicationId, phase)) ?? null;
   }
 
-  /** Whether this rank wants to end training after `step`. */
   isWanted(training: Stoppable, step: number): boolean {
     return training.stopTraining || (this.#order !== null && step >= (this.#order.at ?? 0));
   }
 
   /**
-   * @param wanted the number of ranks that want to end training, which is the same on every rank. If it is above 0, training ends.
-   * @param reason the program's own reason, if it gave one.
+   * Ends training if at least one rank wants to end it.
+   * @param wanted the number of ranks that want to end training, which is the same on every rank.
+   * @param reason the program's own reason; null without one.
    */
   decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
     if (wanted > 0 && !this.#decided) {
@@ -94,7 +92,7 @@ export class EarlyEnd {
     return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank requested it';
   }
 
-  /** Checks for an order every LOOK_MS, in the background. */
+  /** Checks for a stop order every LOOK_MS, in the background. */
   afterStep(training: Stoppable, step: number, isAlone: boolean): void {
     if (isAlone && training.stopTraining) {
       this.decide(1, training, step);
@@ -115,7 +113,7 @@ export class EarlyEnd {
     }
   }
 
-  /** Reports the decision to end early, and stores it for later generations. Call before the last checkpoint. */
+  /** Reports the decision to end early, and stores it for later generations. Call `announce` before the last checkpoint. */
   async announce(step: number): Promise<void> {
     await this.#look;
     if (!this.#decided || !this.#options.keepsOrders) {

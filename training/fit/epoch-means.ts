@@ -3,13 +3,16 @@ import type { StepValues } from '../model/step-part.ts';
 /** The maximum number of steps whose values stay on the backend, where each value is a tensor. */
 const MOST_WAITING = 64;
 
-/** The partial result of an epoch: the sums of the values, and the number of examples. */
+/** An epoch's partial result: the sums of the values, and the number of examples. */
 export interface MeansSoFar {
   readonly sums: readonly number[];
   readonly seen: number;
 }
 
-/** Computes means over an epoch's examples. Reads values from the backend once in many steps, and sums them in double precision. */
+/**
+ * Computes means over an epoch's examples. Sums values in double precision, and reads them from the backend once in many steps to avoid
+ * waiting.
+ */
 export class EpochMeans {
   readonly #sums: number[];
   #seen = 0;
@@ -24,10 +27,7 @@ export class EpochMeans {
     this.#seen = before?.sums.length === count ? before.seen : 0;
   }
 
-  /**
-   * @param values the values of a step; this object disposes them.
-   * @param examples the number of examples in the step.
-   */
+  /** Adds the values of a step and takes ownership of their tensors. */
   add(values: StepValues, examples: number): void {
     this.#waiting.push({ values, examples });
     if (this.#waiting.length >= MOST_WAITING) {

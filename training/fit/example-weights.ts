@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 /** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
 export type ClassWeights = Readonly<Record<number, number>>;
 
-/** Class weights for the model's output; for several outputs, a list in their order or an object by name. */
+/** Class weights for the model's output. For several outputs: a list in the model's order, or an object by output name. */
 export type ClassWeight = ClassWeights | readonly ClassWeights[] | Readonly<Record<string, ClassWeights>>;
 
 /** Holds the class weights as one tensor per output; call `dispose` at the end. */
@@ -21,7 +21,7 @@ export class ClassWeightTables {
   }
 
   /**
-   * Returns the weight of each example for each output, or null for an output without class weights. Targets are one-hot [n, classes], or
+   * Returns the weight of each example for each output; null for an output without class weights. Targets are one-hot [n, classes], or
    * class numbers [n] or [n, 1].
    */
   of(targets: readonly tfjs.Tensor[]): (tfjs.Tensor1D | null)[] {

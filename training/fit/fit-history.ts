@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Json } from '../../platform/json-value.ts';
 import { EpochMeans, type MeansSoFar } from './epoch-means.ts';
 
-/** A number. JSON cannot represent NaN and Infinity, so they are stored as null. */
+/** A number. NaN and infinite numbers, which JSON cannot represent, are stored as null. */
 const value = z.number().nullable();
 
 const stored = z.object({
@@ -12,18 +12,16 @@ const stored = z.object({
   endedEarly: z.string().nullable(),
 });
 
-/** An epoch that was incomplete when the checkpoint was taken. The history does not contain its values yet. */
+/** An epoch that was incomplete at the time of the checkpoint. The history does not contain its values yet. */
 export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
 
-/**
- * The history that `fit` returns. Checkpoints contain the history, so a restarted program returns the epochs before the restart as well.
- */
+/** The history that `fit` returns. Checkpoints contain the history, so a restarted program also returns the epochs before the restart. */
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;
-  /** Why training ended before its last epoch; null if all epochs ran. */
+  /** The reason why training ended before its last epoch; null if all epochs ran. */
   endedEarly: string | null = null;
   #open: OpenEpoch | null = null;
   #running: { readonly epoch: number; readonly means: EpochMeans } | null = null;
@@ -34,7 +32,7 @@ export class HistorySoFar {
   }
 
   /**
-   * Begins an epoch. If the checkpoint was taken within this epoch, the means continue with the values of the checkpoint.
+   * Begins an epoch. If the restored checkpoint belongs to this epoch, continues its means.
    * @param count the number of values per step.
    */
   begin(epoch: number, count: number): EpochMeans {
@@ -43,7 +41,7 @@ export class HistorySoFar {
     return means;
   }
 
-  /** Frees the epoch's tensors. Call when an epoch has ended or failed. */
+  /** Frees the epoch's tensors. Call `end` after the epoch has ended or failed. */
   end(): void {
     this.#running?.means.dispose();
     this.#running = null;
@@ -62,7 +60,7 @@ export class HistorySoFar {
     return JSON.parse(JSON.stringify({ epoch, logs, current, endedEarly })) as Json;
   }
 
-  /** Restores the output of `toJson` from an earlier process. Drops metrics that the model no longer has. */
+  /** Restores the output of `toJson` from an earlier process. Drops metrics that are missing from the current model. */
   restore(json: Json | undefined): void {
     const found = stored.safeParse(json);
     if (!found.success) {
@@ -77,9 +75,7 @@ export class HistorySoFar {
     this.endedEarly = endedEarly;
   }
 
-  /**
-   * The epoch in which the restored checkpoint was taken, at any step including the last; null if the checkpoint was taken between epochs.
-   */
+  /** The epoch to which the restored checkpoint belongs, at any step including the last; null for a checkpoint between epochs. */
   get open(): OpenEpoch | null {
     return this.#open;
   }

@@ -13,48 +13,48 @@ import type { ValidationOptions } from './validation.ts';
 
 export interface FitOptions extends StepOptions {
   /**
-   * The name of this phase; by default `fit-1`, `fit-2`, ... in the order of the calls. A restarted program finds the checkpoints of the
-   * phase by this name. All ranks must use the same name.
+   * The phase name; defaults to `fit-1`, `fit-2`, ... in the order of the calls. A restarted program finds the phase's checkpoints by this
+   * name. All ranks must use the same name.
    */
   readonly name?: string;
   /** false: `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from its start. */
   readonly checkpoint?: false;
   readonly epochs?: number;
-  /** The first epoch of a run that starts without a checkpoint; 0 by default. Earlier epochs are treated as already complete. */
+  /** The first epoch of a run that starts without a checkpoint; 0 by default. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;
   /**
    * The number of examples per rank and step; 32 by default. All ranks together process `batchSize` times the world size. Not for batched
    * datasets.
    */
   readonly batchSize?: number;
-  /** The number of batches per rank and step; 1 by default. The rank sums their gradients before the ranks exchange them. */
+  /**
+   * The number of batches per rank and step; 1 by default. Each rank sums the gradients of its batches before the ranks exchange gradients.
+   */
   readonly accumulate?: number;
   /**
    * Shuffles the examples for each epoch, in the same order on all ranks; true by default. For datasets, call `shuffle` of the dataset
    * instead.
    */
   readonly shuffle?: boolean;
-  /** Steps per epoch, independent of the size of the dataset; required for a dataset that repeats forever. Only for datasets. */
+  /** The number of steps per epoch, independent of the dataset size. Required for a dataset that repeats forever. Only for datasets. */
   readonly stepsPerEpoch?: number;
-  /** The seed for the order of the data and for dropout masks; runs with the same seed are identical. */
+  /** The seed for the data order and for dropout masks. Runs with the same seed are identical. */
   readonly seed?: number;
   /**
-   * A learning rate for the whole run, or a function that returns the rate for each step; the optimizer's own rate by default. Use a
-   * function for schedules, or to scale the rate with the world size: `({ initial, worldSize }) => initial * worldSize`.
+   * The learning rate of all steps, or a function that returns the rate for each step; defaults to the optimizer's own rate. Use a function
+   * for schedules, or to scale the rate with the world size: `({ initial, worldSize }) => initial * worldSize`.
    */
   readonly learningRate?: LearningRate;
   /**
-   * Data to evaluate after each epoch: tensors, arrays with a shape, a dataset, or `[x, y]`. Each rank evaluates a share. The results
+   * The data to evaluate after each epoch: tensors, arrays with a shape, a dataset, or `[x, y]`. Each rank evaluates a share. The results
    * appear as `val_loss` and `val_<metric>` in logs, history and summaries.
    */
   readonly validationData?: ValidationData;
-  /**
-   * Alternative to `validationData`: the fraction of examples at the end of the data that is used for validation only. Not for datasets.
-   */
+  /** Alternative to `validationData`: the fraction of examples at the end of the data to use for validation only. Not for datasets. */
   readonly validationSplit?: number;
-  /** The number of examples per rank and validation step; `batchSize` by default. */
+  /** The number of examples per rank and validation step; defaults to `batchSize`. */
   readonly validationBatchSize?: number;
-  /** The number of validation batches per rank, independent of the size of the dataset. Only for datasets. */
+  /** The number of validation batches per rank, independent of the dataset size. Only for datasets. */
   readonly validationSteps?: number;
   /** The weight of each class's examples in the loss: `{ 0: 1, 1: 8 }`. */
   readonly classWeight?: ClassWeight;
@@ -69,13 +69,13 @@ export interface FitOptions extends StepOptions {
   readonly verbose?: 0 | 1 | 2;
   readonly summaries?: FitSummaries;
   readonly callbacks?: FitCallbacks | readonly FitCallbacks[];
-  /** With parameter servers: assigns variables to servers. */
+  /** Assigns variables to parameter servers. Only for jobs with parameter servers. */
   readonly placement?: Placement;
 }
 
 export type OnNaN = 'stop' | 'continue';
 
-/** Options for summaries, which rank 0 writes in addition to the hyperparameters and the model. */
+/** Options for summaries. Rank 0 writes the summaries, together with the hyperparameters and the model. */
 export interface FitSummaries {
   /** The interval, in steps, at which rank 0 writes loss and metrics; 10 by default. Rank 0 always writes the first and the last step. */
   readonly everySteps?: number;
@@ -83,18 +83,18 @@ export interface FitSummaries {
   readonly histograms?: boolean;
 }
 
-/** The validated FitOptions, with defaults filled in. */
+/** The validated FitOptions, including defaults. */
 export interface FitPlan {
   readonly data: StandardFitData;
   readonly epochs: number;
   readonly initialEpoch: number;
-  /** null for the batch size of the dataset. */
+  /** null to use the dataset's own batches. */
   readonly batchSize: number | null;
   readonly accumulate: number;
   readonly shuffle: boolean;
   readonly stepsPerEpoch: number | null;
   readonly seed: number;
-  /** For data in memory: the number of examples to train on, counted from the first; undefined for all. */
+  /** For data in memory: uses only the first `examples` examples for training; undefined for all. */
   readonly examples: number | undefined;
   readonly validation: (ValidationOptions & { readonly data: ValidationData }) | null;
   readonly onNaN: OnNaN;
@@ -143,7 +143,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   yieldEvery: 'omit it, because fit yields after each step',
 };
 
-/** @throws TonyError USAGE, DATA_INVALID. */
+/** @throws TonyError USAGE, DATA_INVALID for invalid options or data. */
 export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   checkNames(options);
   const { sampleWeight, validationSplit, stepsPerEpoch, summaries } = options;
@@ -226,7 +226,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   };
 }
 
-/** Returns the number of examples to train on. The last examples, in the order before shuffling, are for validation, as in model.fit. */
+/** Returns the number of examples to train on. As in model.fit, the last examples in the order before shuffling are for validation. */
 function splitAt(data: TrainingData, fraction: number): number {
   if (!(fraction > 0 && fraction < 1)) {
     throw new TonyError('USAGE', `validationSplit is ${fraction}; it must be above 0 and below 1`);

@@ -44,7 +44,7 @@ export class FitReporter {
     this.#summarised = parts.profile.window();
   }
 
-  /** Writes the hyperparameters, the model and, for a fresh start, its initial weights as summaries. */
+  /** Writes the hyperparameters and the model as summaries. A fresh start also writes the initial weights. */
   describe(): void {
     const { model, plan, strategy, progress, summaries } = this.#parts;
     const { batchSize, epochs, accumulate } = plan;
@@ -71,7 +71,7 @@ export class FitReporter {
 
   /**
    * Writes the summaries of a step.
-   * @param read reads the values of the step.
+   * @param read reads the values of the step from the backend.
    * @param isLast whether training ends with this step.
    */
   afterStep(step: FitStep, read: () => readonly number[], isLast: boolean): void {
@@ -83,8 +83,8 @@ export class FitReporter {
       summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
     }
     if (step.endsEpoch || isLast) {
-      // The last step of an epoch writes the histograms. Code after the epoch would not run in a process that resumes from a checkpoint of
-      // this step.
+      // The last step of an epoch writes the histograms. A process that resumes from this step's checkpoint would skip code after the
+      // epoch.
       this.#addHistograms();
     }
     this.#used += step.used;
@@ -107,7 +107,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports the values of the last step to the job, unless they have already been reported. */
+  /** Reports the values of the last step to the job, unless `reportIfDue` has already reported them. */
   reportLast(): void {
     if (this.#last !== null && this.#used > 0) {
       this.#reportProgress(this.#last.read());
@@ -138,7 +138,7 @@ export class FitReporter {
     report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
   }
 
-  /** Prints a line for a completed epoch, if `verbose` is set. */
+  /** Prints a line for a completed epoch if `verbose` is set. */
   printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {
     const { plan, strategy } = this.#parts;
     if (plan.printsEpochs && strategy.rank === 0) {
@@ -164,7 +164,7 @@ export class FitReporter {
     }
   }
 
-  /** Reports, once, that optimizer steps are slow if the backend has native kernels but the optimizer cannot use them. */
+  /** Reports once that optimizer steps are slow if the backend has native kernels but the optimizer cannot use them. */
   reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;

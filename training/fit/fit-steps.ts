@@ -29,35 +29,35 @@ export interface FitStepsParts {
   readonly classWeights: ClassWeightTables | null;
 }
 
-/** A completed step. */
 export interface FitStep {
   /**
-   * The means over the examples of all ranks that step together; otherwise over this rank's examples. The caller must read or dispose them.
+   * The means over the examples of all ranks that step together; otherwise over this rank's examples. The caller must read or dispose the
+   * values.
    */
   readonly values: StepValues;
-  /** The number of examples that `values` covers. */
+  /** The number of examples over which `values` are means. */
   readonly covered: number;
-  /** The number of examples that all ranks together used in this step. */
+  /** The number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly endsEpoch: boolean;
   /** Whether any rank has an order to store a checkpoint. All ranks that step together get the same value. */
   readonly isCheckpointOrdered: boolean;
 }
 
-/** The number of signals that the ranks exchange in each step; `FitSteps` describes them. */
+/** Returns the number of signals that the ranks exchange in each step; see `FitSteps`. */
 export function signalsOf(worldSize: number): number {
   return worldSize === 1 ? 2 : 2 + worldSize;
 }
 
 /**
- * Takes the steps of `fit`: reads this rank's batches, computes their loss, and lets the strategy apply the gradients. In each step, the
- * ranks also agree on whether training ends early.
+ * Takes the steps of `fit`. In each step, reads this rank's batches, computes their loss, and lets the strategy apply the gradients. The
+ * ranks also agree in each step on whether training ends early.
  */
 export class FitSteps {
   readonly #parts: FitStepsParts;
   /**
    * Element 0: the number of ranks that want to stop. Element 1: the number of ranks with an order to store a checkpoint. Elements 2 and
-   * up: the busy time of each rank in its previous step, in ms.
+   * up: the busy time in ms of each rank in its previous step.
    */
   readonly #signals: Float32Array;
   #batchSource: BatchSource | null = null;
@@ -67,7 +67,10 @@ export class FitSteps {
     this.#signals = new Float32Array(signalsOf(parts.strategy.worldSize));
   }
 
-  /** Opens the training data. @param data the stored position in the dataset, from which to resume; undefined for the beginning. */
+  /**
+   * Opens the training data.
+   * @param data the stored position in the dataset; undefined to start at the beginning.
+   */
   open(data: Json | undefined): void {
     const { world, model, plan, progress } = this.#parts;
     const { batchSize, shuffle, examples } = plan;
@@ -76,7 +79,7 @@ export class FitSteps {
     this.#batchSource = openBatchSource(world, model, plan.data, options, position);
   }
 
-  /** The position in the dataset, for a checkpoint; undefined if the numbers of steps, epochs and examples determine the position. */
+  /** The dataset position for a checkpoint; undefined if the numbers of steps, epochs and examples determine the position. */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
   }

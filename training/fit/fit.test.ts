@@ -16,7 +16,6 @@ interface World {
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
-  /** Receives the reports of all ranks. */
   readonly reports?: Report[];
 }
 
@@ -98,7 +97,7 @@ describe('several ranks', () => {
       const data = makeData(count);
       const alone = makeModel(tf.train.sgd(0.1));
       const [single] = await trainAll({}, [alone], data, { epochs: 2, batchSize: 4 * worldSize });
-      // The initial weights of the ranks differ; training starts with those of rank 0.
+      // The initial weights of the ranks differ; training starts with the weights of rank 0.
       const together = Array.from({ length: worldSize }, (_, rank) => makeModel(tf.train.sgd(0.1), 0, 7 + rank * 10));
       const histories = await trainAll({}, together, data, { epochs: 2, batchSize: 4 });
       for (const model of together) {
@@ -143,7 +142,7 @@ describe('several ranks', () => {
 });
 
 describe('a resumed run', () => {
-  /** Ends a run after a given step, as a kill would, but only once its checkpoints have been written. */
+  /** Ends a run after a given step, as a kill would, but waits for the run's checkpoints first. */
   class Stopped extends Error {}
 
   async function interrupted(
@@ -193,7 +192,7 @@ describe('a resumed run', () => {
     expect(weightsOf(second[1] as tf.LayersModel)).toEqual(weightsOf(straight[0] as tf.LayersModel));
     expect(history?.steps).toBe(21);
     expect(reports.find(({ type }) => type === 'notice')).toMatchObject({ message: expect.stringContaining('step-10, step 10') });
-    // The last checkpoint is marked as final; the evaluator waits for it.
+    // The evaluator waits for the checkpoint that is marked as final.
     const newest = await new CheckpointStore(new FileStorage(), fileUri(path)).newest(() => {});
     expect(newest?.position).toMatchObject({ step: 21, epoch: 3, examples: 0, final: true });
   });
@@ -225,7 +224,6 @@ describe('a resumed run', () => {
     expect(before).toMatchObject({ epoch: [0, 1], steps: 4 });
     expect(history).toEqual(before);
     expect(weightsOf(again)).toEqual(weightsOf(model));
-    // The last checkpoint has not been rewritten.
     expect(await manifest()).toBe(written);
   });
 
@@ -272,7 +270,6 @@ describe.each([1, 2])('the notice about weights that training does not change, o
       .flat()
       .flatMap((report) => (report.type === 'notice' && / depend on | became trainable /.test(report.message) ? [report.message] : []));
 
-  /** @param change modifies the compiled model. */
   async function noticesOfFit(change: (model: tf.LayersModel) => void): Promise<string[]> {
     const models = Array.from({ length: workers }, () => classifier(tf.train.sgd(0.1)));
     for (const model of models) {

@@ -30,51 +30,48 @@ import type { TrainingProgress } from './unfinished-training.ts';
 import { Validation } from './validation.ts';
 
 /**
- * The counterpart of the History that tf.LayersModel.fit returns. It has one entry per epoch that was completed or ended early, including
- * epochs before a restart.
+ * The counterpart of the History that tf.LayersModel.fit returns. It has one entry per completed or early-ended epoch, including epochs
+ * before a restart.
  */
 export interface FitHistory {
   readonly epoch: readonly number[];
   readonly history: Readonly<Record<string, readonly number[]>>;
-  /** The number of steps that this call has taken, including those before a restart. */
+  /** The number of steps that this call has taken, including the steps before a restart. */
   readonly steps: number;
-  /** Why training ended before its last epoch; null if all epochs ran. */
+  /** The reason why training ended before its last epoch; null if all epochs ran. */
   readonly endedEarly: string | null;
 }
 
-/** The dependencies of `fit`. */
 export interface FitEnvironment {
   readonly tf: typeof tfjs;
   readonly strategy: StrategyFactory;
-  /** The storage that contains the datasets; the job's storage by default. */
+  /** The storage that contains the datasets; defaults to the job's storage. */
   readonly storage?: Storage;
   readonly applicationId: string;
   readonly generation: number;
-  /** The phase of the program that this call represents. */
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** Stores evaluators' orders to end training, and the decision to end early; null if the run writes no checkpoints. */
+  /** Stores evaluators' stop orders and the decision to end early; null if the run writes no checkpoints. */
   readonly stopOrders?: StopOrders | null;
   /** The executor's orders to store a checkpoint at once. */
   readonly checkpointOrder?: CheckpointOrder;
-  /** Set only on the rank that writes summaries. */
+  /** null on ranks that write no summaries. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
-  /** Called after each step, and with null once training has ended and its last checkpoint is written. */
+  /** Called after each step, and with null after training has ended and the last checkpoint has been written. */
   readonly onProgress?: (progress: TrainingProgress | null) => void;
 }
 
 /**
- * The interval, in steps, at which a single worker checks the loss, because each read makes the GPU wait. With several workers, every step
- * reads the loss from the backend anyway, so every step checks the loss.
+ * The interval, in steps, at which a single worker checks the loss, because each read makes the GPU wait. Several workers read the loss
+ * from the backend in every step anyway and check it in every step.
  */
 const LOSS_EVERY_STEPS = 10;
 
 /**
- * Trains a compiled tf.LayersModel on all ranks at once: each rank processes its share of each batch, and every rank applies the averaged
- * gradients, so the weights of all ranks stay equal. Starts with the weights of rank 0, or resumes exactly at the step of the newest valid
+ * Trains a compiled tf.LayersModel on all ranks at once. Each rank processes its share of each batch. Every rank applies the averaged
+ * gradients, so all ranks have equal weights. Starts with the weights of rank 0, or resumes exactly at the step of the newest valid
  * checkpoint.
- *
  * @throws TonyError MODEL_INVALID, DATA_INVALID, TRAINING_DIVERGED, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RANKS_DIFFER,
  *   RING_MISMATCH.
  */
@@ -150,7 +147,7 @@ class Fit {
     this.#steps = new FitSteps({ ...parts, world, early: this.#early, checkpointOrder: this.#checkpointOrder, schedule, classWeights });
   }
 
-  /** The names of an epoch's values: loss and metrics, and the same with `val_` if there is validation data. */
+  /** The names of an epoch's values: loss and metrics, and the same names with `val_` if there is validation data. */
   #logNames(): string[] {
     const names = this.#model.metricNames;
     return [...names, ...(this.#validation === null ? [] : names.map((name) => `val_${name}`))];
@@ -165,7 +162,7 @@ class Fit {
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // If an earlier generation has recorded an early end, a resumed run continues to the recorded step and ends there.
+    // A resumed run continues to the step at which an earlier generation decided to end early, and ends there.
     await this.#steps.agree();
     const { open } = this.#history;
     if (open !== null && open.epoch < this.#progress.epoch) {
@@ -247,7 +244,10 @@ class Fit {
     }
   }
 
-  /** The number of steps already taken in the current epoch; 0 if only reading the dataset could determine the number. */
+  /**
+   * Returns the number of steps already taken in the current epoch. Returns 0 for a batched dataset without `stepsPerEpoch`, because the
+   * number is unknown.
+   */
   #batchesOfEpoch(): number {
     const { stepsPerEpoch, batchSize, accumulate } = this.#plan;
     const { step, examples } = this.#progress;
@@ -257,12 +257,11 @@ class Fit {
     return batchSize === null ? 0 : Math.ceil(examples / (batchSize * accumulate * this.#strategy.worldSize));
   }
 
-  /** @param batch the index of the step within the epoch. */
   async #runStep(epoch: number, batch: number, means: EpochMeans): Promise<void> {
     const { clock } = this.#profile;
     await this.#callbacks.batchBegin(batch);
     const step = await this.#steps.take();
-    // This time counts as `compute`, because `EpochMeans` waits for the backend once in many steps.
+    // `EpochMeans` waits for the backend once in many steps, so its time is part of `compute`.
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');

@@ -1,12 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
-/** The state of training before a step. */
 export interface ScheduleStep {
-  /** The number of steps that this `fit` has taken, including those before a restart. */
+  /** The number of steps that this `fit` has taken, including the steps before a restart. */
   readonly step: number;
   readonly epoch: number;
-  /** The number of ranks of this generation; in an elastic job, a restart may change it. */
+  /** The number of ranks of this generation. In an elastic job, a restart may change it. */
   readonly worldSize: number;
   /** The rate with which the optimizer was created. */
   readonly initial: number;
@@ -30,7 +29,7 @@ export class LearningRateSchedule {
   readonly #optimizer: Rated;
   readonly #initial: number;
   /**
-   * The rate that this schedule last set. The optimizer's `learningRate` may differ from the rate in use: sgd and momentum use a tensor,
+   * The rate that this schedule last set. The optimizer's `learningRate` may differ from the effective rate: sgd and momentum use a tensor,
    * which only setLearningRate() replaces.
    */
   #applied: number | null = null;

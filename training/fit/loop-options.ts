@@ -5,15 +5,15 @@ import type { LoopParts } from '../strategy/loop-state.ts';
 import type { OnNaN } from './fit-options.ts';
 
 export interface LoopOptions<T, State extends Json> extends LoopParts {
-  /** The name of the loop in checkpoints; by default `loop-1`, `loop-2`, ... in the order in which the program opens loops. */
+  /** The loop name in checkpoints; defaults to `loop-1`, `loop-2`, ... in the order in which the program opens loops. */
   readonly name?: string;
   /** A dataset of batches; each rank reads its share. */
   readonly data?: Dataset<T>;
-  /** The number of passes over the data. Default: 1, or as many as `steps` requires. */
+  /** The number of passes over the data; defaults to 1, or with `steps` to as many passes as the steps require. */
   readonly epochs?: number;
   /** The number of iterations after which the loop ends. */
   readonly steps?: number;
-  /** The seed for the order of the data and for random numbers; 1 by default. */
+  /** The seed for the data order and for random numbers; 1 by default. */
   readonly seed?: number;
   /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
   readonly state?: State;
@@ -26,7 +26,7 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly checkpoint?: false;
 }
 
-/** @throws TonyError USAGE. */
+/** @throws TonyError USAGE for invalid options. */
 export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
   const known = ['name', 'models', 'variables', 'optimizers', 'data', 'epochs', 'steps', 'seed', 'state', 'onNaN', 'checkpoint'];
   const unknown = Object.keys(options).find((name) => !known.includes(name));

@@ -34,25 +34,20 @@ export type BatchTensors<T> = T extends tfjs.Tensor
         ? { readonly [Name in keyof T]: BatchTensors<T[Name]> }
         : T;
 
-/** One iteration of a loop. */
 export interface LoopStep<T> {
-  /** The number of the iteration, from 0, including iterations before a restart. */
+  /** The iteration number, from 0, including iterations before a restart. */
   readonly step: number;
   /** The number of completed passes over the data. */
   readonly epoch: number;
-  /**
-   * This rank's batch, which the loop disposes after the iteration; null if this rank has no batch left in this epoch, but other ranks do.
-   */
+  /** This rank's batch, which the loop disposes after the iteration. null if only other ranks have batches left in this epoch. */
   readonly batch: BatchTensors<T> | null;
-  /** The number of examples in this rank's batch. */
   readonly examples: number;
-  /** Returns random numbers from 0 to 1 that depend only on seed, step and rank. A restarted program draws the same numbers. */
+  /** Returns random numbers from 0 to 1 that depend only on seed, step and rank. A restarted program gets the same numbers. */
   readonly random: () => number;
 }
 
 export type LoopStepOptions = CustomStepOptions;
 
-/** The dependencies of a loop. */
 export interface LoopEnvironment {
   readonly tf: typeof tfjs;
   readonly rank: number;
@@ -83,8 +78,8 @@ interface Kept {
 const PROGRESS_MS = 1000;
 
 /**
- * A custom training loop with checkpoints, as in `fit`, of weights, optimizers, the position in the data, random numbers and the program's
- * own state. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
+ * A custom training loop with the same checkpoints as `fit`. They contain weights, optimizers, the data position, random numbers and the
+ * program's own state. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
  */
 export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopStep<T>> {
   /** The program's own state, as JSON. The next checkpoint stores its current value, and a restart restores it. */
@@ -98,7 +93,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #divergence: Divergence;
   readonly #progress: PhaseProgress;
   #batchSource: DatasetBatchSource | null = null;
-  /** The position in the dataset at which this process resumes; undefined for the beginning of the dataset. */
+  /** The dataset position at which this process resumes; undefined for the beginning of the dataset. */
   #data: Json | undefined;
   #stopReason: string | null = null;
   #batch: { readonly tensors: BatchTensors<T> | null; readonly taken: TakenBatch } | null = null;
@@ -155,22 +150,23 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     await this.#early.begin(this.#isOver ? endedEarly : null);
   }
 
-  /** The number of iterations so far, including those before a restart. */
+  /** The number of iterations so far, including iterations before a restart. */
   get steps(): number {
     return this.#progress.step;
   }
 
-  /** Why the loop ended before its limit; null if it reached the limit or is still running. */
+  /** The reason why the loop ended before its limit; null if the loop reached the limit or is still running. */
   get endedEarly(): string | null {
     return this.#early.isDecided ? this.#early.reason : null;
   }
 
   /**
    * Takes one step of an optimizer on all ranks, as `cluster.step` does. An iteration may take several steps.
-   * @param loss receives this rank's batch. It is called only on ranks that have a batch. Random numbers that TensorFlow.js draws within
-   *   `loss` (dropout, random tensors without a seed) depend only on seed, step, rank and the number of the call in the iteration.
-   * @param options `variables`: the variables to train, by default all trainable variables of this loop. `examples`: the number of examples
-   *   in the loss, by default the size of the batch.
+   * @param loss computes the loss of this rank's batch. It is called only on ranks that have a batch. Random numbers that TensorFlow.js
+   *   draws within `loss` (dropout, random tensors without a seed) depend only on seed, step, rank and the number of the call in the
+   *   iteration.
+   * @param options `variables`: the variables to train; defaults to all trainable variables of this loop. `examples`: the number of
+   *   examples in the loss; defaults to the batch size.
    * @returns the mean loss over the examples of all ranks. With parameter servers, the mean over this rank's examples, or 0 without
    *   examples.
    * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
@@ -209,7 +205,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Reports metrics of this iteration to the job's pages and TensorBoard. Call it with the same values on every rank, or only on rank 0.
+   * Reports metrics of this iteration to the job's pages and TensorBoard. Call `report` with the same values on every rank, or only on rank
+   * 0.
    */
   metrics(values: Readonly<Record<string, number>>): void {
     this.#environment.onMetrics(this.#progress.globalStep + 1, values);
@@ -334,7 +331,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     };
   }
 
-  /** Returns a copy of the program's state after a round trip through JSON, as a restart would restore it. */
+  /** Returns a copy of the program's state after a round trip through JSON, which gives the state that a restart would restore. */
   #ownState(): Json {
     try {
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;
@@ -352,7 +349,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 }
 
-/** Counts examples by the first dimension of the first column or tensor. */
+/** Returns the number of examples: the first dimension of the first column or tensor. */
 function countExamples(element: unknown): number {
   if (typeof element !== 'object' || element === null) {
     return 1;

@@ -41,7 +41,7 @@ export class PhaseProgress {
     return this.#seed;
   }
 
-  /** The part of a checkpoint's position that describes the progress. */
+  /** The part of a checkpoint position that describes the progress. */
   get position(): Pick<TrainingPosition, 'step' | 'phase' | 'epoch' | 'examples' | 'seed'> {
     return { step: this.globalStep, phase: this.#phase.place, epoch: this.#epoch, examples: this.#examples, seed: this.#seed };
   }
@@ -55,19 +55,21 @@ export class PhaseProgress {
     this.#seed = position.seed;
   }
 
-  /** Counts a step. @param examples the number of examples that all ranks together used in it. */
+  /**
+   * Adds a completed step.
+   * @param examples the number of examples in the step, summed over all ranks.
+   */
   advance(examples: number, endsEpoch: boolean): void {
     this.#step++;
     this.#epoch += endsEpoch ? 1 : 0;
     this.#examples = endsEpoch ? 0 : this.#examples + examples;
   }
 
-  /** Whether a checkpoint is due after this step. */
   isCheckpointDue(checkpoints: { readonly everySteps: number } | null): boolean {
     return checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0;
   }
 
-  /** Call after the final checkpoint is stored. */
+  /** Marks the phase as finished. Call `end` after the final checkpoint has been stored. */
   end(): void {
     this.#phase.end(this.globalStep);
   }

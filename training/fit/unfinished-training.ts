@@ -1,4 +1,4 @@
-/** The progress of a call of `fit` or of a loop. */
+/** The progress of a `fit` call or of a loop. */
 export interface TrainingProgress {
   /** The number of steps taken in all phases of the program. */
   readonly step: number;
@@ -8,14 +8,14 @@ export interface TrainingProgress {
   readonly epochs: number | null;
 }
 
-/** A call of `fit`, or a loop, that has begun. */
+/** A `fit` call or a loop that has begun. */
 interface Running {
-  /** Records the progress. Call it after each step, and with null once the last checkpoint is written. */
+  /** Records the progress. Call it after each step, and with null after the last checkpoint has been written. */
   at(progress: TrainingProgress | null): void;
   end(): void;
 }
 
-/** Tracks calls of `fit` and loops that have begun and neither completed nor failed. */
+/** Tracks `fit` calls and loops that have begun and neither completed nor failed. */
 export class UnfinishedTraining {
   readonly #calls = new Set<{ progress: TrainingProgress | null }>();
 
@@ -35,9 +35,9 @@ export class UnfinishedTraining {
   }
 
   /**
-   * Runs `train` and counts it as unfinished until it completes or fails.
-   * @param train receives the function `onProgress`. It calls `onProgress` after each step, and with null once its last checkpoint is
-   *   written.
+   * Runs `train` and registers it as unfinished until it completes or fails.
+   * @param train receives the function `onProgress`. It calls `onProgress` after each step, and with null after its last checkpoint has
+   *   been written.
    */
   async during<T>(train: (onProgress: (progress: TrainingProgress | null) => void) => Promise<T>): Promise<T> {
     const call = this.begin();
@@ -48,7 +48,7 @@ export class UnfinishedTraining {
     }
   }
 
-  /** The position of the first unfinished training, for example `step 120, in epoch 3 of 10`; null if none is unfinished. */
+  /** The position of the first unfinished training, for example `step 120, in epoch 3 of 10`; null if all training has finished. */
   get place(): string | null {
     const [call] = this.#calls;
     if (call === undefined) {

@@ -12,7 +12,7 @@ import type { Peers } from '../ring/peers.ts';
 import { EpochMeans } from './epoch-means.ts';
 
 export interface ValidationOptions {
-  /** The number of examples per rank and batch. Ignored for batched datasets. */
+  /** The number of examples per rank and batch. Has no effect on batched datasets. */
   readonly batchSize: number;
   /** For a dataset: the number of batches per rank; all by default. */
   readonly batches?: number | undefined;
@@ -23,7 +23,7 @@ export interface ValidationOptions {
 export interface ValidationWorld {
   readonly tf: typeof tfjs;
   readonly peers: Peers;
-  /** The storage that contains the datasets; the job's storage by default. */
+  /** The storage that contains the datasets; defaults to the job's storage. */
   readonly storage?: Storage;
   readonly onNotice: (message: string) => void;
 }
@@ -36,7 +36,10 @@ interface EvaluationBatch {
 }
 
 const PREFETCH_BATCHES = 2;
-/** The interval, in ms, at which all ranks exchange a message while some of them still evaluate. A silent rank would count as lost. */
+/**
+ * The interval, in ms, at which all ranks exchange a message while at least one rank still evaluates. A silent rank would be considered
+ * lost.
+ */
 const ROUND_MS = 10_000;
 
 /**
@@ -95,7 +98,7 @@ export class Validation {
     }
   }
 
-  /** Waits until every rank has evaluated its share, without a time limit, because some shares and machines may be slower. */
+  /** Waits until every rank has evaluated its share. The wait has no time limit, because some shares and machines may be slower. */
   async #waitForAllRanks(work: Promise<void>): Promise<void> {
     let isRunning = true;
     const own = work.finally(() => {

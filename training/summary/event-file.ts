@@ -1,7 +1,7 @@
 import { bytes, double, integer, text, varintLength, WIRE, writeVarint } from '../encoding/protobuf.ts';
 import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from '../encoding/tfrecord-frame.ts';
 
-/**
+/*
  * Encodes TensorBoard's event files. An event file consists of TFRecords (tfrecord-frame.ts). Each record holds a tensorflow.Event
  * (tensorflow/core/util/event.proto) with these fields:
  *
@@ -14,6 +14,7 @@ import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from '../encoding/tfrecord-fra
  *   9 metadata { 1 plugin_data { 1 plugin_name string, 2 content bytes } }: the TensorBoard plugin that shows the tag. TensorBoard uses
  *     only the first metadata of a tag.
  */
+
 export interface Scalar {
   readonly tag: string;
   readonly value: number;
@@ -23,13 +24,13 @@ export interface Scalar {
 export interface TensorValue {
   readonly tag: string;
   readonly plugin: string;
-  /** Data about the tag, in the plugin's own format. */
+  /** Metadata of the tag, in the plugin's own format. */
   readonly content: Uint8Array;
   /** The tensor's fields, encoded as in `tensor` above. */
   readonly tensor: Buffer;
 }
 
-/** Seconds since the epoch. */
+/** The time in seconds since the epoch. */
 type WallTime = number;
 
 const DT_FLOAT = 1;
@@ -49,7 +50,7 @@ export function encodeRestart(wallTime: WallTime, step: number): Buffer {
   return frame(double(1, wallTime), integer(2, step), bytes(7, integer(1, 1)));
 }
 
-/** Encodes scalars directly into one buffer, because programs write scalars in every step and nested buffers are slower. */
+/** Encodes scalars directly into one buffer. Programs write scalars in every step, and nested buffers are slower. */
 export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly Scalar[]): Buffer {
   const tags = scalars.map(({ tag }) => Buffer.byteLength(tag));
   const values = tags.map((length) => 1 + varintLength(length) + length + 5);

@@ -9,28 +9,27 @@ import { joinUri, parseUri } from '../../storage/uri.ts';
 import { encodeFileVersion } from './event-file.ts';
 
 const MIB = 1024 * 1024;
-/** The maximum size of the buffer. If the storage is unavailable until the buffer is full, the oldest records are dropped. */
+/** The maximum size of the buffer in bytes. While the storage is unavailable, a full buffer drops its oldest records. */
 const MAX_BUFFERED_BYTES = 32 * MIB;
-/** A buffer that reaches this size is flushed immediately instead of after the flush interval. */
+/** A buffer of this size in bytes is flushed immediately instead of after the flush interval. */
 const FLUSH_BYTES = MIB;
-/** When a file on HDFS reaches this size, the log starts a new one. */
+/** The size in bytes at which the log starts a new file on HDFS. */
 const FULL_FILE_BYTES = MIB;
 const BLOCK_BYTES = 64 * 1024;
 const FIRST_FLUSH_MS = 5000;
-/** The flush interval on HDFS as a fraction of the run's age: the new values of a long run are less urgent. */
+/** The flush interval on HDFS as a fraction of the run's age, because the new values of a long run are less urgent. */
 const FLUSH_SHARE = 0.05;
 const MOST_FLUSH_MS = 30_000;
 const RETRY_MS = 1000;
-/** The `about` of the notice that writes fail and of the notice that writes succeed again. */
+/** The `about` field of the notices that writes fail and that writes succeed again. */
 const ABOUT = 'summaries';
 
 export interface EventLogOptions {
   readonly storage: Storage;
   /** The URI of the folder that contains the event files. */
   readonly dir: string;
-  /** Called when writes begin to fail and when they succeed again, with the same `about`. Also called for dropped records. */
+  /** Called for dropped records, and when writes begin to fail or succeed again, both with the same `about`. */
   readonly onTrouble: (message: string, about?: string) => void;
-  /** Returns the time in ms since the epoch. */
   readonly now?: (() => number) | undefined;
 }
 
@@ -42,9 +41,8 @@ interface Entry {
 }
 
 /**
- * Writes event files in the background from a bounded buffer. On a local disk, it appends to one file. On HDFS, it replaces the newest file
- * with a longer version until the file reaches FULL_FILE_BYTES, and then starts a new file. In both cases, readers see files that only
- * grow.
+ * Writes event files in the background from a bounded buffer. Readers see files that only grow. On a local disk, the log appends to one
+ * file. On HDFS, it replaces the newest file with a longer version until the file reaches FULL_FILE_BYTES, and then starts a new file.
  */
 export class EventLog {
   readonly #options: EventLogOptions;
@@ -53,12 +51,12 @@ export class EventLog {
   readonly #isLocal: boolean;
   #entries: Entry[] = [];
   #bufferedBytes = 0;
-  /** Collects small records. The block becomes an entry when it is full or flushed. */
+  /** Collects small records. A full or flushed block becomes an entry. */
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
   /** The records that are being written. */
   #writing: Buffer[] = [];
-  /** The content of the newest file on HDFS, from which the log builds the longer version. Empty for a local disk. */
+  /** The content of the newest file on HDFS, which is the start of the file's next version. Empty for a local disk. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;
@@ -98,7 +96,8 @@ export class EventLog {
   }
 
   /**
-   * Adds a record that is still being encoded. The order of the records is the order of the calls. @param size the estimated size in bytes.
+   * Adds a record that is still being encoded. Records are written in the order of the calls.
+   * @param size the estimated size in bytes.
    */
   addLater(record: Promise<Buffer>, size: number): void {
     this.#closeBlock();
@@ -116,7 +115,7 @@ export class EventLog {
     this.#added(size);
   }
 
-  /** Writes all records. Resolves once they are visible to readers or the write has failed. A failed write is retried later. */
+  /** Writes all records. Resolves after readers can see the records or the write has failed. A failed write is retried later. */
   async flush(): Promise<void> {
     this.#stopTimer();
     this.#work = this.#work.then(() => this.#write());
@@ -147,7 +146,7 @@ export class EventLog {
     const folder = fileURLToPath(this.#options.dir);
     mkdirSync(folder, { recursive: true });
     this.#stamp ??= this.#stampAfter(readdirSync(folder));
-    // If a write is pending, its records are written again at the same offset.
+    // Rewrites the records of a pending write at the same offset.
     const content = Buffer.concat([...this.#head(), ...this.#writing, ...made]);
     const file = openSync(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+');
     for (let done = 0; done < content.length; ) {
@@ -253,7 +252,7 @@ export class EventLog {
     // The write starts at a fixed offset, so a retry overwrites the partial output of a failed write.
     const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') {
-        // The file has been removed. The next attempt creates a new one.
+        // The file has been removed. The next attempt creates a new file.
         this.#length = 0;
       }
       throw error;
@@ -291,8 +290,8 @@ export class EventLog {
   }
 
   /**
-   * Returns the time for the file names. TensorBoard reads files in the order of their names, so the names must sort after the names of the
-   * previous process, even if the clock of its machine was ahead.
+   * Returns the time for the file names. TensorBoard reads files in name order. The names must therefore sort after the names of the
+   * previous process, even if the clock of that process's machine was ahead.
    */
   #stampAfter(names: readonly string[]): number {
     const stamps = names.map((name) => Number(/^events\.out\.tfevents\.(\d+)\./.exec(name)?.[1] ?? 0));

@@ -13,7 +13,6 @@ interface LayerJson {
 /**
  * Encodes the layers of a model as Keras JSON, for the Graphs tab ("conceptual graph"). TensorBoard draws edges only for the format of
  * Keras 3 (tensorboard/plugins/graph/keras_util.py), so `inbound_nodes` are converted to that format.
- *
  * @throws the layer's error if a layer does not implement `getConfig`.
  */
 export function graphValue(tag: string, model: tfjs.LayersModel): TensorValue {

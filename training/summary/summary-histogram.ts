@@ -3,14 +3,14 @@ import { doubleTensor, type TensorValue } from './event-file.ts';
 export interface Histogram {
   /** The number of NaN and infinite values, which the buckets do not contain. */
   readonly notFinite: number;
-  /** For each bucket, three numbers: left edge, right edge and count. */
+  /** Three numbers per bucket: left edge, right edge and count. */
   readonly buckets: Float64Array;
 }
 
 /**
  * Counts numbers in buckets of equal width from the smallest to the largest number, as TensorBoard does
- * (tensorboard/plugins/histogram/summary_v2.py). If all numbers are equal, the last bucket contains them. If there are no finite numbers,
- * all edges and counts are 0.
+ * (tensorboard/plugins/histogram/summary_v2.py). Equal numbers all go into the last bucket. Without finite numbers, all edges and counts
+ * are 0.
  */
 export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histogram {
   let [smallest, largest, notFinite] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
@@ -45,7 +45,7 @@ export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histog
   return { notFinite, buckets: rows };
 }
 
-/** Encodes a histogram as the plugin expects it: a matrix with the columns left edge, right edge and count. */
+/** Encodes a histogram in the plugin's format: a matrix with the columns left edge, right edge and count. */
 export function histogramValue(tag: string, { buckets }: Histogram): TensorValue {
   return { tag, plugin: 'histograms', content: new Uint8Array(0), tensor: doubleTensor([buckets.length / 3, 3], buckets) };
 }

@@ -1,7 +1,7 @@
 import { bytes, double, integer, text, WIRE } from '../encoding/protobuf.ts';
 import { emptyTensor, type TensorValue } from './event-file.ts';
 
-/**
+/*
  * The data of the HParams plugin (tensorboard/plugins/hparams/plugin_data.proto and api.proto), in the metadata of three tags. Each tag
  * contains an HParamsPluginData with one of the fields 2 experiment, 3 session_start_info, 4 session_end_info.
  *
@@ -13,26 +13,32 @@ import { emptyTensor, type TensorValue } from './event-file.ts';
  *   Value:            2 number double, 3 string, 4 bool
  *   SessionEndInfo:   1 status enum: SUCCESS = 1, FAILURE = 2, 2 end_time_secs double
  */
+
 export type HyperparameterValue = string | number | boolean;
 export type Hyperparameters = Readonly<Record<string, HyperparameterValue>>;
 
 /** A metric column of the HParams tab. */
 export interface Metric {
   readonly tag: string;
-  /** The column's title; the tag by default. */
+  /** The column title; defaults to the tag. */
   readonly title?: string;
 }
 
 type Seconds = number;
 
-/** Encodes the experiment, which selects the metric columns. Without it, TensorBoard shows every scalar of the run as a metric. */
+/**
+ * Encodes the experiment, which selects the metric columns. Without an experiment, TensorBoard shows every scalar of the run as a metric.
+ */
 export function experimentValue(created: Seconds, values: Hyperparameters, metrics: readonly Metric[]): TensorValue {
   const infos = sorted(values).map(([name, value]) => bytes(4, text(1, name), integer(4, TYPES[typeof value as keyof typeof TYPES])));
   const columns = metrics.map(({ tag, title = '' }) => bytes(5, bytes(1, text(2, tag)), text(3, title)));
   return pluginValue('_hparams_/experiment', bytes(2, double(3, created), ...infos, ...columns));
 }
 
-/** Encodes the start of a session. @param trial the name of the row in the HParams tab. Runs with the same trial share a row. */
+/**
+ * Encodes the start of a session.
+ * @param trial the row name in the HParams tab. Runs with the same trial share a row.
+ */
 export function sessionStartValue(started: Seconds, values: Hyperparameters, trial: string): TensorValue {
   const entries = sorted(values).map(([name, value]) => bytes(1, text(1, name), bytes(2, encodeValue(value))));
   return pluginValue('_hparams_/session_start_info', bytes(3, ...entries, text(4, trial), double(5, started)));
@@ -48,7 +54,7 @@ function sorted(values: Hyperparameters): [string, HyperparameterValue][] {
   return Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Encodes a google.protobuf.Value. Its fields form a oneof, so even zero values are written. */
+/** Encodes a google.protobuf.Value. Writes zero values too, because the fields form a oneof. */
 function encodeValue(value: HyperparameterValue): Buffer {
   switch (typeof value) {
     case 'string':

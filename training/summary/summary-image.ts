@@ -5,12 +5,11 @@ import { encodePng } from '../encoding/png.ts';
 import { stringTensor, type TensorValue } from './event-file.ts';
 import { isTensor, numbersOf } from './summary-numbers.ts';
 
-/** The maximum size of the pixel data in one call. */
+/** The maximum size in bytes of the pixel data in one call. */
 const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
-/** Values above this limit show that the program does not use the range from 0 to 1. Filters may produce values slightly above 1. */
+/** A value above this limit means that the program does not use the range from 0 to 1. Filters may produce values slightly above 1. */
 const MOST_FRACTION = 2;
 
-/** One or more pictures of the same size. */
 export interface Pictures {
   readonly count: number;
   readonly height: number;
@@ -21,10 +20,9 @@ export interface Pictures {
 }
 
 /**
- * Reads the pictures of an image.
- * @param max the maximum number of pictures to read.
+ * Extracts the pictures of an image tensor.
  * @returns the pictures. `isWhite` is true if floating-point numbers far exceed the range from 0 to 1, which makes the image mostly white.
- * @throws TonyError SUMMARY_INVALID.
+ * @throws TonyError SUMMARY_INVALID when the tensor is not an image.
  */
 export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures & { readonly isWhite: boolean } {
   const shape = picturesShape(image.shape);
@@ -80,7 +78,7 @@ export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'
   return height > 0 && width > 0 && channels >= 1 && channels <= 4 ? { count, height, width, channels } : null;
 }
 
-/** Multiplies the values by `scale`. Results outside 0 to 255 are clipped, and NaN becomes 0. */
+/** Multiplies the values by `scale`, clips the results to the range from 0 to 255, and converts NaN to 0. */
 function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint8Array {
   const bytes = new Uint8ClampedArray(length);
   for (let index = 0; index < length; index++) {

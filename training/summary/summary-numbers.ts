@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Numeric data of any shape. */
 export type Numbers = tfjs.Tensor | readonly number[] | Float32Array | Float64Array | Int32Array | Uint8Array | Uint8ClampedArray;
 
 export function isTensor(value: unknown): value is tfjs.Tensor {
@@ -9,8 +8,8 @@ export function isTensor(value: unknown): value is tfjs.Tensor {
 }
 
 /**
- * Returns the numbers. Reads tensors with `dataSync()`, because only a synchronous read works before tf.tidy disposes the tensor, and
- * `data()` is not faster on any training backend.
+ * Returns the numbers. Reads tensors with `dataSync()`, which works before tf.tidy disposes the tensor. `data()` is not faster on any
+ * training backend.
  */
 export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   if (isTensor(numbers)) {

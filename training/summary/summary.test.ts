@@ -196,7 +196,6 @@ describe('a writer', () => {
     writer.finishNow();
     const written = await content();
     expect(written.subarray(-encodeScalars(0, 2, [{ tag: 'b', value: 2 }]).length).includes('b')).toBe(true);
-    // `finishNow` also works while a flush is pending.
     writer.scalar('c', 3, 3);
     const flushed = writer.flush();
     writer.scalar('d', 4, 4);
@@ -297,7 +296,6 @@ describe('a writer', () => {
     for (const [call, message] of wrong) {
       expect(() => call(writer)).toThrow(message);
       expect(() => call(writer)).toThrow(expect.objectContaining({ code: 'SUMMARY_INVALID' }));
-      // A task that writes no summaries does not check them either.
       call(NO_SUMMARIES);
     }
     expect(writer.isEmpty).toBe(true);

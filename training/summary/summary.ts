@@ -21,12 +21,14 @@ import { textValue } from './summary-text.ts';
 /**
  * Writes values of a run for TensorBoard. Each call copies the values and writes them in the background. The program may dispose its
  * tensors after the call; the methods do not dispose them. In a task that writes no summaries, the calls have no effect. A tag may be any
- * non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0.
- *
- * All methods except `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
+ * non-empty string; TensorBoard groups tags by the part before the first slash. Steps are integers of at least 0. All methods except
+ * `flush` throw TonyError SUMMARY_INVALID for invalid values, tags or steps.
  */
 export interface Summaries {
-  /** Writes a number, which may be NaN or infinite. @param tag for example `train/loss`. */
+  /**
+   * Writes a number, which may be NaN or infinite.
+   * @param tag for example `train/loss`.
+   */
   scalar(tag: string, value: number, step: number): void;
   scalars(values: Readonly<Record<string, number>>, step: number): void;
   /**
@@ -41,7 +43,7 @@ export interface Summaries {
    * @param options.max the maximum number of images to keep; 3 by default.
    */
   image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
-  /** Writes text for the Text tab. @param text Markdown. */
+  /** Writes Markdown text for the Text tab. */
   text(tag: string, text: string, step: number): void;
   /**
    * Sets the values of the run's row in the HParams tab. `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call
@@ -57,7 +59,7 @@ export interface Summaries {
    * `fit` that resumes from a checkpoint.
    */
   resumeFrom(step: number): void;
-  /** Resolves once all values so far are visible to readers, or the write has failed. */
+  /** Resolves after readers can see all values so far, or the write has failed. */
   flush(): Promise<void>;
 }
 
@@ -65,10 +67,9 @@ export interface SummaryOptions {
   readonly storage: Storage;
   /** The URI of the run's own folder. TensorBoard shows each folder as a run. */
   readonly dir: string;
-  /** The name of the row in the HParams tab; the name of the run by default. */
+  /** The row name in the HParams tab; defaults to the run's name. */
   readonly trial?: string;
   readonly onTrouble: (message: string, about?: string) => void;
-  /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
 }
 
@@ -78,7 +79,6 @@ const DEFAULT_IMAGES = 3;
 const MOST_KNOWN_TAGS = 10_000;
 const FINISH_MS = 30_000;
 
-/** Writes a run's event files. */
 export class SummaryWriter implements Summaries {
   readonly #log: EventLog;
   readonly #options: SummaryOptions;
@@ -88,7 +88,7 @@ export class SummaryWriter implements Summaries {
   #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
   #session: 'none' | 'begun' | 'ended' = 'none';
   readonly #reported = new Set<string>();
-  /** The kind of value for each tag, up to MOST_KNOWN_TAGS. */
+  /** The kind of value for each tag, up to MOST_KNOWN_TAGS tags. */
   readonly #kinds = new Map<string, string>();
 
   constructor(options: SummaryOptions) {
@@ -202,7 +202,7 @@ export class SummaryWriter implements Summaries {
     this.#hparams.metrics.push(...metrics);
   }
 
-  /** Adds defaults for hyperparameters that the program has not set. Ignored after the session has started. */
+  /** Adds defaults for hyperparameters that the program has not set. Has no effect after the session has started. */
   addHparams(values: Hyperparameters): void {
     if (this.#session === 'none') {
       this.#hparams = { values: { ...values, ...this.#hparams?.values }, metrics: this.#hparams?.metrics ?? [] };
@@ -231,13 +231,13 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Writes all remaining values, with retries for up to FINISH_MS. */
+  /** Writes all remaining values and retries for up to FINISH_MS. */
   async finish(): Promise<void> {
     this.#beginSession();
     await this.#log.finish(FINISH_MS);
   }
 
-  /** Flushes synchronously, if the folder is on a local disk. */
+  /** Flushes synchronously if the folder is on a local disk. */
   finishNow(): void {
     this.#beginSession();
     try {
@@ -252,7 +252,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(this.#seconds(), step, value));
   }
 
-  /** Registers the kind of a tag. Rejects a second kind of values for the same tag, because TensorBoard would show neither of them. */
+  /** Registers the kind of a tag. Rejects a second kind of values for the same tag, because TensorBoard would show neither kind. */
   #claim(tag: string, kind: string): void {
     const known = this.#kinds.get(tag);
     if (known === kind) {
@@ -269,7 +269,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Called for each value. The first value of a step above 0 starts the session, which fixes the hyperparameters. */
+  /** Prepares the session for each value. The first value of a step above 0 starts the session, which fixes the hyperparameters. */
   #begin(step: number): void {
     if (step > this.#largestStep) {
       this.#largestStep = step;
@@ -293,7 +293,7 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(now, 0, sessionStartValue(now, values, this.#options.trial ?? '')));
   }
 
-  /** Reports a problem once for each subject, because it is likely to recur in every step. */
+  /** Reports a problem once per subject, because it is likely to recur in every step. */
   #reportOnce(about: string, message: string): void {
     if (!this.#reported.has(about) && this.#reported.size < 100) {
       this.#reported.add(about);
