@@ -5,17 +5,16 @@ import { TonyError } from '../../platform/errors.ts';
 
 const MOST = 'yarn.resourcemanager.application.max-tags';
 const LONGEST = 'yarn.resourcemanager.application.max-tag.length';
-/** The tag that identifies all tony-ts jobs. */
+/** YARN application tag of all tony-ts jobs. */
 const OWN_TAG = 'tony-ts';
 
-/** Returns the tags of a job's application: `tony-ts`, the tags that encode what each role requests, and the tags from job.yaml. */
+/** Returns the YARN application tags of a job: `tony-ts`, the demand of each role, and the tags in job.yaml. */
 export function applicationTags(job: Pick<Job, 'roles' | 'master' | 'tags'>): string[] {
   return [...new Set([OWN_TAG, ...roleTags(job), ...job.tags])];
 }
 
 /**
- * Rejects too many or too long tags before files are uploaded. The ResourceManager rejects them only at submission.
- *
+ * Rejects too many or too long tags before the upload, because the ResourceManager rejects them only after it.
  * @throws TonyError JOB_INVALID, HADOOP_CONF_INVALID
  */
 export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, configuration: Pick<HadoopConfiguration, 'number'>): void {

@@ -12,9 +12,12 @@ import { extraAuthorities, siteAuthorities } from './local-authorities.ts';
 import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
-  /** Web address of a ResourceManager from which to download the configuration; default: the configuration in HADOOP_CONF_DIR. */
+  /**
+   * Web address of a ResourceManager, from which the Hadoop configuration is downloaded. By default, the configuration is read from
+   * HADOOP_CONF_DIR.
+   */
   readonly resourceManager?: string | undefined;
-  /** URI of the staging root; default `<fs.defaultFS>/user/<user>/.tony-ts`. */
+  /** URI of the staging root. The default is `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
   readonly environment?: NodeJS.ProcessEnv;
 }
@@ -22,29 +25,28 @@ export interface ClusterOptions {
 export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
 
 /**
- * Timeout (ms) of the first HDFS request, so that interactive commands soon report an unreachable NameNode. Later requests wait until a
- * failover has completed.
+ * Timeout (ms) of the first HDFS request. A short timeout lets interactive commands report an unreachable NameNode quickly. Later requests
+ * wait until a failover is complete.
  */
 const FIRST_ANSWER_MS = 4_000;
 
 export interface HadoopCluster {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
-  /** How this process authenticates to the cluster. */
+  /** Authentication of this process to the cluster. */
   readonly login: Login;
   readonly storage: Storage;
   /** URI of the staging root. */
   readonly root: string;
   /** URI of the user's home folder. */
   readonly home: string;
-  /** The site configuration, loaded on first use. */
+  /** Loads the site configuration on the first call. */
   site(): Promise<SiteConfig>;
   close(): void;
 }
 
 /**
- * Reads the configuration in HADOOP_CONF_DIR or, if `resourceManager` is set, downloads the configuration of that ResourceManager.
- *
+ * Reads the Hadoop configuration in HADOOP_CONF_DIR or, if `resourceManager` is set, downloads it from there.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
@@ -62,8 +64,7 @@ export async function readConfiguration({ resourceManager, environment = process
 }
 
 /**
- * Opens a cluster with the configuration that `readConfiguration` returns. Connects to the cluster only if `resourceManager` is set.
- *
+ * Creates the clients for a cluster. Sends requests only if `resourceManager` is set, to download the configuration.
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {

@@ -4,8 +4,8 @@ import { readPemFile } from '../../hadoop/tls/trust-store.ts';
 import { readIfExists } from '../../platform/read-if-exists.ts';
 
 /**
- * The certificate authorities in `tls.ca` of the site file in the first of the folders that has one, as PEM; empty without them.
- *
+ * Returns the certificate authorities (PEM) that the local site file specifies in `tls.ca`; '' if it specifies none.
+ * @param folders folders to search for the site file, in this order.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
 export async function siteAuthorities(folders: readonly string[]): Promise<string> {
@@ -13,12 +13,15 @@ export async function siteAuthorities(folders: readonly string[]): Promise<strin
   return file === null ? '' : readPemFile(file);
 }
 
-/** Those of NODE_EXTRA_CA_CERTS, which processes of a job do not inherit. Node.js itself prints a warning about a file that it cannot read. */
+/**
+ * Returns the certificate authorities (PEM) in NODE_EXTRA_CA_CERTS, which is not passed on to the processes of a job. Ignores an unreadable
+ * file, because Node.js prints a warning about it.
+ */
 export async function extraAuthorities({ NODE_EXTRA_CA_CERTS: file }: NodeJS.ProcessEnv): Promise<string> {
   return file ? readPemFile(file).catch(() => '') : '';
 }
 
-/** Commands that need the site file report other mistakes in it, and an unreadable file. */
+/** Ignores an unreadable site file and mistakes in it. The commands that load the site file report them. */
 async function authorityFile(folders: readonly string[]): Promise<string | null> {
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);

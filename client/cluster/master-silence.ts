@@ -1,9 +1,12 @@
-/** Timeout of one request to an ApplicationMaster (ms). */
+/** Timeout (ms) of one request to an ApplicationMaster. */
 export const MASTER_ANSWER_MS = 2_000;
-/** Interval (ms) between requests to a silent ApplicationMaster. Each request occupies a thread of the ResourceManager's proxy. */
+/**
+ * Interval (ms) between requests to an unresponsive ApplicationMaster. It limits the load, because each request blocks a thread of the
+ * ResourceManager's proxy.
+ */
 const ASK_AGAIN_MS = 5_000;
 
-/** Measures how long an ApplicationMaster has not answered, and limits the rate of requests during that time. */
+/** Tracks for how long an ApplicationMaster has not answered, and limits the request rate during this time. */
 export class MasterSilence {
   readonly #now: () => number;
   #since: number | null = null;
@@ -13,14 +16,12 @@ export class MasterSilence {
     this.#now = now;
   }
 
-  /** Time since the first unanswered request (ms); null while the ApplicationMaster answers. */
+  /** Time (ms) since the first unanswered request; null if the ApplicationMaster answered the last request. */
   get ms(): number | null {
     return this.#since === null ? null : Math.round(this.#now() - this.#since);
   }
 
-  /**
-   * Sends a request and returns the answer, or null if the request fails. Shortly after a failed request, returns null without sending.
-   */
+  /** Sends a request. Returns null if it fails, or if the previous request failed less than `ASK_AGAIN_MS` ago. */
   async ask<T>(question: () => Promise<T>): Promise<T | null> {
     const askedAt = this.#now();
     if (askedAt < this.#askAt) {
@@ -37,7 +38,7 @@ export class MasterSilence {
     }
   }
 
-  /** Ends the silence, because the ApplicationMaster has answered or is not running. */
+  /** Resets the time. Call this method when the ApplicationMaster has answered or does not run. */
   end(): void {
     this.#since = null;
     this.#askAt = Number.NEGATIVE_INFINITY;

@@ -13,7 +13,6 @@ test('tolerates and reports once an outage of a cluster that has answered before
   expect(patience.missed(AWAY)).toBeNull();
   expect(patience.answered()).toBe('The cluster is reachable again.');
   expect(patience.answered()).toBeNull();
-  // Each outage produces a new notice.
   expect(patience.missed(AWAY)).not.toBeNull();
   now = 1901;
   expect(() => patience.missed(AWAY)).toThrow(AWAY);

@@ -2,11 +2,14 @@ import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 
-/** The default time (ms) for which a command that follows a job tolerates an unreachable cluster. The job itself keeps running. */
+/** Default time (ms) for which commands that follow a job tolerate an unreachable cluster. */
 export const PATIENCE_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
-/** Decides whether a client waits for an unreachable cluster. Waits only for a cluster that has answered before, for example during a failover. */
+/**
+ * Decides whether a client keeps retrying while the cluster is unreachable, for example during a failover. It gives up immediately if the
+ * cluster has never answered.
+ */
 export class Patience {
   readonly #limitMs: number;
   readonly #clock: () => number;
@@ -18,7 +21,7 @@ export class Patience {
     this.#clock = clock;
   }
 
-  /** Records an answer. After an outage, returns the notice that the cluster is reachable again; otherwise null. */
+  /** Records a successful request. Returns a notice if the request ends an outage, otherwise null. */
   answered(): string | null {
     const back = this.#awaySince !== null;
     this.#answered = true;
@@ -27,8 +30,8 @@ export class Patience {
   }
 
   /**
-   * Records a failed request. Returns the notice that the cluster is unreachable; null after the first failure of an outage.
-   * @throws `error` itself if it is not a connection error, if the cluster has never answered, or if the outage exceeds the limit.
+   * Records a failed request. Returns a notice for the first failure of an outage, then null.
+   * @throws `error` if it is not a connection error, if the cluster has never answered, or if the outage exceeds the limit.
    */
   missed(error: unknown): string | null {
     if (!isAway(error) || !this.#answered) {
@@ -46,7 +49,10 @@ export class Patience {
   }
 }
 
-/** Runs `work`, and retries it while the cluster is unreachable. @throws the other errors of `work`, or the signal's reason */
+/**
+ * Runs `work`, and retries it while the cluster is unreachable.
+ * @throws any other error of `work`, or the abort reason of the signal
+ */
 export async function patiently<T>(
   work: () => Promise<T>,
   {
@@ -68,7 +74,7 @@ export async function patiently<T>(
   }
 }
 
-/** Whether the error reports that the cluster is unreachable, which may be temporary. */
+/** Returns true for connection errors, which may be temporary. */
 export function isAway(error: unknown): boolean {
   return error instanceof TonyError && error.exitCode === 3;
 }

@@ -6,17 +6,16 @@ import { siteOfCluster } from '../../storage/cluster-site.ts';
 import type { Storage } from '../../storage/storage.ts';
 
 interface SitePlaces {
-  /** Local folders, in order of precedence. */
+  /** Local folders to search, in this order. */
   readonly folders: readonly string[];
   readonly storage: Storage;
-  /** e.g. `hdfs://namenode:8020`. */
+  /** URI of the default file system, such as `hdfs://namenode:8020`. */
   readonly defaultFs: string;
 }
 
 /**
- * Loads a cluster's site file: the first `tony-site.yaml` in `folders`, otherwise `/apps/tony-ts/site.yaml` on HDFS. Without a site file,
- * returns the defaults.
- *
+ * Loads the site file of a cluster: the first `tony-site.yaml` in `folders`, or else `/apps/tony-ts/site.yaml` on HDFS. Returns the default
+ * settings if neither exists.
  * @throws TonyError SITE_INVALID with a list of all mistakes, SITE_UNREADABLE, HDFS_UNREACHABLE
  */
 export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Promise<SiteConfig> {
@@ -34,7 +33,8 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
 
 /**
  * Returns the local folders to search for a site file.
- * @param named whether the user named the cluster's ResourceManager. HADOOP_CONF_DIR may then describe another cluster, and is omitted.
+ * @param named whether the user specified a ResourceManager. In this case, HADOOP_CONF_DIR may belong to another cluster and is not
+ *   searched.
  */
 export function siteFolders(environment: NodeJS.ProcessEnv, named: boolean): string[] {
   const { TONY_CONF_DIR, HADOOP_CONF_DIR, HADOOP_HOME } = environment;

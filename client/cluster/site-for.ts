@@ -2,9 +2,8 @@ import type { SiteConfig } from '../../conf/site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 /**
- * Returns a cluster's site configuration for `loadJob(path, { site })`. With `local: true`, returns null: site files do not apply to local
- * jobs.
- *
+ * Returns the site configuration of a cluster, for `loadJob(path, { site })`. Returns null if `local` is true, because site files do not
+ * apply to local jobs.
  * @throws TonyError SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */
 export async function siteFor(options: ClusterOptions & { readonly local?: boolean } = {}): Promise<SiteConfig | null> {

@@ -3,31 +3,30 @@ import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { suggest } from '../../platform/suggest.ts';
 
-/** A name in the site file that does not exist in the cluster. A limit with this name has no effect. */
+/** A resource type or queue in the site file that does not exist in the cluster, so its limit has no effect. */
 export interface UnknownName {
-  /** e.g. `quotas.users.*.job.yarn.io/fgpa` */
+  /** Key in the site file, such as `quotas.users.*.job.yarn.io/fgpa`. */
   readonly path: string;
   readonly message: string;
 }
 
-/** The names that exist in the cluster. */
+/** Resource types and queues of the cluster. */
 export interface KnownNames {
-  /** Resource types, named as in the site file. */
   readonly resources: readonly string[];
-  /** Last components of the queue paths. */
+  /** Components of the queue paths. */
   readonly queues: readonly string[];
 }
 
-/** The resource keys that tony-ts defines. They are valid on every cluster, even if no node has, for example, GPUs. */
+/** Resource keys that are valid in every cluster, for example `gpus` in a cluster without GPUs. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // The answer to a request for an application ID lists the resource types, with every scheduler. An unused ID costs nothing.
+  // A new application ID comes with the list of resource types, which works with every scheduler. The ID itself stays unused.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }
 
-/** Returns the resource types and queues that the site file names but the cluster does not have. */
+/** Returns the resource types and queues in the site file that do not exist in the cluster. */
 export function unknownNames(quotas: Quotas, known: KnownNames): UnknownName[] {
   const resources = amountPaths(quotas)
     .filter(({ resource }) => !OWN_KEYS.has(resource) && !known.resources.includes(resource))

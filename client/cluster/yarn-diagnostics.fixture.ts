@@ -1,6 +1,6 @@
-/** Diagnostics of the Capacity Scheduler of Hadoop 3.4.3 for applications that wait for their ApplicationMaster's container. */
+/** Diagnostics of the Capacity Scheduler (Hadoop 3.4.3) for applications whose ApplicationMaster has no container yet. */
 
-/** For an application that requests 8 vcores. The queue counts the 8 vcores that a node reserves for the application as used. */
+/** The application requests 8 vcores, which a node has reserved. The queue usage includes the reservation. */
 export const ACTIVATED = [
   '[Mon Nov 23 08:01:03 +0000 2026] Application is Activated, waiting for resources to be assigned for AM. ',
   ' Last Node which was processed for the application : node2:8041 ( Partition : [],',
@@ -12,7 +12,7 @@ export const ACTIVATED = [
   " Queue's max capacity (absolute resource) = <memory:16384, vCores:16, yarn.io/gpu: 8> ; ",
 ].join('');
 
-/** For an application that exceeds the queue's limit on the share of ApplicationMasters. */
+/** The application exceeds the queue's limit on resources for ApplicationMasters. */
 export const QUEUE_FULL = [
   "[Fri Nov 20 10:00:00 +0000 2026] Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded. ",
   ' Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:1024, vCores:1>;',

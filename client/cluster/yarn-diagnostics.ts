@@ -1,7 +1,7 @@
 import type { JobResult } from '../../conf/status.ts';
 import { missingFile } from '../../hadoop/yarn/container-exit.ts';
 
-/** The fields of the ResourceManager's application report that determine a job's result. */
+/** Fields of the ResourceManager's application report from which the job result is derived. */
 export interface EndedApplication {
   readonly id: string;
   readonly state: string;
@@ -11,16 +11,13 @@ export interface EndedApplication {
 
 const DIAGNOSTICS_MAXIMUM = 4000;
 
-/** Derives the job's result from YARN's final status. Rewrites those of YARN's diagnostics that do not help the user. */
+/** Returns the job result for an ended application. Replaces YARN's diagnostics with a clearer message where possible. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
   return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
 }
 
-/**
- * Returns the ApplicationMaster's sentence about an early end. YARN may insert other sentences before it, for example that the application
- * was recovered.
- */
+/** Extracts the ApplicationMaster's message about an early stop. YARN may prepend other messages, for example about a recovery. */
 function earlyEnd({ diagnostics }: EndedApplication): string {
   return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
 }
@@ -32,7 +29,7 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
-/** Returns the queue name if the ResourceManager rejected the application because the queue does not exist. */
+/** Returns the queue name from YARN's message that the queue does not exist; undefined for other messages. */
 export function unknownQueue(diagnostics: string): string | undefined {
   return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
 }
@@ -55,7 +52,7 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
   return shorten(text) || `YARN does not report why the application is ${state}.`;
 }
 
-/** Explains why the attempts of the ApplicationMaster failed. Extracts the relevant lines from YARN's long report. */
+/** Explains why the ApplicationMaster failed, with only the relevant lines of YARN's report. */
 function masterFailed(id: string, text: string): string {
   const logs = `See tony-ts logs ${id} master.`;
   if (/ApplicationMaster for attempt \S+ timed out/i.test(text)) {
@@ -68,8 +65,8 @@ function masterFailed(id: string, text: string): string {
 }
 
 /**
- * Returns the excerpts of error files in the NodeManager's report. Each excerpt begins after a header line and ends at an empty line. The
- * report may contain the same excerpt twice.
+ * Extracts the contents of stderr and similar files that the NodeManager quotes. Each quote starts after a `Last ... bytes of` line and
+ * ends at an empty line. Removes duplicates.
  */
 function writtenToStderr(text: string): string[] {
   const quotes: string[][] = [];
@@ -123,12 +120,12 @@ function shorten(text: string): string {
     .filter((line) => !/^\s+at [\w.$]+\(/.test(line))
     .join('\n')
     .trim();
-  // The cause of a failure is at the end of a program's output.
+  // Keep the end, which usually contains the cause of a failure.
   return kept.length <= DIAGNOSTICS_MAXIMUM ? kept : `…${kept.slice(-DIAGNOSTICS_MAXIMUM)}`;
 }
 
 /**
- * Returns the reason why an application waits for its ApplicationMaster, without YARN's tables.
+ * Returns the reason why an application waits for its ApplicationMaster's container, without YARN's resource tables.
  * @param shortage the missing resources, from `MasterShortages`
  */
 export function waitingReason(diagnostics: string, shortage: string | null = null): string {
@@ -140,8 +137,8 @@ export function waitingReason(diagnostics: string, shortage: string | null = nul
 }
 
 /**
- * Returns the label of the nodes on which an application waits for its ApplicationMaster's container; empty for nodes without a label.
- * Returns null if the application does not wait for resources, and with schedulers other than the Capacity Scheduler.
+ * Returns the node label for which the ApplicationMaster's container waits; '' for nodes without a label. Returns null if the application
+ * does not wait for resources, or if the scheduler is not the Capacity Scheduler.
  */
 export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {

@@ -6,14 +6,13 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * The tolerated clock skew. Jobs tolerate more, because tokens are valid for hours and each executor measures its lease by its own clock,
- * but a larger skew makes timestamps in logs misleading.
+ * Clock skew above which the check fails. Larger skews make log timestamps misleading. They do not break jobs: tokens are valid for hours,
+ * and each executor measures its lease with its own clock.
  */
 const SKEW_MS = 5_000;
 const CLOCK_TIMEOUT_MS = 5_000;
 const CLOCK_BYTES = 64 * 1024;
 
-/** Compares the clocks of the ResourceManagers with the clock of this machine. */
 export async function clockVerdict({ configuration, login }: HadoopCluster): Promise<Verdict> {
   const http = new HttpClient({ trust: trustOf(configuration) });
   const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login, http)));
@@ -28,7 +27,10 @@ export async function clockVerdict({ configuration, login }: HadoopCluster): Pro
     : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
 }
 
-/** Measures the clock skew from the `Date` header of a response, which has whole seconds; null if the header is missing. */
+/**
+ * Estimates the clock skew (ms) of a ResourceManager from the `Date` header of a response; null if the request fails or the header is
+ * missing. The header has a resolution of one second.
+ */
 async function skewOf(address: string, login: Login, http: HttpClient): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
     let before = 0;
@@ -37,7 +39,7 @@ async function skewOf(address: string, login: Login, http: HttpClient): Promise<
       return http.fetch({ method: 'GET', url, headers, idleTimeoutMs: CLOCK_TIMEOUT_MS }, { maximumBytes: CLOCK_BYTES });
     };
     const response = await sendAs(login, new URL(`${address}/ws/v1/cluster/info`), ask, ({ status }) => status);
-    // Hadoop sends the header twice.
+    // Use the first of two dates, because Hadoop sends the header twice.
     const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.date ?? '')?.[0] ?? '');
     const here = (before + Date.now()) / 2;
     return Number.isNaN(said) ? null : { address, ms: Math.round(said + 500 - here) };

@@ -1,16 +1,17 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** The result of one check. */
 export interface Finding {
   readonly name: string;
-  /** `bad`: jobs cannot run. `doubtful`: some jobs cannot. `unknown`: a check that this one depends on is bad. */
+  /**
+   * `bad`: jobs cannot run. `doubtful`: some jobs cannot run. `unknown`: the check was skipped, because a check that it requires is bad.
+   */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;
-  /** What the user should do next; empty if nothing is needed. */
+  /** Next step for the user; empty if none is needed. */
   readonly remedy: string;
 }
 
-/** The outcome of a check, without its name. */
+/** Result of a check. */
 export type Verdict = Omit<Finding, 'name'>;
 
 export const good = (text: string): Verdict => ({ state: 'good', text, remedy: '' });
@@ -19,12 +20,12 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of the checks that this check depends on: if one of them is bad, this check does not run. */
+  /** Names of the checks that must not be bad for this check to run. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }
 
-/** Runs the checks in order and yields each finding as soon as it is available. If a check throws, yields a bad finding. */
+/** Runs the checks one after the other, and yields each finding immediately. An error in a check yields a bad finding. */
 export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Finding, void> {
   const failed = new Set<string>();
   for (const { name, needs, look } of checks) {

@@ -26,27 +26,27 @@ import { masterLoss } from './master-loss.ts';
 import { secretsVerdict } from './secrets-verdict.ts';
 import { settingsVerdict } from './settings-verdict.ts';
 
-/** The memory that Node, TensorFlow and a small model need. */
+/** Minimum memory for Node.js, TensorFlow.js and a small model. */
 const LEAST_CONTAINER_MB = 1024;
-/** The maximum number of nodes to query for their settings. All nodes of a cluster usually have the same settings. */
+/** Maximum number of nodes to query. All nodes usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
+/** Unpacked size of Node.js, TensorFlow.js and its native library, which is 609 MB, with a reserve. */
 const RUNTIME_MB = 700;
-/** The size of the runtime's archive (measured: 214 MB) with three replicas, because HDFS quotas count every replica. */
+/** Size of three replicas of the runtime archive (214 MB each), because HDFS quotas include all replicas. */
 const HDFS_BYTES = 700e6;
-/** The number of files and folders of a first job: staging, history, and a few checkpoints and summaries. */
+/** Number of files and folders that a first job creates: staging, history, a few checkpoints and summaries. */
 const HDFS_NAMES = 100;
-/** The disk space for building the runtime: downloads, unpacked files and archive. */
+/** Disk space for a runtime build: downloads, unpacked files and the archive. */
 const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {
-  /** The YARN queue to check; default `default`. */
+  /** YARN queue to check. The default is `default`. */
   readonly queue?: string | undefined;
 }
 
 const DOCTOR_OPTIONS: OptionNames<DoctorOptions> = { ...CLUSTER_OPTIONS, queue: true };
 
-/** Checks everything that a job needs from a cluster, in order. Reports problems as findings and never throws. */
+/** Checks everything that jobs need from a cluster. Reports problems as findings, and never throws. */
 export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Finding, void> {
   checkOptions('doctor', options, DOCTOR_OPTIONS);
   const { checks, close } = clusterChecks(options);
@@ -202,7 +202,7 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   );
 }
 
-/** Checks whether the user may submit to the queue. Only the RPC interface lists the permitted queues for every user. */
+/** Checks whether the user may submit to the queue. Uses RPC, because the REST API does not list the permitted queues for every user. */
 async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {
@@ -223,8 +223,8 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
 type Settings = ReadonlyMap<string, string>;
 
 /**
- * Passes the settings of the first daemon that returns them to `judge`. If no daemon does, calls `unknown` with the last error, or with
- * `none` if `addresses` is empty.
+ * Passes the settings of the first daemon that answers to `judge`. If no daemon answers, passes the last error (or `none` if there are no
+ * daemons) to `unknown`.
  */
 async function judgeSettings(
   { login, configuration }: HadoopCluster,
@@ -256,7 +256,7 @@ async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
   );
 }
 
-/** Checks the settings for archives and memory on the first node that answers. */
+/** Checks the localisation cache and memory settings of one node. */
 async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdict> {
   const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
@@ -270,7 +270,7 @@ async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdi
   );
 }
 
-/** Reads the settings from the ResourceManager, because the local configuration files may contain only client settings. */
+/** Uses the settings of the ResourceManager, because the local configuration may contain only client settings. */
 async function masterFailover(cluster: HadoopCluster): Promise<Verdict> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
@@ -332,7 +332,7 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
   }
 }
 
-/** Checks the disk space where the runtime is built and cached. */
+/** Checks the disk space for building and caching the runtime. */
 async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   const folder = cacheFolder(environment);
   const runtime = await findRuntime().catch((error: unknown) => {

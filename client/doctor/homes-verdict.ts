@@ -5,14 +5,12 @@ import { isUserName } from '../records/history-place.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 const AT_ONCE = 16;
-/** The maximum numbers of users to check, and to name in a finding. */
+/** Maximum number of users to check. */
 const MOST_USERS = 1_000;
 const MOST_NAMED = 5;
 
 /**
- * Checks whether the users in the site file have home folders on HDFS, where jobs store their files.
- *
- * @param users keys of `quotas.users`
+ * Checks whether the users in the site file have home folders on HDFS, in which jobs store their files.
  * @param parent URI of the folder that contains the home folders
  */
 export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<Verdict> {

@@ -1,10 +1,10 @@
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
-/** If a login expires within this time, the user should renew it before the next command. */
+/** Remaining validity (ms) below which the user should renew the login. */
 const SOON_MS = 30 * 60_000;
 
-/** Reports the user's name on the cluster, the kind of login, and when the login expires. */
+/** Reports the user name, the type of login, and when the login expires. */
 export async function loginVerdict({ login, user }: HadoopCluster): Promise<Verdict> {
   const { text, endsAt } = await login.describe();
   if (endsAt === null) {

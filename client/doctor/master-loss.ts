@@ -5,13 +5,13 @@ import { doubtful, good, type Verdict } from './diagnosis.ts';
 const MASTER_EXPIRY = 'yarn.am.liveness-monitor.expiry-interval-ms';
 const NODE_EXPIRY = 'yarn.nm.liveness-monitor.expiry-interval-ms';
 const DEFAULT_EXPIRY_MS = 600_000;
-/** The estimated time until a second attempt has started and the executors have connected to it. */
+/** Estimated time until the next attempt has started and all executors have connected to it. */
 const START_MS = 30_000;
 
 /**
- * Checks whether YARN can replace a lost ApplicationMaster before the executors' leases expire. YARN starts the next attempt when it has
- * received no heartbeat from the node or from the ApplicationMaster for an expiry interval. It checks three times per interval, so the
- * loss is detected after at most 4/3 of the interval.
+ * Checks whether YARN replaces a lost ApplicationMaster before the executors' leases expire. YARN starts the next attempt after an expiry
+ * interval without heartbeats from the node or the ApplicationMaster. Because it checks three times per interval, it detects the loss after
+ * at most 4/3 of the interval.
  */
 export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const [master, node] = [MASTER_EXPIRY, NODE_EXPIRY].map((name) => Number(settings.get(name) ?? DEFAULT_EXPIRY_MS)) as [number, number];

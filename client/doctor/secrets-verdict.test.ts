@@ -10,12 +10,12 @@ const PRIVACY = { 'hadoop.rpc.protection': 'privacy' };
 test('each way on which secrets are readable is named', () => {
   expect(verdict({})).toMatchObject({
     state: 'doubtful',
-    text: 'the secret of a job crosses the network in clear text, over HTTP at submission and over Hadoop RPC when containers start: who reads it can join the job',
+    text: 'the secret of a job crosses the network in clear text, over HTTP at submission and over Hadoop RPC when containers start: anyone who reads the secret can join the job',
     remedy: expect.stringContaining('HTTPS_ONLY'),
   });
   expect(verdict(HTTPS).text).toContain('clear text, over Hadoop RPC when containers start:');
   expect(verdict(PRIVACY).text).toContain('clear text, over HTTP at submission:');
-  // A daemon may choose the weaker of the two.
+  // A daemon may choose `authentication`, which does not encrypt.
   expect(verdict({ ...HTTPS, 'hadoop.rpc.protection': 'privacy,authentication' }).state).toBe('doubtful');
 });
 

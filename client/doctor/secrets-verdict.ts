@@ -3,8 +3,8 @@ import type { HadoopConfiguration } from '../../hadoop/configuration/configurati
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
- * Checks whether the cluster encrypts the secrets with which the processes of a job recognize each other. They reach the ResourceManager
- * over REST, and containers over Hadoop RPC.
+ * Checks whether the job secret is encrypted on the network. Processes of a job use it to authenticate each other. Clients send it to the
+ * ResourceManager over REST, and containers receive it over Hadoop RPC.
  */
 export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {
   const addresses = configuration.resourceManagers.map((address) => new URL(address));
@@ -19,7 +19,7 @@ export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourc
     return good('HTTPS and hadoop.rpc.protection: privacy encrypt them');
   }
   return doubtful(
-    `the secret of a job crosses the network in clear text, ${clear.join(' and ')}: who reads it can join the job`,
+    `the secret of a job crosses the network in clear text, ${clear.join(' and ')}: anyone who reads the secret can join the job`,
     'On a network that you do not trust, set yarn.http.policy to HTTPS_ONLY and hadoop.rpc.protection to privacy, for daemons and clients.',
   );
 }

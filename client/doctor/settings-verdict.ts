@@ -4,7 +4,7 @@ const ATTEMPTS = 'yarn.resourcemanager.am.max-attempts';
 const AGGREGATION = 'yarn.log-aggregation-enable';
 const ACLS = 'yarn.acl.enable';
 
-/** Checks the ResourceManager's settings for recovery from failures, log aggregation, and permission to kill jobs. */
+/** Checks the ResourceManager's settings for recovery, log aggregation, and the permission to kill jobs. */
 export function settingsVerdict(settings: ReadonlyMap<string, string>): Verdict {
   const attempts = Number(settings.get(ATTEMPTS) ?? 2);
   const collects = settings.get(AGGREGATION) === 'true';

@@ -10,12 +10,12 @@ import { refuseForeignFolder } from '../files/own-folder.ts';
 import type { HashedFolder } from '../job/source-archive.ts';
 import type { StagingEvent } from './staging.ts';
 
-/** The default folder of local jobs. */
+/** Default folder for local jobs. */
 export function localRoot(environment: NodeJS.ProcessEnv = process.env): string {
   return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
 }
 
-/** Converts a file system error in the folder of local jobs to a TonyError. Returns other errors unchanged. */
+/** Converts file system errors in the folder of local jobs to a TonyError. Returns other errors unchanged. */
 export function localFailure(root: string, error: unknown): unknown {
   if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return error;
@@ -26,7 +26,7 @@ export function localFailure(root: string, error: unknown): unknown {
   });
 }
 
-/** Whether the folder is already in the cache. */
+/** Returns true if the cache contains the folder. */
 export async function isFolderPlaced(root: string, name: string, folder: HashedFolder): Promise<boolean> {
   return (await stat(placeOf(root, name, folder)).catch(() => null)) !== null;
 }
@@ -36,9 +36,8 @@ function placeOf(root: string, name: string, { hash }: HashedFolder): string {
 }
 
 /**
- * Copies a folder into the local cache, under the hash of its content, with read-only files. Jobs with the same content share the copy. The
- * copy appears atomically.
- *
+ * Copies a folder into the local cache and makes its files read-only. The cache is addressed by content hash, so jobs with the same content
+ * share one copy. The copy is created atomically.
  * @throws TonyError FOLDER_UNSAFE, STAGING_UNWRITABLE
  */
 export async function placeFolder(
@@ -83,7 +82,7 @@ async function copyInto(home: string, target: string, folder: HashedFolder): Pro
     await rename(temporary, target);
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
-    // A concurrent submission may have copied the folder first.
+    // A concurrent submission may already have created the copy.
     if ((await stat(target).catch(() => null)) === null) {
       throw error;
     }

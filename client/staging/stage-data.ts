@@ -8,8 +8,8 @@ import { contents, FILE_MODE, FOLDER_MODE, naming, nothing, type Part, type Stag
 const UPLOADS_AT_ONCE = 4;
 
 /**
- * Finds input data in the cache. Data is staged file by file, because programs read it directly from storage. `stage` returns the URI of the
- * folder or single file.
+ * Finds the cached files of an input folder. Files are uploaded individually, because programs read them directly from storage. `stage`
+ * returns the URI of the folder, or of the file if the input is a single file.
  */
 export async function findData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<Part<string>> {
   const { storage, root, onEvent } = place;
@@ -37,7 +37,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
       await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
     }
     const sent = new Map<string, number>();
-    // Completion is reported only once, after all files are in place.
+    // Report completion only once, after all files are uploaded.
     const report = (): void => {
       const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
       if (bytes < total) {
@@ -71,7 +71,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
     }
     return expected;
   };
-  // A folder without files has no copy on the storage, and is never missing.
+  // A folder without files is not stored in the cache, so it is always complete.
   const isStaged = async (): Promise<boolean> => (await look()).missing.length === 0;
   return { name, bytes: data.bytes, missing: total, expected, stage, isStaged, discard: nothing };
 }

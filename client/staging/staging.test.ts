@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** The name that the storage reports for the owner of this test's files. */
+/** Owner of this test's files according to the storage. */
 const me = async () => (await place.storage.stat(fileUri(folder)))?.owner ?? '';
 const source = async () => hashFolder(await listFolder(path.join(folder, 'source'), 'source folder'));
 
@@ -111,7 +111,6 @@ test('an abort ends packing with its reason and leaves no files', async () => {
   const folderToPack = await source();
   const controller = new AbortController();
   let begun: string[] = [];
-  // Packing calls `get` for each file.
   vi.spyOn(folderToPack.digests, 'get').mockImplementation(() => {
     begun = readdirSync(folder).filter((name) => name.startsWith('tony-ts-'));
     controller.abort(new Error('interrupted'));

@@ -27,9 +27,9 @@ export const FOLDER_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
 export type StagingEvent =
-  /** `bytes`: the size on the cluster. */
+  /** `bytes`: size on the cluster. */
   | { readonly type: 'unchanged'; readonly name: string; readonly bytes: number }
-  /** Reported first with `sent` 0, then during the upload, and finally with `sent` equal to `total`. */
+  /** Emitted before the upload (`sent` is 0), during the upload, and at its end (`sent` equals `total`). */
   | { readonly type: 'upload'; readonly name: string; readonly sent: number; readonly total: number };
 
 export interface StagingPlace {
@@ -37,13 +37,12 @@ export interface StagingPlace {
   /** URI of the staging root. */
   readonly root: string;
   readonly onEvent: (event: StagingEvent) => void;
-  /** Aborts uploads and removes their partial files. */
+  /** Aborting this signal cancels uploads and removes their partial files. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Returns whether the staging root exists.
- *
+ * Returns true if the staging root exists.
  * @throws TonyError STAGING_UNWRITABLE if other users can write to the staging root
  */
 export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'storage' | 'root'>, user: string): Promise<boolean> {
@@ -60,7 +59,7 @@ export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'stor
   });
 }
 
-/** Creates the staging root with private permissions, or verifies that other users cannot write to an existing staging root. */
+/** Creates the private staging root. If it exists, verifies that other users cannot write to it. */
 export async function openStaging(place: StagingPlace, user: string): Promise<void> {
   if (!(await isStagingThere(place, user))) {
     await makeStaging(place);
@@ -87,31 +86,32 @@ function isTonyError(error: unknown, code: TonyError['code']): error is TonyErro
   return error instanceof TonyError && error.code === code;
 }
 
-/** A file or folder that a job needs on the cluster. An existing copy has been found or is missing; nothing has been uploaded yet. */
+/** A file or folder that a job needs on the cluster. It may already be in the cache; otherwise `stage` uploads it. */
 export interface Part<Staged> {
   readonly name: string;
-  /** Size on the cluster after the upload. */
+  /** Size on the cluster. */
   readonly bytes: number;
-  /** Number of bytes still to be uploaded. */
+  /** Number of bytes to upload. */
   readonly missing: number;
-  /** The result of `stage`, with timestamp 0 for files that do not exist yet. */
+  /** Expected result of `stage`. The timestamp of files that do not exist yet is 0. */
   readonly expected: Staged;
-  /** Uploads the missing files. `signal` aborts the upload; default: the signal of the staging place. */
+  /** Uploads the missing files. The default `signal` is that of the staging place. */
   stage(signal?: AbortSignal): Promise<Staged>;
-  /** Whether the files that `stage` returned still exist. A prune may have removed them. */
+  /** Returns true if the staged files still exist. A concurrent prune may remove them. */
   isStaged(staged: Staged): Promise<boolean>;
-  /** Removes temporary files. */
+  /** Removes temporary local files. */
   discard(): Promise<void>;
 }
 
-/** Whether a resource exists with the same size and modification time, which YARN verifies. */
+/** Returns true if the file still has the size and modification time of the resource. YARN rejects files with another modification time. */
 export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
   const there = await storage.stat(uri);
   return there?.size === size && there.modifiedAt === timestamp;
 }
 
 /**
- * Finds the archive of a folder. Containers unpack the archive under `name`. Packs a missing archive immediately, to determine its size.
+ * Finds the cached archive of a folder, which containers unpack under `name`. If there is none, packs the folder to determine the archive
+ * size.
  */
 export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
   const { storage, root } = place;
@@ -142,7 +142,10 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
   });
 }
 
-/** Finds an archive on the cluster that also exists as a local file, such as a built runtime. @param archive.hash sha256 of its bytes */
+/**
+ * Finds the cached copy of a local archive, such as a built runtime.
+ * @param archive.hash SHA-256 of the archive
+ */
 export async function findArchive(
   place: StagingPlace,
   name: string,
@@ -186,7 +189,7 @@ export function removedFromCache(names: readonly string[]): TonyError {
   });
 }
 
-/** Returns a part that needs no upload: a runtime or data that the job refers to by URI. */
+/** Returns a part that needs no upload, such as a runtime that job.yaml references by URI. */
 export function presentPart<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
   return { name, bytes, missing: 0, expected, stage: async () => expected, isStaged, discard: nothing };
 }
@@ -208,13 +211,13 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
     return { file, size: (await stat(file)).size, discard };
   } catch (error) {
     await discard();
-    // An aborted stream throws its own error; throw the signal's reason instead.
+    // Throw the abort reason instead of the stream's error.
     signal?.throwIfAborted();
     throw error;
   }
 }
 
-/** Describes the job.json in a job's staging folder as a resource for containers; `modifiedAt` is 0 before the upload. */
+/** Describes job.json as a resource of the containers; `modifiedAt` is 0 before the upload. */
 export function jobFile(folder: string, size: number, modifiedAt = 0): Resource {
   return {
     name: CONTAINER_LAYOUT.job,
@@ -226,7 +229,7 @@ export function jobFile(folder: string, size: number, modifiedAt = 0): Resource 
   };
 }
 
-/** Creates the job's staging folder and its job.json. */
+/** Creates the job's staging folder and writes job.json. */
 export async function stageJob({ root, storage }: StagingPlace, folder: string, frozen: string): Promise<Resource> {
   return naming(root, async () => {
     await storage.makeFolder(folder, FOLDER_MODE);
@@ -249,8 +252,8 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   const { storage, onEvent } = place;
   const uri = joinUri(home, name);
   await storage.makeFolder(home, FOLDER_MODE);
-  // Replace a damaged archive. Keep a complete archive that another submission has just uploaded, because YARN verifies its modification
-  // time.
+  // Replace an incomplete archive. Keep a complete archive, because a concurrent submission may have uploaded it and YARN verifies its
+  // modification time.
   const there = await storage.stat(uri);
   if (there !== null && there.size !== total) {
     await storage.remove(uri);
@@ -273,7 +276,6 @@ async function entryOf(storage: Storage, uri: string): Promise<Entry> {
   return entry;
 }
 
-/** Streams a file until the signal aborts. */
 export async function* contents(file: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
   for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
     signal?.throwIfAborted();
@@ -281,7 +283,10 @@ export async function* contents(file: string, signal: AbortSignal | undefined): 
   }
 }
 
-/** Runs `action`. Converts access errors to STAGING_UNWRITABLE, because the user knows the staging folder, but not the paths in it. */
+/**
+ * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The message contains the staging root, because users do not know the
+ * paths within it.
+ */
 export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();

@@ -11,42 +11,40 @@ import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { SubmitOptions } from './submit-options.ts';
 
 /*
- * The two steps of every submit: `prepare` checks the job and uploads nothing; `submitPrepared` uploads and starts it. A dry run performs
- * only the first step.
+ * Submits a job in two steps. `prepare` checks the job without uploading anything. `submitPrepared` uploads its files and starts it. A dry
+ * run ends after the first step.
  */
 
-/** A job, or a function that loads it with the site file of its cluster; `site` is null for local jobs. */
+/** A job, or a function that loads the job with the site file of its cluster. `site` is null for local jobs. */
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
 export interface PrepareOptions extends SubmitOptions {
-  /** Whether only the plan is needed. `prepare` then waits longer for the cluster's answers. */
+  /** True for a dry run, which waits longer for the cluster's answers. */
   readonly dryRun?: boolean;
 }
 
-/** The result of a dry run. */
 export interface DryRun {
   readonly plan: JobPlan;
-  /** Null for a local job, and for a job that can never run or would be rejected. */
+  /** null for a local job, and for a job that can never run or would be rejected. */
   readonly request: SubmitRequest | null;
 }
 
-/** A checked job. It owns the connection to its cluster until `submitPrepared` or `dryRunPrepared` is called. */
+/** A checked job. It owns the cluster connection until it is passed to `submitPrepared` or `dryRunPrepared`. */
 export interface Prepared {
   readonly job: Job;
   readonly plan: JobPlan;
   readonly signal: AbortSignal | undefined;
-  /** Returns the request that a submission would send, with every secret replaced by `***`. */
+  /** Returns the submission request, with every secret replaced with `***`. */
   request(): SubmitRequest | null;
-  /** Uploads and starts the job. The returned connection owns the connection to the cluster. */
+  /** Uploads the files and starts the job. The returned connection becomes the owner of the cluster connection. */
   submit(): Promise<JobConnection>;
-  /** Removes temporary files, and closes the connection to the cluster unless a submitted job owns it. */
+  /** Removes temporary files. Also closes the cluster connection unless the job has been submitted. */
   close(): Promise<void>;
 }
 
 /**
- * Loads and checks a job, finds its parts on this machine and on the cluster, and plans its containers. Uploads and submits nothing.
- *
- * @param open opens the cluster; tests replace it
+ * Loads and checks a job, finds the files that it needs, and plans its containers. Uploads and submits nothing.
+ * @param open opens the cluster; tests replace this function
  */
 export async function prepare(source: JobSource, options: PrepareOptions, open: typeof openCluster = openCluster): Promise<Prepared> {
   const { signal } = options;
@@ -75,7 +73,7 @@ export async function prepare(source: JobSource, options: PrepareOptions, open: 
   }
 }
 
-/** Uploads and starts a prepared job, and closes it. The caller closes the returned connection. */
+/** Uploads, starts and closes a prepared job. The caller closes the returned connection. */
 export async function submitPrepared(prepared: Prepared): Promise<JobConnection> {
   try {
     return await unlessAborted(await prepared.submit(), prepared.signal);
@@ -84,7 +82,7 @@ export async function submitPrepared(prepared: Prepared): Promise<JobConnection>
   }
 }
 
-/** Returns the plan and the request of a prepared job, and closes it. */
+/** Returns the plan and the submission request of a prepared job, and closes the prepared job. */
 export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   try {
     return { plan: prepared.plan, request: prepared.request() };
@@ -93,7 +91,7 @@ export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
   }
 }
 
-/** Kills the job if `signal` was aborted during the submission, which cannot be cancelled. */
+/** Kills the job if `signal` was aborted while the submission request was in progress. */
 async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
   if (!signal?.aborted) {
     return job;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { run, start } from './run.ts';
 
-/** Tests the errors that occur before anything is started; integration-tests/run-function.test.ts covers the rest. */
+/** Tests errors before a job starts. integration-tests/run-function.test.ts tests jobs. */
 
 async function folder(): Promise<string> {
   const made = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));

@@ -21,30 +21,30 @@ import { FUNCTION_EXPORT, functionModule } from './function-module.ts';
 import { type JobSource, prepare, submitPrepared } from './prepare.ts';
 import { SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
 
-/** The module under which workers import the library. */
+/** Module name under which workers import the library. */
 const LIBRARY = 'tony-ts/training';
 
 export interface RunOptions extends SubmitOptions {
-  /** The number of workers that call the function; `{ min, max }` for an elastic number. */
+  /** Number of workers that call the function. With `{ min, max }`, the number is elastic. */
   readonly slots: number | { readonly min: number; readonly max: number };
   /** GPUs per worker; default 0. */
   readonly gpus?: number;
-  /** Memory per worker, e.g. `4g`; default 2g. */
+  /** Memory per worker, such as `4g`; default 2g. */
   readonly memory?: string | number;
   /** Virtual cores per worker; default 1. */
   readonly vcores?: number;
-  /** The job's name; default: the function's name. */
+  /** Job name. The default is the name of the function. */
   readonly name?: string;
   /**
-   * Maximum number of restarts after program failures; default 0. Each restart calls the function again on all workers. Restarts after a
-   * failure of the cluster do not count.
+   * Maximum number of restarts after program failures; default 0. A restart calls the function again on all workers. Restarts after
+   * failures of the cluster are not counted.
    */
   readonly maxRestarts?: number;
-  /** Other keys of job.yaml: `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
+  /** Other keys of job.yaml, such as `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
   readonly conf?: Partial<JobInput>;
-  /** The folder to upload for a module, without the files in .tonyignore; default: the module's folder. */
+  /** Folder to upload for a function in a module. The default is the folder of the module. Files listed in .tonyignore are not uploaded. */
   readonly source?: string;
-  /** Receives the output of the workers' programs until the job ends or the handle is closed. */
+  /** Called with the output of the workers' programs until the job ends or the handle is closed. */
   readonly onLog?: (line: LogLine) => void;
 }
 
@@ -61,27 +61,24 @@ const RUN_OPTIONS: OptionNames<RunOptions> = {
   ...SUBMIT_OPTIONS,
 };
 
-/** A function to call on each worker. The return value of the chief (rank 0) is the job's result. */
+/** A function that each worker calls. The job result is the return value of the chief (rank 0). */
 export type RunFunction<Args extends readonly unknown[], T> = (cluster: Cluster, ...args: Args) => T | Promise<T>;
 
-/** A function exported by a module. */
 export interface RunModule {
   /** `new URL('./train.ts', import.meta.url)`, or a path. */
   readonly module: URL | string;
   readonly export: string;
-  /** Arguments after the cluster, as JSON values. */
+  /** JSON values that follow `cluster` in the argument list. */
   readonly args?: readonly unknown[];
 }
 
 /**
- * Calls a function on workers of a cluster, or in processes of this machine (`local: true`), and returns the chief's return value.
+ * Calls a function on workers of a cluster or, with `local: true`, in processes on this machine. Returns the return value of the chief.
  *
- * The function is sent as source text. It may use its arguments, its own variables, the globals of Node and JavaScript, and modules that it
- * imports itself (`await import(...)`). Any other name fails the job with a ReferenceError. To use its surrounding code, export the function
- * from a module, whose folder is then uploaded:
- * `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. Arguments and result are JSON values of
- * at most 16 MiB each.
- *
+ * The function is sent as source text. It may use its arguments, its own variables, globals of Node.js and JavaScript, and modules that it
+ * imports with `await import(...)`. If it uses a variable from its surrounding code, the job fails with a ReferenceError. For such a
+ * function, export it from a module: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. The
+ * folder of the module is then uploaded. The arguments and the result are JSON values of at most 16 MiB each.
  * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and the last output lines of the
  *   task that failed first
  */
@@ -112,9 +109,9 @@ export async function run<T>(
 }
 
 /**
- * Like `run`, but returns after the submission. Also accepts a job: the path of a job.yaml or the result of `loadJob`.
- *
- * @returns a handle with `logs()`, `status()`, `result()` and `kill()`; the caller closes it. `attachJob(handle.id)` reconnects to the job.
+ * Like `run`, but returns as soon as the job is submitted. Also accepts the path of a job.yaml, or the result of `loadJob`.
+ * @returns a handle with `logs()`, `status()`, `result()` and `kill()`, which the caller closes. `attachJob(handle.id)` returns a new
+ *   handle to the job.
  */
 export function start<T, Args extends readonly unknown[]>(
   options: RunOptions,
@@ -214,7 +211,7 @@ function callText(module: string, name: string, args: readonly unknown[]): strin
 }
 
 /**
- * Copies the folder of a local job's call to the local cache, because `startCall` removes the folder. For jobs on a cluster, the submission
+ * For a local job, copies the folder of the call to the local cache, because `startCall` removes the folder. On a cluster, the submission
  * uploads the folder.
  */
 async function placed(folder: string, options: RunOptions): Promise<string> {
@@ -226,7 +223,7 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   return fileURLToPath(uri);
 }
 
-/** Reports values that the site file overrides as progress. */
+/** Reports overridden job settings as progress lines. */
 function overridesTo({ onProgress }: SubmitOptions): Pick<LoadOptions, 'onOverridden'> {
   return onProgress === undefined ? {} : { onOverridden: onProgress };
 }
@@ -269,7 +266,7 @@ function jobOf(
   }
 }
 
-/** Replaces the characters of a function name that are invalid in a job name. */
+/** Replaces characters that are invalid in a job name. */
 function jobName(name: string): string {
   return name.replace(/[^\w .:@+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'run';
 }

@@ -13,10 +13,13 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { historyPlace } from '../records/history-place.ts';
 import type { StagedParts } from './submit-parts.ts';
 
-/** The number of attempts: the job survives the loss of one node, and an ApplicationMaster that always crashes does not restart forever. */
+/**
+ * Maximum number of attempts of the ApplicationMaster. With two attempts, the job survives the loss of a node, but a crashing
+ * ApplicationMaster does not restart forever.
+ */
 const MASTER_ATTEMPTS = 2;
 
-/** Returns the frozen job, which containers read from job.json. */
+/** Returns the content of job.json as an object. */
 export function frozenFor(
   job: Job,
   parts: StagedParts,
@@ -37,18 +40,20 @@ export function frozenFor(
   });
 }
 
-/** Returns the content of job.json. */
 export function jobText(frozen: FrozenJob): string {
   return JSON.stringify(frozen);
 }
 
-/** Returns the authorities of the HDFS clusters that a job uses. The job needs a delegation token for each of them. */
+/** Returns the authorities of all HDFS clusters that a job uses. The job needs one delegation token for each. */
 export function authoritiesOf(frozen: FrozenJob, { defaultFs }: HadoopConfiguration): string[] {
   const named = [...jobText(frozen).matchAll(/\bhdfs:\/\/([^/"\s\\,]+)/g)].map(([, authority = '']) => authority);
   return [...new Set([...named, ...(defaultFs.startsWith('hdfs://') ? [defaultFs.slice('hdfs://'.length)] : [])])];
 }
 
-/** Returns the application submission for the ResourceManager. @param jobFile the staged job.json */
+/**
+ * Returns the request that submits the application to the ResourceManager.
+ * @param jobFile the staged job.json
+ */
 export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts, tokens: readonly Token[]): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
@@ -67,10 +72,10 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
     keepContainers: true,
     command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], {
       stdout: 'tony.log',
-      // YARN quotes the end of this file in its diagnostics.
+      // YARN includes the end of this file in its diagnostics.
       stderr: 'stderr',
     }),
-    // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
+    // With `runtime: system`, the job's PATH may be necessary to find `node`.
     environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [jobFile, ...sharedParts(parts)],
     tokens,
@@ -79,7 +84,7 @@ export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: Stage
   };
 }
 
-/** Returns the resources that the ApplicationMaster shares with the containers. */
+/** Returns the resources that both the ApplicationMaster and the executors need. */
 function sharedParts({ bundles, runtime }: StagedParts): Resource[] {
   return [bundles, ...(runtime === null ? [] : [runtime])];
 }

@@ -27,14 +27,10 @@ import { removedFromCache } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
 import { hashedBundles } from './submit-parts.ts';
 
-/**
- * The number of jobs whose container folders are kept. Histories and outputs of older jobs are kept, too.
- */
+/** Number of jobs whose container folders are kept. Histories and outputs are kept for all jobs. */
 const JOBS_KEPT = 20;
 
-/**
- * Checks a local job, whose ApplicationMaster and executors run as processes of this machine. Starts nothing.
- */
+/** Checks a local job. Its ApplicationMaster and executors will run as processes on this machine. Starts nothing. */
 export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
   const parts = await localParts(job);
   const root = options.localRoot ?? localRoot(options.environment);
@@ -64,7 +60,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   };
 }
 
-/** Copies the parts into the cache, starts the ApplicationMaster, and returns the application ID. */
+/** Copies the files of the job into the cache, starts the ApplicationMaster, and returns the application ID. */
 async function startJob(
   job: Job,
   { data, bundles, source }: LocalParts,
@@ -101,7 +97,7 @@ async function startJob(
       cluster: { kind: 'local', directory: paths.containers },
     });
     const text = JSON.stringify(frozen);
-    // Write the file atomically, because a concurrent prune of the cache may read it.
+    // Write the file atomically, because a concurrent prune may read it.
     await writeIfAbsent(join(paths.job, 'job.json'), text, 0o600);
     await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
@@ -111,19 +107,18 @@ async function startJob(
     await rm(paths.job, { recursive: true, force: true });
     throw localFailure(root, error);
   }
-  // Ignore failures, because the job is already running. The next submit tries again.
+  // Ignore failures: the job already runs, and the next submission removes the folders.
   await pruneJobs(root, applicationId).catch(() => undefined);
   return applicationId;
 }
 
 interface LocalParts {
-  /** URIs by dataset name. */
   readonly data: Readonly<Record<string, string>>;
   readonly bundles: HashedFolder;
   readonly source: HashedFolder | null;
 }
 
-/** Checks the job's prerequisites on this machine. */
+/** Checks whether this machine can run the job. */
 async function localParts(job: Job): Promise<LocalParts> {
   refuseHdfs(job);
   refuseRuntime(job);
@@ -140,7 +135,7 @@ async function localParts(job: Job): Promise<LocalParts> {
   return { data, bundles, source: job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude))) };
 }
 
-/** Verifies, after job.json has been written, that the cached parts still exist; see `refuseRemoved` in submit-parts.ts. */
+/** Verifies that the cached files still exist after job.json has been written; see `refuseRemoved` in submit-parts.ts. */
 async function refuseRemoved(root: string, uris: readonly string[]): Promise<void> {
   const cached = joinUri(fileUri(root), 'cache');
   const files = uris.filter((uri) => uri.startsWith(`${cached}/`)).map((uri) => fileURLToPath(uri));
@@ -174,7 +169,7 @@ function refuseRuntime({ runtime }: Job): void {
   });
 }
 
-/** Returns the runtime for the job's containers; null if the job uses the Node.js of this process. */
+/** Returns the runtime for the containers; null if the job uses the Node.js of this process. */
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) {
     return null;
@@ -183,7 +178,7 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   return builtTree(CONTAINER_LAYOUT.runtime, await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' }));
 }
 
-/** Returns TensorBoard from this machine's cache; null if the job has none or it cannot be built. */
+/** Returns the cached TensorBoard; null if the job does not run TensorBoard or the build fails. */
 async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (!bringsTensorBoard(job)) {
     return null;
@@ -197,7 +192,7 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
   return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
-/** Allocates an application ID by creating its folder. If several submits run at once, only one of them can create a given folder. */
+/** Allocates an application ID by creating its folder. Creating the folder is atomic, so concurrent submissions get different IDs. */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {
     throw localFailure(root, error);
@@ -216,7 +211,7 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
   }
 }
 
-/** Removes the container folders of old jobs that have ended. A removal fails while a process of the job still writes to its logs. */
+/** Removes the container folders of old jobs that have ended. The removal fails while a process of the job still writes logs. */
 async function pruneJobs(root: string, current: string): Promise<void> {
   const storage = new FileStorage();
   const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();

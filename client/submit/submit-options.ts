@@ -4,22 +4,22 @@ import type { JobPlan } from '../plan/job-plan.ts';
 import type { StagingEvent } from '../staging/staging.ts';
 
 export interface PlanOptions extends ClusterOptions {
-  /** Runs the job as processes of this machine; default false. */
+  /** Whether to run the job as processes on this machine; default false. */
   readonly local?: boolean;
-  /** Folder of local jobs; default ~/.tony-ts/local. */
+  /** Folder for local jobs; default ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  /** Receives the progress of a runtime build, as lines of text. */
+  /** Called with the progress lines of a runtime build. */
   readonly onProgress?: (line: string) => void;
-  /** Aborting this signal cancels the operation and removes the job's files. A job that has already been submitted is killed. */
+  /** Aborting this signal cancels the submission and removes the job's files. If the job is already submitted, it is killed. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface SubmitOptions extends PlanOptions {
   /** Whether a local job continues when this process exits; default false. Jobs on a cluster always continue. */
   readonly detach?: boolean;
-  /** Receives the plan before the upload. Called only for jobs on a cluster. */
+  /** Called with the plan before the upload. Not called for local jobs. */
   readonly onPlan?: (plan: JobPlan) => void;
-  /** Receives the progress of uploads, and the parts that need no upload. */
+  /** Called with the progress of uploads, and with the files that are already on the cluster. */
   readonly onStaging?: (event: StagingEvent) => void;
 }
 

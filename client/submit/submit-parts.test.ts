@@ -12,7 +12,7 @@ import { findData } from '../staging/stage-data.ts';
 import { findArchive, type Part, type StagingPlace } from '../staging/staging.ts';
 import { type FoundParts, refuseRemoved, stageParts } from './submit-parts.ts';
 
-/** The size of a sparse file (bytes): so large that its upload is still in progress when another upload has failed. */
+/** Size of a sparse file (bytes). The file is so large that its upload is still in progress when another upload has failed. */
 const LARGE = 1 << 30;
 
 let folder = '';
@@ -81,13 +81,13 @@ test('refuseRemoved names entries that were removed or replaced after staging', 
     data: { mnist: await findData(place, 'mnist', listing, false) },
   });
   await stageParts(await parts());
-  // The second submit finds all parts on the cluster.
+  // The second submission finds all files in the cache.
   const found = await parts();
   const staged = await stageParts(found);
   await refuseRemoved(found, staged);
   await place.storage.remove(`${staged.data.mnist}/sub/b.bin`);
   await expect(refuseRemoved(found, staged)).rejects.toMatchObject({ message: expect.stringMatching(/submission: mnist\.$/) });
-  // As if another submit had uploaded the file again: YARN would reject the changed timestamp.
+  // Simulate another upload of the same file. YARN would reject the changed timestamp.
   await utimes(fileURLToPath(staged.bundles.uri), 1, 1);
   await expect(refuseRemoved(found, staged)).rejects.toMatchObject({
     code: 'STAGING_UNWRITABLE',

@@ -27,11 +27,11 @@ interface BuiltArchive {
 
 interface DataPart {
   readonly name: string;
-  /** The location of data that is already on storage, or the folder to upload. */
+  /** URI of data that is already on storage, or the local folder to upload. */
   readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
 }
 
-/** The parts of a job on this machine. */
+/** Local files and folders that a job needs. */
 export interface LocalParts {
   readonly source: HashedFolder | null;
   readonly bundles: HashedFolder;
@@ -40,18 +40,18 @@ export interface LocalParts {
   readonly data: readonly DataPart[];
 }
 
-/** Reads all local parts before anything is uploaded, so that a missing folder leaves no files on the cluster. */
+/** Finds all local files before the first upload, so that a missing folder leaves no files on the cluster. */
 export async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
   const [source, bundles, data] = await Promise.all([
     job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
     hashedBundles(),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
-  // Build one after the other, so that the progress lines do not mix.
+  // Build one archive after the other to keep their progress lines separate.
   return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
 }
 
-/** Hashes the folder of the bundles, which are the programs that run in containers. */
+/** Hashes the folder of the bundles that run in containers. */
 export async function hashedBundles(): Promise<HashedFolder> {
   return hashFolder(await listFolder(await bundlesFolder(), 'folder of bundles'));
 }
@@ -82,7 +82,6 @@ async function dataPart(name: string, from: string): Promise<DataPart> {
   return { name, from: { folder, single: (await stat(from)).isFile() } };
 }
 
-/** All parts of a job, before or after staging. */
 export interface JobParts<OfResource, OfData> {
   readonly source: OfResource | null;
   readonly bundles: OfResource;
@@ -94,7 +93,7 @@ export interface JobParts<OfResource, OfData> {
 export type FoundParts = JobParts<Part<Resource>, Part<string>>;
 export type StagedParts = JobParts<Resource, string>;
 
-/** Checks which parts are already on the cluster. Uploads nothing. */
+/** Checks which files of a job are already on the cluster. Uploads nothing. */
 export async function findParts(place: StagingPlace, job: Job, local: LocalParts, home: string): Promise<FoundParts> {
   const packed = [
     local.source && findFolder(place, CONTAINER_LAYOUT.source, local.source),
@@ -139,12 +138,12 @@ async function findDataPart(place: StagingPlace, { name, from }: DataPart): Prom
   return typeof from === 'string' ? presentPart(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
 }
 
-/** Returns the existing parts as a list. */
+/** Returns all parts of a job as a list. */
 export function listParts({ source, bundles, runtime, tensorboard, data }: FoundParts): Part<unknown>[] {
   return [source, bundles, runtime, tensorboard, ...Object.values(data)].filter((part) => part !== null);
 }
 
-/** Uploads missing parts concurrently. If one upload fails, aborts the others. */
+/** Uploads the missing files concurrently. If one upload fails, aborts the other uploads. */
 export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
   const [source, bundles, runtime, tensorboard, data] = await sideBySide(
     (each) => [
@@ -160,10 +159,9 @@ export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promi
 }
 
 /**
- * Verifies, after job.json has been written, that all parts still exist. A prune first renames an entry of the cache, and then reads all
- * job.json files (see cache/prune-cache.ts). Therefore either the prune finds this job and keeps the entry, or this function finds that the
- * entry is missing.
- *
+ * Verifies that all files still exist after job.json has been written. A concurrent prune first renames a cache entry and then reads all
+ * job.json files (see cache/prune-cache.ts). Therefore, either the prune finds this job and keeps the entry, or this function finds that
+ * the entry is missing.
  * @throws TonyError STAGING_UNWRITABLE
  */
 export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Promise<void> {
@@ -181,7 +179,7 @@ export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Pro
   }
 }
 
-/** Returns the expected result of staging; modification times of missing parts are 0. */
+/** Returns the expected result of staging. The modification times of missing files are 0. */
 export function expectedParts({ source, bundles, runtime, tensorboard, data }: FoundParts): StagedParts {
   return {
     source: source?.expected ?? null,

@@ -34,10 +34,13 @@ import {
   stageParts,
 } from './submit-parts.ts';
 
-/** Timeout (ms) of the cluster's answers in a dry run. Longer than in a submit, because the plan is the only result of a dry run. */
+/**
+ * Timeout (ms) for the cluster's answers in a dry run. It is longer than for a submission, because the plan is the only result of a dry
+ * run.
+ */
 const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Checks a job and allocates an application ID. Uploads nothing. The prepared job closes the cluster. */
+/** Checks a job and allocates an application ID. Uploads nothing. Closing the prepared job closes the cluster. */
 export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
   const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
@@ -47,7 +50,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
-    // An unused application ID costs nothing.
+    // An application ID that stays unused has no effect.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,
@@ -56,7 +59,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
     const answering = asking.answers(owner, site, whole);
-    // Prevent an unhandled rejection, because the answers are awaited later.
+    // Avoid an unhandled rejection, because the answers are awaited later.
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {
@@ -122,7 +125,7 @@ class PreparedYarnJob implements Prepared {
     return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged, [])) };
   }
 
-  /** Stages the job's parts and submits the application. */
+  /** Uploads the job's files and submits the application. */
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
     this.#onPlan(this.plan);
@@ -142,7 +145,7 @@ class PreparedYarnJob implements Prepared {
       const tokens = await login.jobTokens(authoritiesOf(frozen, configuration));
       await this.#resourceManager.submit(submissionFor(frozen, file, staged, tokens));
     } catch (error) {
-      // Ignore failures of the cleanup, and throw the original error.
+      // Ignore cleanup failures, and throw the original error.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
       throw error;
     }
@@ -169,7 +172,7 @@ async function discardParts(parts: FoundParts): Promise<void> {
   await Promise.all(listParts(parts).map((part) => part.discard()));
 }
 
-/** Rejects a job before the upload if the plan shows that it cannot run. */
+/** Rejects a job whose plan shows that it cannot run. */
 function refuseHopeless(plan: JobPlan): void {
   const { verdict } = plan;
   if (verdict.type === 'never') {
@@ -182,8 +185,8 @@ function refuseHopeless(plan: JobPlan): void {
 }
 
 /**
- * Returns the reasons why YARN would reject the job; null if it would not. For the queue `default`, always returns null: the scheduler's
- * placement rules, which the plan does not consider, may move the job to another queue.
+ * Returns the reasons why YARN would reject the job; null if there are none. Always returns null for the queue `default`, because YARN's
+ * placement rules may move the job to another queue, and the plan ignores these rules.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {
   return verdict.type === 'refused' && queue !== 'default' ? verdict.reasons : null;

@@ -14,7 +14,7 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { dryRunPrepared, type JobSource, type PrepareOptions, prepare, submitPrepared } from './prepare.ts';
 import { planJob, submit } from './submit.ts';
 
-/* Tests submits that fail or are interrupted early, and that the cluster is closed; integration-tests covers the rest. */
+/* Tests submissions that fail or are interrupted. integration-tests tests successful submissions. */
 
 const ID = 'application_1795225023264_0001';
 const job = parseJob('name: a\nframework: none\nruntime: system\ntensorboard: false\ncommand: sleep 1\nroles: {worker: {instances: 1}}\n', {
@@ -32,13 +32,11 @@ interface TestCluster {
   readonly cluster: HadoopCluster;
   readonly root: string;
   readonly requests: string[];
-  /** How many times the cluster was closed. */
+  /** Number of `close` calls. */
   closed(): number;
 }
 
-/**
- * A ResourceManager with one application, and staging on this machine; `posted` is called after the application has been submitted.
- */
+/** A ResourceManager with one application, and a local staging folder. `posted` is called after the submission. */
 async function clusterWith(posted: () => void, mayKill: boolean, scheduler: object = {}): Promise<TestCluster> {
   const root = await folder();
   const storage = new FileStorage();
@@ -204,7 +202,7 @@ test('a stopped queue fails a submit before any upload, and a dry run then shows
     plan: { verdict: { type: 'refused' } },
     request: null,
   });
-  // A stopped queue `default` does not fail the submit: YARN's placement rules may move the job to another queue.
+  // The queue `default` is stopped, but YARN's placement rules may move the job to another queue.
   const { plan, request } = await dryRunOn(cluster, job);
   expect({ verdict: plan.verdict.type, asks: request !== null }).toEqual({ verdict: 'refused', asks: true });
 });
