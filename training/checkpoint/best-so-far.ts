@@ -1,28 +1,28 @@
 export interface PatienceOptions {
-  /** Whether a lower or a higher value is better. */
+  /** Whether lower or higher values are better. */
   readonly mode: 'min' | 'max';
   /** The number of consecutive values without an improvement after which training should stop; null for no limit. */
   readonly patience: number | null;
-  /** How much better than the last improvement a value must be to reset `patience`. A smaller improvement still becomes the best value. */
+  /** The minimum improvement that resets `patience`. A smaller improvement still becomes the best value. */
   readonly minDelta: number;
 }
 
 export interface Assessment {
   /** True if the value is better than all earlier values. */
   readonly isBest: boolean;
-  /** True once `patience` is exhausted: training should stop. */
+  /** True once `patience` is exhausted and training should stop. */
   readonly isEnough: boolean;
 }
 
-/** Finds the best of a series of values, and detects when the values stop improving. NaN is never better. */
+/** Finds the best value of a series and detects when the values stop improving. NaN is never better. */
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The value of the last improvement. The next improvement must be better than it by more than `minDelta`. */
+  /** The value at the last improvement by more than `minDelta`. */
   #reference: number | null;
   #wait = 0;
 
-  /** @param best the best value of an earlier process; null if there is none. */
+  /** @param best the best value that an earlier process found; null if there is none. */
   constructor(options: PatienceOptions, best: number | null) {
     this.#options = options;
     this.#best = best;

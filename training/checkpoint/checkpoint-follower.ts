@@ -3,21 +3,22 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';
 
 export interface FollowOptions {
-  /** The polling interval, in ms; 2 s by default. */
+  /** The polling interval in ms. Default: 2 s. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
   /** The application whose program writes the checkpoints; null for any application. The generator ends when that program has ended. */
   readonly applicationId: string | null;
-  /** The phase whose checkpoints to yield; all phases by default. */
+  /** The phase whose checkpoints to yield. Default: all phases. */
   readonly phase?: string;
   readonly onTrouble: (message: string) => void;
 }
 
 /**
- * Yields the newest checkpoint each time a new one appears, and skips older checkpoints that appeared since the last poll. Ends when the
- * program that writes the checkpoints has ended. A checkpoint that cannot be read in two consecutive polls is skipped and reported to
- * `onTrouble`; a single failure is ignored, because a checkpoint is missing for a moment while it is replaced. Waits while storage is
- * unreachable.
+ * Yields the newest checkpoint whenever a new one appears. Skips older checkpoints that appeared since the last poll. Ends when the program
+ * that writes the checkpoints has ended.
+ *
+ * Waits while storage is unreachable. If a checkpoint cannot be read in two consecutive polls, skips it and reports it to `onTrouble`. A
+ * single failure is ignored, because replacing a checkpoint makes it unreadable for a moment.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
@@ -32,7 +33,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      // Reads the end mark before it lists the checkpoints, so the list contains every checkpoint that was written before the end. If a
+      // Reading the end mark before listing the checkpoints ensures that the list includes all checkpoints written before the end. If a
       // checkpoint could not be read, one more poll follows.
       const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, report);
@@ -62,8 +63,8 @@ interface Seen {
 }
 
 /**
- * Returns the newest intact checkpoint that has appeared since `seen.last`; null if there is none. Reads tensors only for the returned
- * checkpoint.
+ * Resolves with the newest intact checkpoint that has appeared since `seen.last`; null if there is none. Reads only that checkpoint's
+ * tensors.
  */
 async function nextOf(
   store: CheckpointStore,
@@ -101,8 +102,8 @@ async function nextOf(
 }
 
 /**
- * Whether a checkpoint is newer than the last one seen. A checkpoint with a lower step is newer if it was created later: training has
- * resumed from an earlier step. If it was created earlier, it is an old checkpoint, and the last one seen has been removed.
+ * Returns true if a checkpoint is newer than the last one seen. A lower step with a later creation time is newer, because training has
+ * resumed from an earlier step. A lower step with an earlier creation time is an old checkpoint: the last one seen was removed.
  */
 function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
   return step >= position.step || createdAt > manifest.createdAt;

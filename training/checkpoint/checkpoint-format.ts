@@ -4,16 +4,16 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 
 /**
- * A checkpoint is a folder `step-N`. Each process that holds a part of the state writes one file:
+ * A checkpoint is a folder `step-N`. Each process that holds a part of the state writes one file of tensors:
  *
- *   tensors-00000-of-00002.bin   tensors one after the other, without gaps, little-endian
+ *   tensors-00000-of-00002.bin   consecutive tensors without gaps, little-endian
  *   tensors-00001-of-00002.bin
- *   manifest.json                { "sha256": hash of the text of `body`, "body": { ..., files: [name, length], tensors: [name, type, shape,
+ *   manifest.json                { "sha256": hash of `body` as text, "body": { ..., files: [name, length], tensors: [name, type, shape,
  *                                file, offset, sha256] } }
  *
- * The writer stores the manifest last and then renames the folder into place, so every folder named `step-N` was complete when it appeared.
- * Each tensor has its own checksum, so a reader can read and verify a selection of tensors. If several processes hold parts of a tensor,
- * the checkpoint stores each part with the index of its first number, and readers join the parts.
+ * The writer stores the manifest last and then renames the folder to `step-N`. Every folder with such a name was therefore complete when it
+ * appeared. Each tensor has its own checksum, so a reader can verify individual tensors. If several processes hold parts of a tensor, the
+ * checkpoint stores each part with the index of its first number. Readers join the parts.
  */
 export const MANIFEST = 'manifest.json';
 
@@ -24,13 +24,13 @@ export interface PhasePlace {
   readonly start: number;
 }
 
-/** The state of training apart from its tensors. */
+/** The training state without the tensors. */
 export interface TrainingPosition {
-  /** The number of optimizer steps taken so far, including those of earlier phases. */
+  /** The number of optimizer steps taken so far, including steps in earlier phases. */
   readonly step: number;
   readonly phase: PhasePlace;
   readonly epoch: number;
-  /** The number of examples of this epoch that all ranks together have used. */
+  /** The number of examples that all ranks together have used in this epoch. */
   readonly examples: number;
   /** Determines the order of the data. All random numbers are derived from the seed, the step and the rank. */
   readonly seed: number;
@@ -40,11 +40,11 @@ export interface TrainingPosition {
   readonly final: boolean;
   /** True if the loss or a weight is NaN or infinite. Such a checkpoint only records the end of training. */
   readonly diverged?: boolean | undefined;
-  /** The position in the dataset, if `fit` uses one. */
+  /** The position in the dataset if `fit` trains on a dataset. */
   readonly data?: Json | undefined;
-  /** The history that `fit` returns, for the epochs so far. */
+  /** The history of the completed epochs, which `fit` returns. */
   readonly history?: Json | undefined;
-  /** The state of a custom loop other than its variables. */
+  /** The custom loop's state except for its variables. */
   readonly state?: Json | undefined;
 }
 
@@ -54,7 +54,8 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * For a part of a tensor: the index of its first number in the flattened tensor. Only writers set this field; readers get whole tensors.
+   * For a part of a tensor: the index of the part's first number in the flattened tensor. Only writers set this field; readers get whole
+   * tensors.
    */
   readonly from?: number;
 }
@@ -77,7 +78,7 @@ const describedTensor = z.object({
   name: z.string(),
   dtype: z.enum(['float32', 'int32', 'bool']),
   shape: z.array(count),
-  /** The position in the file, in bytes. */
+  /** The byte offset in the file. */
   offset: count,
   bytes: count,
   /** See StoredTensor. */
@@ -87,7 +88,7 @@ const describedTensor = z.object({
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
-/** Describes a file that has been written, for the process that writes the manifest. The description can be sent as JSON. */
+/** Describes a written file to the process that writes the manifest. The description can be sent as JSON. */
 export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
@@ -118,7 +119,7 @@ const bodySchema = z.object({
   createdAt: z.string(),
   position: trainingPosition,
   files: z.array(shardFile),
-  /** Grouped by file, in the order in which each file stores them. */
+  /** Grouped by file, in file order. */
   tensors: z.array(tensorPlace),
 });
 
@@ -149,7 +150,7 @@ export function encodeManifest(
   return Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);
 }
 
-/** Parses and verifies manifest.json. @throws TonyError CHECKPOINT_DAMAGED; the message describes the defect. */
+/** Parses and verifies manifest.json. @throws TonyError CHECKPOINT_DAMAGED. */
 export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   let document: unknown;
   try {
@@ -169,7 +170,7 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   return body.data;
 }
 
-/** Verifies that each tensor begins where the previous one ends and that the files contain nothing else. */
+/** Verifies that the tensors fill the files without gaps or overlaps. */
 function checkPlaces({ files, tensors }: Manifest, where: string): void {
   const ends = new Map(files.map(({ name }) => [name, 0]));
   for (const { name, file, offset, bytes } of tensors) {
@@ -194,7 +195,7 @@ export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'd
   for (const [name, parts] of byName(places)) {
     let end = 0;
     for (const part of parts) {
-      // A repeated empty tensor passes this check; the check after the loop detects it.
+      // The check after the loop detects a repeated empty tensor.
       if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
         return name;
       }
@@ -208,7 +209,7 @@ export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'd
   return null;
 }
 
-/** Groups parts by tensor name. The parts of a tensor are sorted by position; tensors keep the order in which their names first appear. */
+/** Groups parts by tensor name, in order of first appearance. Sorts each tensor's parts by position. */
 export function byName<T extends { readonly name: string; readonly from?: number | undefined }>(places: readonly T[]): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const place of places) {

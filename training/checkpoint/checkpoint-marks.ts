@@ -10,17 +10,17 @@ import type { CheckpointThread } from './checkpoint-thread.ts';
 const HELD = '.held';
 const BEST = 'best.json';
 const END = 'end.json';
-/** The maximum time, in ms, for which `setEndNow` blocks an exiting process. */
+/** The maximum time in ms for which `setEndNow` blocks an exiting process. */
 const END_NOW_MS = 10_000;
 
 const step = z.number().int().nonnegative();
 
-/** The content of best.json: the best checkpoint, and the metric by which an evaluator chose it. */
+/** The content of best.json: the best checkpoint and the metric by which an evaluator chose it. */
 const bestSchema = z.object({
   step,
   metric: z.string(),
   value: z.number(),
-  /** Whether a lower or a higher value of the metric is better. */
+  /** Whether lower or higher metric values are better. */
   mode: z.enum(['min', 'max']),
 });
 
@@ -30,8 +30,8 @@ const heldSchema = z.object({ step });
 const endSchema = z.object({ applicationId: z.string() });
 
 /**
- * Reads and writes the marks in a folder of checkpoints: the best checkpoint (best.json), the checkpoints that tasks are reading (.held),
- * and the end of the program (end.json).
+ * Reads and writes the marks in a checkpoint folder: the best checkpoint (best.json), the checkpoints that tasks are reading (.held), and
+ * the end of the program (end.json).
  */
 export class CheckpointMarks {
   readonly #storage: Storage;
@@ -45,7 +45,7 @@ export class CheckpointMarks {
     this.#openThread = openThread;
   }
 
-  /** The steps of checkpoints that pruning must keep: the best one and those that tasks are reading. */
+  /** Resolves with the steps of the checkpoints that pruning must keep: the best one and those that tasks are reading. */
   async protected(): Promise<Set<number>> {
     const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(({ uri }) => this.#readMark(uri, heldSchema));
     const marks = [await this.best(), ...(await Promise.all(held))];
@@ -53,8 +53,8 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint as the best one, instead of the previous best.
-   * @returns false, and changes nothing, if the checkpoint no longer exists.
+   * Marks a checkpoint as the best one, which protects it from pruning. Replaces the previous mark.
+   * @returns false, without any change, if the checkpoint no longer exists.
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
     const uri = joinUri(this.#dir, BEST);
@@ -67,17 +67,17 @@ export class CheckpointMarks {
     return false;
   }
 
-  /** The checkpoint last passed to `setBest`; null if there is none. */
+  /** Resolves with the best checkpoint; null if there is no mark. */
   async best(): Promise<BestCheckpoint | null> {
     return await this.#readMark(joinUri(this.#dir, BEST), bestSchema);
   }
 
-  /** Records the end of the program that writes to this folder, so that readers stop waiting for further checkpoints. */
+  /** Records that the program has ended, so readers stop waiting for checkpoints. */
   async setEnd(applicationId: string): Promise<void> {
     await this.#storage.write(this.#endUri, encodeMark({ applicationId }));
   }
 
-  /** Does the same as `setEnd` synchronously, for a process that is exiting. @returns whether the mark was written. */
+  /** Does the same as `setEnd` synchronously, for an exiting process. @returns true if the mark was written. */
   setEndNow(applicationId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
@@ -108,7 +108,7 @@ export class CheckpointMarks {
   }
 
   /**
-   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
+   * Protects a checkpoint from pruning while `holder` reads it, until `release` or the holder's next `hold`.
    * @returns false if the checkpoint no longer exists.
    */
   async hold(holder: string, step: number): Promise<boolean> {
@@ -133,7 +133,7 @@ export class CheckpointMarks {
     return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
   }
 
-  /** Returns null for a missing or invalid file. An invalid file therefore protects no checkpoint from removal. */
+  /** Returns null for a missing or invalid file. An invalid file therefore protects no checkpoint. */
   async #readMark<T>(uri: string, schema: z.ZodType<T>): Promise<T | null> {
     const bytes = await this.#readIfThere(uri);
     try {

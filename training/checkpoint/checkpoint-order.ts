@@ -1,11 +1,11 @@
 import { existsSync, rmSync } from 'node:fs';
 
-/** The interval, in ms, at which the program checks for an order. YARN announces a preemption some seconds before it takes containers. */
+/** The interval in ms at which the program checks for an order. YARN announces a preemption some seconds before it takes containers. */
 const LOOK_MS = 250;
 
 /**
- * The executor's order to store a checkpoint at once. The executor creates a file, and the program removes the file when it takes the
- * checkpoint. A program can receive several orders, one after the other.
+ * The executor's order to take a checkpoint at once. The executor creates a file, which the program removes when it takes the checkpoint. A
+ * program can receive several orders, one after the other.
  */
 export class CheckpointOrder {
   readonly #file: string | null;
@@ -13,13 +13,13 @@ export class CheckpointOrder {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isGiven = false;
 
-  /** @param file `checkpointOrder` of the task; null if the task receives no orders. */
+  /** @param file the task's `checkpointOrder`; null if the task receives no orders. */
   constructor(file: string | null, now: () => number = () => performance.now()) {
     this.#file = file;
     this.#now = now;
   }
 
-  /** Whether an order is pending. The check is cheap enough for every step. */
+  /** True if an order is pending. Cheap enough to call in every step. */
   get isGiven(): boolean {
     const now = this.#now();
     if (this.#file !== null && !this.#isGiven && now - this.#lookedAt >= LOOK_MS) {
@@ -29,7 +29,7 @@ export class CheckpointOrder {
     return this.#isGiven;
   }
 
-  /** Removes the order. Call it whenever a checkpoint is taken, even if the order came from another rank. */
+  /** Removes the order. Call it after every checkpoint, even if another rank received the order. */
   taken(): void {
     if (this.#file !== null && this.isGiven) {
       rmSync(this.#file, { force: true });

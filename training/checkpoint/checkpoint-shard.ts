@@ -5,12 +5,12 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
-/** The number of bytes to hash and send at once: large enough for fast storage, and small enough that the event loop stays responsive. */
+/** The number of bytes to hash and send at once. Larger pieces would block the event loop; smaller pieces would slow down storage. */
 const PIECE_BYTES = 1024 * 1024;
-/** Adjacent tensors are read in one request of at most this many bytes. */
+/** The maximum number of bytes in one read request. Adjacent tensors share a request. */
 const RANGE_BYTES = 64 * 1024 * 1024;
 
-/** Writes one file of a checkpoint into the folder `uri`. The tensors' bytes must not change until the promise settles. */
+/** Writes one file of a checkpoint to the folder `uri`. The tensors' bytes must not change until the promise settles. */
 export async function writeShardFile(
   storage: Storage,
   uri: string,
@@ -42,7 +42,7 @@ export async function writeShardFile(
 
 /**
  * Reads the wanted tensors of the checkpoint in the folder `uri`, in the checkpoint's order.
- * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
+ * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
  */
 export async function readTensorsOf(
   storage: Storage,
@@ -78,7 +78,7 @@ export async function readTensorsOf(
   return [...byName(found).values()].map(wholeOf);
 }
 
-/** Joins the parts of a tensor. @param parts all parts, in order; `parseManifest` has verified that they are complete. */
+/** Joins the parts of a tensor. @param parts all parts, in order. `parseManifest` has verified them. */
 function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
   const [first] = parts as readonly [StoredTensor];
   return parts.length === 1
@@ -86,7 +86,7 @@ function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
     : { name: first.name, dtype: first.dtype, shape: first.shape, bytes: Buffer.concat(parts.map(({ bytes }) => bytes)) };
 }
 
-/** Groups adjacent tensors into ranges of at most RANGE_BYTES. A larger tensor is a separate range. */
+/** Groups adjacent tensors into ranges of at most RANGE_BYTES. A larger tensor gets its own range. */
 function rangesOf(places: readonly TensorPlace[]): TensorPlace[][] {
   const ranges: TensorPlace[][] = [];
   for (const place of places) {
@@ -107,7 +107,7 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
   return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
-/** Reads a part of a file. The caller has verified the file's length, so a short read means that the file has changed since. */
+/** Reads a part of a file. The file's length has already been verified, so a short read means that the file has changed since. */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -131,7 +131,7 @@ async function verify(bytes: Uint8Array, expected: string, what: string): Promis
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     hash.update(bytes.subarray(at, at + PIECE_BYTES));
     if (at > 0) {
-      // Lets other work on this thread run.
+      // Yields to other work on this thread.
       await setImmediate();
     }
   }

@@ -24,7 +24,7 @@ const STEP = /^step-(\d{1,15})$/;
 /** The maximum number of attempts to replace a generation's folder. An old writer may recreate the folder between two attempts. */
 const RETIRE_TRIES = 100;
 
-/** A checkpoint whose manifest has been read. This object can be sent as JSON. */
+/** A checkpoint whose manifest has been read. Can be sent as JSON. */
 export interface OpenedCheckpoint {
   readonly uri: string;
   readonly manifest: Manifest;
@@ -35,7 +35,7 @@ export interface StoredCheckpoint extends OpenedCheckpoint {
   readonly tensors: readonly StoredTensor[];
 }
 
-/** A checkpoint that one or several processes are writing. This object can be sent as JSON. */
+/** An unfinished checkpoint, to which several processes may contribute. Can be sent as JSON. */
 export interface PendingCheckpoint extends Origin {
   readonly step: number;
   readonly uri: string;
@@ -51,9 +51,9 @@ export interface PendingCheckpoint extends Origin {
  *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
  *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may no longer write
  *
- * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if the
- * generation's folder has been replaced by a tombstone file. After a reader has retired all older generations, they cannot add checkpoints,
- * so the newest checkpoint that the reader finds stays the newest.
+ * A writer creates its files below its generation's folder and renames the step's folder into place. Both operations fail if a tombstone
+ * file has replaced the generation's folder. A reader first retires all older generations. They can then add no checkpoints, so the newest
+ * checkpoint that the reader finds stays the newest.
  */
 export class CheckpointStore {
   readonly dir: string;
@@ -69,7 +69,7 @@ export class CheckpointStore {
     this.#openThread = openThread;
   }
 
-  /** Prevents all older generations of the application from writing. Call it before choosing the checkpoint from which to resume. */
+  /** Prevents all older generations of the application from writing. Call it before choosing the checkpoint to resume from. */
   async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
     const pending = joinUri(this.dir, PENDING);
     const own = joinUri(pending, folderNameOf(applicationId));
@@ -104,7 +104,7 @@ export class CheckpointStore {
   /**
    * Writes a checkpoint atomically. The caller must not read or change the snapshot's bytes until the promise settles.
    * @returns the checkpoint's URI.
-   * @throws TonyError CHECKPOINT_FENCED when a newer generation has taken over.
+   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over.
    */
   async save(snapshot: Snapshot, origin: Origin): Promise<string> {
     const { position, tensors } = snapshot;
@@ -118,8 +118,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Begins a checkpoint that several processes write. Each process then calls `writeShard`, and the process that called `beginSave` calls
-   * `commit` with the results. A generation writes one checkpoint at a time; `beginSave` removes the remains of earlier attempts.
+   * Begins a checkpoint that several processes write. Each process calls `writeShard`; the process that called `beginSave` then calls
+   * `commit` with all results. A generation writes one checkpoint at a time, so `beginSave` removes the remains of earlier attempts.
    * @throws TonyError CHECKPOINT_FENCED.
    */
   async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
@@ -131,12 +131,12 @@ export class CheckpointStore {
     for (const left of await this.#storage.list(mine)) {
       await this.#storage.remove(left.uri);
     }
-    // The folder's name is unique, so late writes of an earlier attempt go to another folder.
+    // The folder name is unique, so late writes from an earlier attempt go to another folder.
     return { step, applicationId, generation, uri: joinUri(mine, `step-${step}-${randomUUID()}`) };
   }
 
   /**
-   * Writes one of `count` files; each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change until the promise
+   * Writes one of `count` files. Each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change until the promise
    * settles.
    * @param pending the result of `beginSave`. It may come from the network, so `writeShard` rejects any other folder.
    * @throws TonyError CHECKPOINT_FENCED, CHECKPOINT_FAILED.
@@ -153,8 +153,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Whether `beginSave` could have returned this folder. Application IDs with `/` or `..` are invalid, because the path would leave the
-   * checkpoint folder.
+   * Returns true if `beginSave` could have returned this folder. Rejects application IDs with `/` or `..`, because their paths would leave
+   * the checkpoint folder.
    */
   #isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
     const [name = ''] = uri.split('/').slice(-1);
@@ -165,7 +165,7 @@ export class CheckpointStore {
   /**
    * Completes a checkpoint: writes the manifest and renames the folder into place.
    * @returns the checkpoint's URI.
-   * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED when a file is missing or a tensor is in two files.
+   * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED if a file is missing or two files contain the same tensor.
    */
   async commit(pending: PendingCheckpoint, position: TrainingPosition, shards: readonly ShardDescription[]): Promise<string> {
     const { step, generation, applicationId, uri } = pending;
@@ -209,7 +209,7 @@ export class CheckpointStore {
     if ((await this.#storage.stat(target)) === null) {
       throw new TonyError('CHECKPOINT_FAILED', `${pending} disappeared before it was renamed`);
     }
-    // Replaces an existing checkpoint of this step, which was damaged or not final.
+    // The existing checkpoint of this step is damaged or not final.
     const replaced = joinUri(mine, `replaced-${randomUUID()}`);
     await this.#storage.rename(target, replaced);
     if (!(await this.#storage.rename(pending, target))) {
@@ -220,7 +220,7 @@ export class CheckpointStore {
 
   /**
    * Removes old checkpoints up to `step`. Keeps the newest `keep`, the steps in `others`, the best checkpoint, and the checkpoints that
-   * tasks are reading. Also keeps checkpoints of later steps: an earlier run wrote them, and this run will replace them.
+   * tasks are reading. Also keeps later steps: they come from an earlier run, and this run will replace them.
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
@@ -231,8 +231,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Renames the checkpoint before removing it. If `setBest` or `hold` runs at the same time, either this method sees the mark and restores
-   * the checkpoint, or `setBest` or `hold` finds that the checkpoint is missing.
+   * Removes a checkpoint unless it is protected. Renames the checkpoint first to avoid a race with `setBest` and `hold`: either this method
+   * finds their mark and restores the checkpoint, or they find that the checkpoint is missing.
    */
   async #drop(step: number): Promise<void> {
     const uri = joinUri(this.dir, `step-${step}`);
@@ -246,7 +246,7 @@ export class CheckpointStore {
     await this.#storage.remove(parentUri(aside));
   }
 
-  /** The steps of all complete checkpoints, highest first. */
+  /** Resolves with the steps of all complete checkpoints, highest first. */
   async steps(): Promise<number[]> {
     const entries = await this.#storage.list(this.dir);
     return entries
@@ -257,13 +257,13 @@ export class CheckpointStore {
       .sort((a, b) => b - a);
   }
 
-  /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND when the checkpoint or one of its files is missing. */
+  /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if the checkpoint or one of its files is missing. */
   async read(step: number): Promise<StoredCheckpoint> {
     const opened = await this.openCheckpoint(step);
     return { ...opened, tensors: await this.readTensors(opened) };
   }
 
-  /** Reads a checkpoint's manifest without its tensors. @throws TonyError CHECKPOINT_DAMAGED, NOT_FOUND. */
+  /** Reads a checkpoint's manifest without the tensors. @throws TonyError CHECKPOINT_DAMAGED, NOT_FOUND. */
   async openCheckpoint(step: number): Promise<OpenedCheckpoint> {
     const uri = joinUri(this.dir, `step-${step}`);
     const manifest = parseManifest(await this.#storage.read(joinUri(uri, MANIFEST)), uri);
@@ -274,8 +274,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Reads the named tensors (all by default), in the checkpoint's order.
-   * @throws TonyError CHECKPOINT_MISFIT when a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
+   * Reads the named tensors in the checkpoint's order. Default: all tensors.
+   * @throws TonyError CHECKPOINT_MISFIT if a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
    */
   async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
     const { uri, manifest } = checkpoint;
@@ -292,7 +292,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Returns the newest intact checkpoint; null if there is none. Calls `onSkipped` for each newer checkpoint that is damaged or diverged.
+   * Resolves with the newest intact checkpoint; null if there is none. Calls `onSkipped` for each newer checkpoint that is damaged or
+   * diverged.
    */
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
     return await this.newestThat(async (opened) => {
@@ -305,9 +306,9 @@ export class CheckpointStore {
   }
 
   /**
-   * Calls `use` with each checkpoint, newest first, until `use` returns a result. Returns that result.
-   * @param use returns null to reject a checkpoint. If `use` throws because the checkpoint is damaged, `onSkipped` receives the message,
-   *   and the next older checkpoint follows.
+   * Calls `use` with each checkpoint, newest first, until `use` returns a result. Resolves with that result, or with null.
+   * @param use returns null to reject a checkpoint. If `use` throws because the checkpoint is damaged, `onSkipped` receives the message and
+   *   the search continues with the next older checkpoint.
    */
   async newestThat<T>(use: (opened: OpenedCheckpoint) => Promise<T | null>, onSkipped: (message: string) => void): Promise<T | null> {
     for (const step of await this.steps()) {
@@ -352,7 +353,7 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
   }
 }
 
-/** Whether an error means that the checkpoint is unusable. An unreachable storage is a temporary error. */
+/** Returns true if the error means that the checkpoint is unusable. Temporary errors, such as unreachable storage, return false. */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')

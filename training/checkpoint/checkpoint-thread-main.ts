@@ -6,7 +6,7 @@ import { CheckpointStore } from './checkpoint-store.ts';
 import type { EndToMark, FromCheckpointThread, ToCheckpointThread } from './checkpoint-thread-messages.ts';
 
 const opening = openStorage();
-// If the storage cannot be opened, the first save reports the error.
+// The first save reports the error.
 opening.catch(() => undefined);
 
 async function save({ dir, origin, position, tensors }: ToCheckpointThread): Promise<FromCheckpointThread['outcome']> {

@@ -2,12 +2,12 @@ import type { ErrorCode } from '../../platform/errors.ts';
 import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 
 /**
- * Requests that the worker thread write a checkpoint. The tensors' buffers are transferred to the thread and returned with the answer,
- * without copies.
+ * Asks the worker thread to write a checkpoint. The tensors' buffers are transferred to the thread and back with the answer, without
+ * copies.
  */
 export interface ToCheckpointThread {
   readonly id: number;
-  /** URI of the checkpoint folder. */
+  /** The URI of the checkpoint folder. */
   readonly dir: string;
   readonly origin: Origin;
   readonly position: TrainingPosition;
@@ -15,12 +15,12 @@ export interface ToCheckpointThread {
 }
 
 /**
- * Requests that the worker thread mark the end of the program. The calling thread is blocked and cannot receive a message, so the worker
- * thread sets the first number of `done` (1 for success, -1 for failure) and wakes the calling thread.
+ * Asks the worker thread to mark the end of the program. The calling thread blocks and cannot receive a message. The worker thread
+ * therefore sets the first number of `done` (1 for success, -1 for failure) and wakes the calling thread.
  */
 export interface EndToMark {
   readonly endOf: string;
-  /** URI of the checkpoint folder. */
+  /** The URI of the checkpoint folder. */
   readonly dir: string;
   readonly done: Int32Array<SharedArrayBuffer>;
 }

@@ -38,7 +38,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A snapshot in which each tensor has its own memory, as in the result of `captureState`. */
+/** Returns a snapshot whose tensors each have their own memory, as `captureState` does. */
 function owned(step: number): Snapshot {
   const { position, tensors } = snapshot(step);
   return { position, tensors: tensors.map((tensor) => ({ ...tensor, bytes: Uint8Array.from(tensor.bytes) })) };

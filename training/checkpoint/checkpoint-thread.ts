@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * Writes checkpoints in a worker thread. A training step blocks its thread while it computes. On that thread, an upload would wait for the
- * end of a step before each piece and each call to the NameNode, and would take ten times as long.
+ * Writes checkpoints in a worker thread. A training step blocks its own thread. On that thread, each piece of an upload and each call to
+ * the NameNode would wait for the end of a step, and the upload would take ten times as long.
  */
 export class CheckpointThread {
   readonly #worker: Worker;
@@ -32,8 +32,8 @@ export class CheckpointThread {
   static #ofProcess: CheckpointThread | null = null;
 
   /**
-   * Returns the thread of this process; null if the thread's bundle is missing. The first call starts the thread. An idle thread does not
-   * keep the process alive.
+   * Returns this process's checkpoint thread; null if its bundle is missing. The first call starts the thread. An idle thread does not keep
+   * the process alive.
    */
   static ofProcess(): CheckpointThread | null {
     CheckpointThread.#ofProcess ??= CheckpointThread.open(new URL('checkpoint-thread.mjs', import.meta.url));
@@ -44,7 +44,7 @@ export class CheckpointThread {
     return existsSync(fileURLToPath(program)) ? new CheckpointThread(new Worker(program, { execArgv: [] })) : null;
   }
 
-  /** Whether the tensors' memory can be transferred to another thread: each tensor must fill an ArrayBuffer that no other tensor uses. */
+  /** Returns true if the tensors can be transferred to another thread: each tensor must fill an ArrayBuffer that no other tensor uses. */
   static canTake(tensors: readonly StoredTensor[]): boolean {
     const buffers = new Set(tensors.map(({ bytes }) => bytes.buffer));
     return (
@@ -54,8 +54,8 @@ export class CheckpointThread {
   }
 
   /**
-   * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. The tensors' buffers are detached until the
-   * promise settles. Afterwards they are attached again, so the caller can retry.
+   * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. Detaches the tensors' buffers until the promise
+   * settles. Then attaches them again, so the caller can retry.
    */
   async save(dir: string, { position, tensors }: Snapshot, { applicationId, generation }: Origin): Promise<string> {
     if (this.#failure !== null) {
@@ -76,7 +76,7 @@ export class CheckpointThread {
 
   /**
    * Marks the end of the program. Blocks the calling thread, because an exiting process cannot await a promise.
-   * @returns whether the mark was written within `mostMs`.
+   * @returns true if the mark was written within `mostMs`.
    */
   markEndNow(dir: string, applicationId: string, mostMs: number): boolean {
     if (this.#failure !== null) {

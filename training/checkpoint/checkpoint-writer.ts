@@ -13,7 +13,7 @@ export interface WriterOptions {
   /** Called when writes begin to fail, when they succeed again (with the same `about`), and when old checkpoints cannot be removed. */
   readonly onTrouble: (message: string, about: string) => void;
   readonly retry?: Backoff;
-  /** How long `finish` retries, in ms; 10 minutes by default. */
+  /** The time in ms for which `finish` retries. Default: 10 minutes. */
   readonly finishMs?: number;
 }
 
@@ -23,17 +23,17 @@ const PRUNING = 'old checkpoints';
 const DEFAULT_RETRY = { firstMs: 1000, mostMs: 30_000 };
 const DEFAULT_FINISH_MS = 600_000;
 
-/** A checkpoint to write; the writer retries `write` on failure. */
+/** A checkpoint to write. The writer retries `write` if it fails. */
 export interface Save {
   readonly step: number;
-  /** True for a diverged checkpoint, after which the writer removes no older checkpoints. */
+  /** True for a diverged checkpoint. The writer then keeps all older checkpoints. */
   readonly isBad?: boolean;
   write(): Promise<unknown>;
 }
 
 /**
- * Writes snapshots in the background, one at a time, so that training does not wait for storage. While the writer writes or retries a
- * snapshot, one more can wait; a newer snapshot replaces the waiting one. At most two snapshots are therefore in memory.
+ * Writes snapshots in the background, one at a time, so training does not wait for storage. One more snapshot can wait; a newer snapshot
+ * replaces the waiting one. At most two snapshots are therefore in memory.
  */
 export class CheckpointWriter {
   readonly #store: CheckpointStore;
@@ -43,7 +43,7 @@ export class CheckpointWriter {
   #failure: TonyError | null = null;
   #wake: (() => void) | null = null;
   #closing = false;
-  /** The time of the first failure in the current series of failures, in ms; null while writes succeed. */
+  /** The time in ms at which writes began to fail; null while writes succeed. */
   #failingSince: number | null = null;
   #pruneFails = false;
 
@@ -53,9 +53,9 @@ export class CheckpointWriter {
   }
 
   /**
-   * Takes a snapshot and writes it in the background; resolves once the snapshot is taken. Drops a waiting snapshot first, which limits
+   * Takes a snapshot and writes it in the background. Resolves once the snapshot is taken. First drops a waiting snapshot, which limits
    * memory to two snapshots.
-   * @throws TonyError CHECKPOINT_FENCED after a newer generation has taken over, or the permanent error of an earlier write.
+   * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, or the permanent error of an earlier write.
    */
   async record(take: () => Promise<Snapshot>): Promise<void> {
     this.#check();
@@ -63,7 +63,7 @@ export class CheckpointWriter {
     this.offer(await take());
   }
 
-  /** Writes a snapshot in the background. @throws as `record` does. */
+  /** Writes a snapshot in the background. @throws the same errors as `record`. */
   offer(snapshot: Snapshot): void {
     const { step, diverged = false } = snapshot.position;
     this.offerSave({ step, isBad: diverged, write: () => this.#store.save(snapshot, this.#options) });
@@ -71,7 +71,7 @@ export class CheckpointWriter {
 
   /**
    * Writes a checkpoint to which several processes contribute.
-   * @throws as `record` does.
+   * @throws the same errors as `record`.
    */
   offerSave(save: Save): void {
     this.#check();
@@ -86,7 +86,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Resolves once the newest snapshot has been written. @throws TonyError CHECKPOINT_FAILED, or as `record` does. */
+  /** Resolves once the newest snapshot has been written. @throws TonyError CHECKPOINT_FAILED, or the same errors as `record`. */
   async finish(): Promise<void> {
     const deadline = setTimeout(() => this.giveUp(), this.#options.finishMs ?? DEFAULT_FINISH_MS);
     try {
@@ -97,7 +97,7 @@ export class CheckpointWriter {
     this.#check();
   }
 
-  /** Stops retrying, so that a finished program can exit. */
+  /** Stops retrying, so a finished program can exit. */
   giveUp(): void {
     this.#closing = true;
     this.#wake?.();
@@ -134,7 +134,7 @@ export class CheckpointWriter {
         await this.#pause(jittered(backoffMs(failures, this.#options.retry ?? DEFAULT_RETRY)));
       }
       if (this.#waiting !== null) {
-        // The newer snapshot is written instead of the failed one.
+        // The newer snapshot replaces the failed one.
         return;
       }
     }
@@ -169,7 +169,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Waits before a retry. The wait ends early if a newer snapshot arrives or the writer gives up. */
+  /** Waits before a retry. Ends early if a newer snapshot arrives or the writer gives up. */
   async #pause(ms: number): Promise<void> {
     if (this.#closing) {
       return;
@@ -181,7 +181,7 @@ export class CheckpointWriter {
   }
 }
 
-/** Whether an error is permanent, so that a retry cannot succeed. */
+/** Returns true if a retry cannot succeed. */
 function isFinal(error: unknown): error is TonyError {
   return error instanceof TonyError && ['CHECKPOINT_FENCED', 'ACCESS_DENIED', 'INTERNAL'].includes(error.code);
 }

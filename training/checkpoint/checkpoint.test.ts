@@ -74,7 +74,7 @@ describe('a store', () => {
           const skipped: string[] = [];
           const newest = await store.newest((message) => skipped.push(message));
           await writeFile(file, good);
-          // A flipped bit that turns white space between JSON values into other white space does no damage.
+          // A flipped bit is harmless if it turns white space between JSON values into other white space.
           if (newest?.position.step === 2) {
             expect(name).toBe('manifest.json');
             expect(newest.tensors.map(({ bytes }) => Buffer.from(bytes))).toEqual(
@@ -271,7 +271,7 @@ describe('a protected checkpoint', () => {
     expect(await store.marks.hold('evaluator-0', 2)).toBe(false);
   });
 
-  // The timeout is long because the test writes hundreds of files and syncs each to disk before the next.
+  // The test writes hundreds of files and syncs each one to disk.
   test('still exists if setBest or hold succeeds at any point of a concurrent prune', { timeout: 120_000 }, async () => {
     for (const keepBy of ['best', 'hold'] as const) {
       for (let moment = 0; moment < 20; moment++) {
@@ -359,7 +359,6 @@ describe('a writer', () => {
     writer.offer(snapshot(1));
     writer.offer(snapshot(2));
     await writer.record(async () => {
-      // The first snapshot has been written, and the second is not written after it.
       await expect.poll(() => saved).toEqual([1]);
       await new Promise((resolve) => setTimeout(resolve, 20));
       return snapshot(3);
@@ -444,9 +443,7 @@ test('a follower yields the newest checkpoints, including one written just befor
 test('a follower waits for a checkpoint that is being replaced, without a report and without yielding an older checkpoint', async () => {
   const { folder, again } = await openStore();
   let looks = 0;
-  /**
-   * Simulates the moment between the two renames that replace step-2; it lasts from the middle of the second poll to the end of the third.
-   */
+  /** Simulates the moment between the two renames that replace step-2: from the middle of the second poll to the end of the third. */
   class Replacing extends FileStorage {
     override async list(uri: string) {
       looks++;

@@ -15,13 +15,13 @@ interface Life {
   readonly dir: string;
   readonly generation: number;
   readonly workers: number;
-  /** The phase (from 0) and the step after whose checkpoint the program dies. */
+  /** The program dies after the checkpoint of this step in this phase (counted from 0). */
   readonly diesAt?: readonly [phase: number, step: number];
   readonly applicationId?: string;
   readonly keep?: number;
 }
 
-/** The result of a program that trains a model, freezes its first layer, trains it again, and then trains another model. */
+/** The result of a program that trains a model, trains it again with a frozen first layer, and then trains another model. */
 interface Outcome {
   readonly histories: readonly FitHistory[];
   readonly weights: readonly number[][];
@@ -32,7 +32,7 @@ const data = examples(40);
 async function live({ dir, generation, workers, diesAt, applicationId = 'application_1_0001' }: Life): Promise<Outcome> {
   const ranks = Array.from({ length: workers }, (_, rank) => rank);
   const phases = ranks.map(() => new Phases(applicationId));
-  // The initial weights differ between generations and between ranks. They must have no effect after a checkpoint, or on ranks above 0.
+  // The initial weights differ between generations and ranks. They must have no effect after a checkpoint, or on any rank except 0.
   const seedOf = (rank: number, begunIn: number) => (generation <= begunIn && rank === 0 ? 7 : 100 * generation + rank);
   const models = ranks.map((rank) => classifier(tf.train.adam(0.02), { seed: seedOf(rank, 1), dropout: 0.2 }));
   const others = ranks.map((rank) => classifier(tf.train.momentum(0.05, 0.9), { seed: seedOf(rank, 5) + 50 }));
@@ -82,7 +82,6 @@ describe.each([1, 2])('a program with three phases and two models, on %i ranks',
     const steps = undisturbed.histories.map((history) => history.steps);
     expect(steps).toEqual([10, 15, 10]);
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
-    // The final checkpoint of each phase exists, and the newest one belongs to the last phase.
     const kept = await store.steps();
     expect(kept[0]).toBe(35);
     expect(kept).toEqual(expect.arrayContaining([35, 25, 10]));
@@ -92,7 +91,7 @@ describe.each([1, 2])('a program with three phases and two models, on %i ranks',
       [{ name: 'fit-2', start: 10 }, true],
       [{ name: 'fit-3', start: 25 }, true],
     ]);
-    // A program that is restarted after its last phase restores everything and takes no step.
+    // A program that restarts after its last phase restores everything and takes no step.
     expect(await live({ dir, generation: deaths.length + 2, workers })).toEqual(undisturbed);
   });
 });

@@ -7,24 +7,24 @@ export type PhaseKind = 'fit' | 'loop';
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * The phases of one program. Each call of `fit` or `loop` that writes checkpoints is a phase. All phases write into the same checkpoint
- * folder. Their steps are numbered consecutively, so the checkpoint with the highest number is always the newest. Every checkpoint names
- * its phase.
+ * The phases of one program. Each call of `fit` or `loop` that writes checkpoints is a phase. All phases write to the same checkpoint
+ * folder. Steps are numbered consecutively across phases, so the checkpoint with the highest number is always the newest. Every checkpoint
+ * names its phase.
  *
  * A restarted program runs from its beginning and begins the same phases in the same order. A completed phase is restored from its final
- * checkpoint and returns at once, the interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
+ * checkpoint and returns at once. The interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
  * checkpoints are therefore kept while the program runs.
  *
- * How a loop uses a phase, on every rank unless noted otherwise:
+ * A loop uses a phase as follows, on every rank unless noted otherwise:
  *
  *   const phase = phases.begin('loop', name);
  *   // Only on rank 0, after store.retireOlderThan(origin):
  *   const found = await phase.newest(store, (opened) => store.readTensors(opened, names), onNotice);
- *   // Send the position (null for none) to every rank:
+ *   // Send the position (or null) to every rank:
  *   if (position !== null) phase.resume(position);
  *   // If position.final, the phase is complete: restore, call phase.end(position.step) and return. Otherwise continue from step
  *   // position.step - phase.start. The position of a checkpoint after `n` steps is { step: phase.start + n, phase: phase.place, state,
- *   // final, ... }; the writer of open-checkpoint-writer.ts keeps the checkpoints that phases need. Write no checkpoint for a phase
+ *   // final, ... }. The writer of open-checkpoint-writer.ts keeps the checkpoints that phases need. Write no checkpoint for a phase
  *   // without steps (phase.isEmpty(step)).
  *   phase.end(phase.start + n);   // after the final checkpoint is stored
  */
@@ -43,7 +43,7 @@ export class Phases {
 
   /**
    * Begins the next phase. Every rank must begin the same phases in the same order.
-   * @param name by default the kind and a number that counts the phases of this kind, for example `fit-2`.
+   * @param name Default: the kind and the number of the phase among phases of this kind, for example `fit-2`.
    * @throws TonyError USAGE if the name is invalid or already used.
    */
   begin(kind: PhaseKind, name?: string): Phase {
@@ -74,8 +74,8 @@ export class Phases {
   }
 
   /**
-   * Returns a phase without checkpoints. A restarted program trains it again from scratch. Such a phase is not in the list of the program's
-   * phases.
+   * Returns a phase without checkpoints, which a restarted program trains again from scratch. The program's list of phases does not include
+   * it.
    */
   unkept(): Phase {
     return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
@@ -121,19 +121,19 @@ export class Phase {
     return { name: this.name, start: this.#start };
   }
 
-  /** Steps of checkpoints that pruning must keep. */
+  /** The steps of checkpoints that pruning must keep. */
   get kept(): ReadonlySet<number> {
     return this.#program.kept;
   }
 
   /**
-   * Finds the newest intact checkpoint of this phase. Skips damaged checkpoints, and checkpoints that record another start of the phase
-   * because earlier phases took a different number of steps. Reports both to `onNotice`.
-   * @param use reads the required parts of a checkpoint. If `use` throws because the checkpoint is damaged, the next older checkpoint
-   *   follows.
+   * Finds this phase's newest intact checkpoint. Skips damaged checkpoints. Also skips checkpoints with a different start of the phase,
+   * which result if earlier phases took a different number of steps. Reports both to `onNotice`.
+   * @param use reads the required parts of a checkpoint. If `use` throws because the checkpoint is damaged, the search continues with the
+   *   next older checkpoint.
    * @returns the result of `use` and the position to share with all ranks. `final` is true only if this application has completed the
    *   phase.
-   * @throws TonyError CHECKPOINT_MISFIT; the message names the phase.
+   * @throws TonyError CHECKPOINT_MISFIT with the name of the phase.
    */
   async newest<T>(
     store: CheckpointStore,
@@ -158,7 +158,9 @@ export class Phase {
     }, onNotice);
   }
 
-  /** Whether this application has completed the phase. Another application, or a standalone program, continues from a final checkpoint. */
+  /**
+   * Returns true if this application has completed the phase. Other applications and standalone programs continue from a final checkpoint.
+   */
   isOver({ position, manifest }: OpenedCheckpoint): boolean {
     return position.final && this.#applicationId !== '' && manifest.applicationId === this.#applicationId;
   }
@@ -189,8 +191,8 @@ export class Phase {
   }
 
   /**
-   * Whether the phase has taken no steps. Such a phase writes no checkpoint, because its checkpoint would replace the previous phase's
-   * final one.
+   * Returns true if the phase has taken no steps. Such a phase writes no checkpoint, because it would replace the previous phase's final
+   * checkpoint.
    */
   isEmpty(step: number): boolean {
     return step === this.#start && step > 0;

@@ -12,7 +12,7 @@ const schema = z.object({
   at: z.number().int().nonnegative().nullable(),
 });
 
-/** An order to end a phase of training before its last epoch. It applies to one application only. */
+/** An order to end a training phase before its last epoch. It applies to one application only. */
 export interface StopOrder {
   readonly applicationId: string;
   readonly phase: string;
@@ -20,12 +20,13 @@ export interface StopOrder {
   /** The step of the evaluated checkpoint, or the step whose callback requested the stop. */
   readonly step: number;
   /**
-   * The last step, once all ranks have agreed on it; null before that. A run that resumes from an earlier checkpoint ends at the same step.
+   * The last step on which all ranks have agreed; null before they agree. A run that resumes from an earlier checkpoint ends at the same
+   * step.
    */
   readonly at: number | null;
 }
 
-/** Reads and writes `stop.json` in a checkpoint folder, with which an evaluator ends the training run that writes the checkpoints. */
+/** Reads and writes `stop.json` in a checkpoint folder. An evaluator uses it to end the training run that writes the checkpoints. */
 export class StopOrders {
   readonly #storage: Storage;
   readonly #uri: string;
@@ -35,7 +36,7 @@ export class StopOrders {
     this.#uri = joinUri(checkpointDir, STOP_FILE);
   }
 
-  /** Returns the order for this application and phase; null if there is none. */
+  /** Resolves with the order for this application and phase; null if there is none. */
   async read(applicationId: string, phase: string): Promise<StopOrder | null> {
     const order = await this.#read();
     return order?.applicationId === applicationId && order.phase === phase ? order : null;

@@ -5,14 +5,14 @@ import type { Ring } from '../ring/ring.ts';
 import { broadcastBytes } from '../ring/ring-bytes.ts';
 import { capture, tensorOf } from './training-state.ts';
 
-/** Tensors, together with a JSON value. */
+/** Tensors with a JSON value. */
 interface Parcel<Head> {
   readonly head: Head;
   readonly tensors: readonly StoredTensor[];
 }
 
 /**
- * Sends tensors and a JSON value from rank 0 to every rank. The bits and types stay the same.
+ * Sends tensors and a JSON value from rank 0 to every rank. Preserves bits and types.
  * @param own the parcel to send on rank 0; null on other ranks.
  * @throws TonyError PEER_LOST, RING_MISMATCH.
  */
@@ -36,8 +36,7 @@ export async function broadcastTensors<Head>(ring: Ring, own: Parcel<Head> | nul
 }
 
 /**
- * Assigns rank 0's values to the variables of every rank. All ranks must pass the same number of variables with the same types and shapes,
- * in the same order.
+ * Assigns rank 0's values to the variables of every rank. All ranks must pass variables with the same types and shapes, in the same order.
  * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
  */
 export async function broadcastVariables(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[]): Promise<void> {

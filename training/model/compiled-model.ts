@@ -4,12 +4,12 @@ import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentro
 import type { StepLoss } from './step-part.ts';
 
 /**
- * Members of a compiled tf.LayersModel that are missing from its type declarations, although `model.fit` uses them. In a Sequential, they
- * are members of an inner model.
+ * The members of a compiled tf.LayersModel that `model.fit` uses but its type declarations omit. In a Sequential, they are members of an
+ * inner model.
  */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
-  /** The argument of `compile`: a name or function for all outputs, an array per output, or an object by output name. */
+  /** The argument of `compile`: a name or function for all outputs, an array with one per output, or an object by output name. */
   readonly loss?: unknown;
   readonly lossFunctions?: readonly LossFunction[];
   readonly outputNames: readonly string[];
@@ -35,36 +35,36 @@ export interface CompiledModel {
   readonly optimizer: tfjs.Optimizer;
   /** The trained weights, in the order in which the optimizer applies gradients. */
   readonly trainable: readonly tfjs.Variable[];
-  /** The names of weights that became trainable after `compile`. Like `model.fit`, training does not update them. */
+  /** The names of weights that became trainable after `compile`. As in `model.fit`, training does not update them. */
   readonly thawed: readonly string[];
-  /** The float32 weights that are not trained. Layers may update them during training, for example moving averages. */
+  /** The untrained float32 weights. Layers may update them during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
-  /** `loss`, followed by the metrics with which the model was compiled. */
+  /** `loss`, followed by the compiled metrics. */
   readonly metricNames: readonly string[];
   /** `model.stopTraining`, which callbacks set. */
   stopTraining: boolean;
   /**
    * Computes the loss to minimise, including regularisation, and the metrics (without `loss`), as `model.fit` does. tf.tidy does not
    * dispose the metrics.
-   * @param weights for each output, the weights of the examples, or null for equal weights. As in `model.fit`, they do not affect the
-   *   metrics, and the weighted losses are divided by the number of examples, not by the sum of the weights.
+   * @param weights for each output, the example weights; null for equal weights. As in `model.fit`, they do not affect the metrics, and the
+   *   weighted losses are divided by the number of examples, not by the sum of the weights.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
   /** Computes the loss (without regularisation) and the metrics, as `model.evaluate` does. tf.tidy disposes them. */
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
-/** Faster implementations of losses that TensorFlow.js computes with dozens of small operations. */
+/** Faster implementations of losses for which TensorFlow.js runs dozens of small operations. */
 const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
 
-/** Returns all weights of a model, compiled or not, in the model's order. */
+/** Returns all weights of a compiled or uncompiled model, in the model's order. */
 export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
   const { weights } = model as unknown as CompiledInternals;
   return weights.map((weight) => ({ name: weight.originalName, variable: weight.read() }));
 }
 
-/** @throws TonyError MODEL_INVALID when the model is not compiled or has no trainable weights. */
+/** @throws TonyError MODEL_INVALID if the model is not compiled or has no trainable weights. */
 export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): CompiledModel {
   const outer = model as unknown as CompiledInternals;
   const inner = outer.model ?? outer;
@@ -108,10 +108,10 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   };
 }
 
-/** @returns a function that runs the model on a batch and returns the per-example losses of each output (`each`) and the `metrics`. */
+/** Returns a function that runs the model on a batch. It returns the metrics and, for each output, the losses of the examples (`each`). */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];
-  // As in model.fit, vectors become columns: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].
+  // As in model.fit, vectors become columns. Otherwise, targets of shape [n] and outputs of shape [n, 1] would broadcast to [n, n].
   const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
   return (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
     if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
@@ -140,7 +140,7 @@ function lossNameOf({ loss, outputNames }: CompiledInternals, output: number): s
   return typeof own === 'string' ? own : null;
 }
 
-/** Multiplies the losses by the weights of their examples. @param losses a tensor of shape [examples, ...]. */
+/** Multiplies the losses by their example weights. @param losses a tensor of shape [examples, ...]. */
 function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | null): tfjs.Tensor {
   if (weights === null) {
     return losses;
@@ -154,14 +154,14 @@ function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | n
 }
 
 /**
- * Completes the name of an anonymous metric function. TensorFlow.js leaves it empty or, with several outputs, uses the output's name and an
+ * Completes the name of an anonymous metric function. TensorFlow.js uses an empty name or, with several outputs, the output's name and an
  * underscore.
  */
 function named(name: string): string {
   return name === '' || name.endsWith('_') ? `${name}metric` : name;
 }
 
-/** Adds a number to names that occur several times. */
+/** Appends a number to repeated names. */
 function distinct(names: readonly string[]): string[] {
   const counts = new Map<string, number>();
   return names.map((name) => {

@@ -1,13 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
 
 /**
- * Float32 variables that each rank updates from its own examples. A step averages them over the ranks. This class converts them to and from
- * the numbers that the ranks exchange.
+ * Float32 variables that each rank updates from its own examples, and that each step averages over the ranks. This class converts between
+ * the variables and the numbers that the ranks exchange.
  */
 export class MovingAverages {
   readonly #tf: typeof tfjs;
   readonly #variables: readonly tfjs.Variable[];
-  /** The number of floats in all variables together. */
+  /** The total number of elements in all variables. */
   readonly size: number;
 
   constructor(tf: typeof tfjs, variables: readonly tfjs.Variable[]) {
@@ -17,8 +17,8 @@ export class MovingAverages {
   }
 
   /**
-   * Writes the values times `weight` into `into`.
-   * @param weight this rank's share of the step's examples, so the sums over all ranks are means. If it is 0, `into` does not change.
+   * Writes the variables' values times `weight` to `into`. Leaves `into` unchanged if `weight` is 0.
+   * @param weight this rank's share of the step's examples, so the sums over all ranks are means.
    */
   read(into: Float32Array, weight: number): void {
     let at = 0;

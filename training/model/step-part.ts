@@ -8,23 +8,23 @@ export interface StepLoss {
   readonly metrics: readonly tfjs.Scalar[];
 }
 
-/** A micro-batch. An optimizer step sums the gradients of one or several micro-batches. */
+/** A micro-batch. An optimizer step sums the gradients of one or more micro-batches. */
 export interface StepPart {
-  /** Computes the loss of this worker's examples. The caller runs it within tf.tidy. null if the worker has no examples. */
+  /** Computes the loss of this worker's examples. The caller must run it within tf.tidy. null if the worker has no examples. */
   readonly compute: (() => StepLoss) | null;
-  /** The part's share of the step's examples. The weights of all parts of all workers add up to 1. */
+  /** The part's share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;
 }
 
-/** The results of a step: the means of the loss and of the metrics over the step's examples. */
+/** The results of a step: the mean loss and the mean metrics over the step's examples. */
 export interface StepValues {
-  /** Returns the loss, followed by the metrics. May block until the backend has computed them, so do not call it in every step. */
+  /** Returns the loss, followed by the metrics. It may block until the backend has computed them, so do not call it in every step. */
   read(): readonly number[];
   /** Frees the values, even if they have not been read. */
   dispose(): void;
 }
 
-/** The values of one part: its loss, or its metrics in order. */
+/** One part's loss, or its metrics in order. */
 export interface Share {
   readonly kind: 'loss' | 'metrics';
   readonly tensors: readonly tfjs.Scalar[];

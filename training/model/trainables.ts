@@ -2,15 +2,14 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import { type LayerTree, layersOf } from '../backend/backend.ts';
 
-/** A weight of a layer, as in `model.trainableWeights` and `layer.weights`. */
+/** A layer weight, as in `model.trainableWeights` and `layer.weights`. */
 export interface LayerWeight {
   read(): tfjs.Tensor;
 }
 
-/** An object that a program can train: a variable, a weight of a layer, or a model with all its trainable weights. */
+/** An object that a program can train: a variable, a layer weight, or a model with all its trainable weights. */
 export type Trainable = tfjs.Variable | LayerWeight | tfjs.LayersModel;
 
-/** The variables of a program's trainables. */
 export interface TrainedVariables {
   /** The variables without duplicates, in the order in which the program passed them. */
   readonly variables: readonly tfjs.Variable[];
@@ -18,7 +17,7 @@ export interface TrainedVariables {
   readonly moving: readonly tfjs.Variable[];
 }
 
-/** @throws TonyError USAGE when an element is not trainable, a variable is disposed, or there are no variables. */
+/** @throws TonyError USAGE if an element is not trainable, a variable is disposed, or there are no variables. */
 export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Trainable[]): TrainedVariables {
   const list = [given].flat() as Trainable[];
   const variables = [...new Set(list.flatMap((each, index) => variablesOf(tf, each, index)))];
@@ -32,13 +31,13 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
   return { variables, moving: [...new Set(list.filter(isModel).flatMap((model) => movingAveragesOf(model)))] };
 }
 
-/** Returns all trainable variables of TensorFlow.js, without the state of `optimizers`, which Adam and Adamax register as trainable. */
+/** Returns all trainable variables in TensorFlow.js except the state of `optimizers`: Adam and Adamax register their state as trainable. */
 export function allTrainable(tf: typeof tfjs, optimizers: Iterable<tfjs.Optimizer>): tfjs.Variable[] {
   const own = new Set<unknown>([...optimizers].flatMap((optimizer) => Object.values(optimizer)));
   return Object.values(tf.engine().registeredVariables).filter((variable) => variable.trainable && !own.has(variable));
 }
 
-/** Returns all variables of a program's trainables. For a model, these are all weights, including moving averages. */
+/** Returns the variables of all given trainables. For a model, returns all weights, including moving averages. */
 export function allVariables(tf: typeof tfjs, given: Trainable | readonly Trainable[]): tfjs.Variable[] {
   const list = [given].flat() as Trainable[];
   return [...new Set(list.flatMap((each, index) => (isModel(each) ? each.weights.map(readWeight) : variablesOf(tf, each, index))))];

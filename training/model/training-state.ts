@@ -6,14 +6,14 @@ import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
 import type { CompiledModel, NamedWeight } from './compiled-model.ts';
 
 /*
- * The state of a model and its optimizer, as named tensors. The names:
+ * The state of a model and its optimizer, as tensors with these names:
  *
  *   model:<index>:<name>                     each weight, in the model's order
- *   optimizer:<property>                     a variable of the optimizer (Adam's accBeta1)
- *   optimizer:<property>:<index>:<name>      a slot of the optimizer for the trainable variable with that index (Adam's first moments)
+ *   optimizer:<property>                     an optimizer variable (for example Adam's accBeta1)
+ *   optimizer:<property>:<index>:<name>      an optimizer slot for the trainable variable with that index (for example Adam's first moments)
  *
- * This file finds an optimizer's state by inspecting its properties. getWeights() is unsuitable, because some optimizers do not have it and
- * it omits a part of the state: Adam's powers of beta would be recomputed with different bits.
+ * This file finds the state by inspecting the optimizer's properties. getWeights() is unsuitable: some optimizers lack it, and it omits a
+ * part of the state. Adam's powers of beta would be recomputed with different bits.
  */
 
 /** A variable with its name in checkpoints. */
@@ -31,7 +31,7 @@ export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariabl
 
 /**
  * Returns the variables of an optimizer's state, with their names in checkpoints.
- * @param variables the variables that the optimizer trains. The names of its slots contain their positions in this list.
+ * @param variables the variables that the optimizer trains. Slot names contain the positions in this list.
  */
 export function optimizerVariables(
   tf: typeof tfjs,
@@ -71,16 +71,16 @@ interface NativeData {
   readonly values: unknown;
 }
 
-/** Copies the values of a tensor into newly allocated memory. */
+/** Copies a tensor's values to newly allocated memory. */
 export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
-  // Must precede the read, which may change the result of this check.
+  // Check this before reading the tensor, because reading may change the result.
   const isCopied = isCopiedByReading(tf, tensor);
   const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return isCopied ? bytes : bytes.slice();
 }
 
-/** Returns whether `data()` returns a copy. Some backends return their own memory, or the array from which the tensor was created. */
+/** Returns true if `data()` returns a copy. Some backends return their own memory, or the array from which the tensor was created. */
 function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
   switch (tf.getBackend()) {
     case 'wasm':
@@ -96,7 +96,7 @@ function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
 
 /**
  * Restores a model and its optimizer.
- * @throws TonyError CHECKPOINT_MISFIT, without any change, when the tensors are those of another model or optimizer.
+ * @throws TonyError CHECKPOINT_MISFIT, without any change, if the tensors belong to another model or optimizer.
  */
 export function restoreState(
   tf: typeof tfjs,
@@ -112,9 +112,7 @@ export function restoreState(
   (optimizer as unknown as Properties).iterations_ = iterations;
 }
 
-/**
- * Verifies the kind of the optimizer. @throws TonyError CHECKPOINT_MISFIT when the tensors contain the state of another kind of optimizer.
- */
+/** @throws TonyError CHECKPOINT_MISFIT if the tensors contain the state of another kind of optimizer. */
 export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
   for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
     const [, property = ''] = name.split(':');
@@ -149,9 +147,9 @@ export function restoreOptimizer(
 }
 
 /**
- * Restores only the weights among `tensors`.
- * @param model the model's name, for a checkpoint of a loop with several models.
- * @throws TonyError CHECKPOINT_MISFIT, without any change, when the tensors are those of another model.
+ * Restores only the model weights among `tensors`.
+ * @param model the model's name, for a loop checkpoint with several models.
+ * @throws TonyError CHECKPOINT_MISFIT, without any change, if the tensors belong to another model.
  */
 export function restoreWeights(
   tf: typeof tfjs,
@@ -186,7 +184,7 @@ export function restoreWeights(
   });
 }
 
-/** Returns the weights in a checkpoint, by their index in the model. */
+/** Returns a checkpoint's weights by their index in the model. */
 export function weightsAmong(tensors: readonly StoredTensor[], prefix = 'model'): Map<number, StoredTensor> {
   return new Map(
     tensors.flatMap((tensor) => {

@@ -63,7 +63,7 @@ function oneHot(labels: Float32Array, classes: number): Float32Array {
 }
 
 function fits(tf: typeof tfjs, output: tfjs.Tensor): boolean {
-  // This implementation provides no second-order gradient.
+  // This implementation has no second-order gradient.
   const isFirstOrder = tf.engine().state.gradientDepth === 1;
   return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isFasterInJavaScript(output) === true;
 }
