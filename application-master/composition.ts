@@ -30,9 +30,7 @@ import type { ProducerEvents } from './services/producer-link.ts';
 import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 
-/**
- * Node.js flags that save 20 MiB of memory in each container (measured). Executors need little memory; the rest is for the user's program.
- */
+/** Node.js flags that save 20 MiB of memory per container (measured). Executors need little memory, so the user's program gets the rest. */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -41,13 +39,13 @@ const EXECUTOR_NODE_FLAGS = [
   '--single-threaded',
   '--optimize-for-size',
 ] as const;
-/** Minimum time between two writes of the services' state to HDFS. */
+/** Minimum interval in ms between two writes of the services' state to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
-/** The parts of an attempt that exist before it listens for executors. */
+/** The parts of an attempt that must exist before it accepts connections from executors. */
 export type Parts = ReturnType<typeof compose>;
 
-/** Creates the parts of this attempt and connects them. Nothing listens or registers yet. */
+/** Creates and connects the parts of this attempt, without opening ports or registering. */
 export function compose(settings: MasterSettings, log: Logger) {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
@@ -72,7 +70,7 @@ export function compose(settings: MasterSettings, log: Logger) {
       return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
     },
   };
-  /** The token that the client of a local job presents to read the pages. */
+  /** The token with which the client of a local job reads the pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
 
@@ -111,7 +109,8 @@ export function compose(settings: MasterSettings, log: Logger) {
 }
 
 /**
- * Creates the negotiator. With YARN, also starts to look up the size and modification time of job.json, which container launches require.
+ * Creates the negotiator. With YARN, also looks up the size and modification time of job.json in the background, because container launches
+ * require them.
  */
 export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
   const { frozen, attempt, host, credentials } = settings;
@@ -121,7 +120,7 @@ export function createNegotiator({ settings, log, job, files }: Parts): Negotiat
     : new YarnNegotiator({ frozen, credentials, resources: containerResources(frozen, files), listener, log, host });
 }
 
-/** Starts the server for producers and publishes its address. */
+/** Starts the feed server and publishes its address. */
 async function openFeedServer(
   { attempt, host, secrets }: MasterSettings,
   files: JobFiles,
@@ -147,8 +146,8 @@ function welcomeFor({ job }: FrozenJob, name: string): Omit<Welcome, 'masterAtte
 }
 
 /**
- * The command that starts an executor, with the same Node.js as the ApplicationMaster: from the runtime if the job ships one, otherwise
- * from the node.
+ * Returns the command that starts an executor. Like the ApplicationMaster, executors use the Node.js of the job's runtime, or that of the
+ * node if the job ships no runtime.
  */
 function executorCommand(frozen: FrozenJob): string {
   const hasRuntime = frozen.resources.some(({ name }) => name === CONTAINER_LAYOUT.runtime);
@@ -157,7 +156,7 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
-/** Returns the files that job.json lists, and job.json itself. */
+/** Returns the files listed in job.json, and job.json itself. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);

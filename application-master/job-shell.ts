@@ -12,43 +12,40 @@ import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
 import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
 
-/** How long to wait for unavailable storage at the end of the job (ms). */
+/** Timeout in ms for unavailable storage at the end of the job. */
 const FINAL_PATIENCE_MS = 10_000;
 
 export interface JobShellOptions {
   readonly frozen: FrozenJob;
   readonly attempt: number;
   readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
-  /** Shell command that runs an executor, without special characters. */
+  /** Shell command that starts an executor, without special characters. */
   readonly command: string;
   readonly log: Logger;
 }
 
-/** How an attempt ended: with the job, or `FENCED` if it no longer manages the job. */
+/** The result of an attempt: the job's final state, or `FENCED` if the attempt no longer manages the job. */
 export type Outcome = JobResult['state'] | 'FENCED';
 
-/**
- * The components that the shell calls. They are connected after the shell is constructed, because their constructors take the shell's
- * callbacks.
- */
+/** The components that the shell calls. Their constructors require the shell's callbacks, so they are connected after construction. */
 export interface Components {
   readonly files: JobFiles;
   readonly executors: ExecutorService;
   readonly negotiator: Negotiator;
-  /** Address at which executors reach this attempt, `host:port`. */
+  /** Address for executors, `host:port`. */
   readonly masterAddress: string;
   /** Called for each entry of the job's history. */
   readonly recorded: (entry: HistoryEntry) => void;
 }
 
-/** Runs the job machine: adds the time to events, passes them to the machine and carries out its actions. */
+/** Runs the job machine: passes events with the current time to it and carries out its actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;
   #state: JobState | null = null;
   /**
-   * Queued events. They wait until the state of an earlier attempt has been read, and while actions are carried out, because an action may
-   * emit an event synchronously.
+   * Queued events. They wait until an earlier attempt's state has been loaded. They also wait while actions are carried out, because an
+   * action can emit an event synchronously.
    */
   readonly #waiting: UntimedEvent[] = [];
   #performing = false;
@@ -70,7 +67,7 @@ export class JobShell {
     this.#components = components;
   }
 
-  /** Starts the job machine from the state that an earlier attempt saved; null starts a new job. */
+  /** Starts the job machine with the state saved by an earlier attempt; null starts a new job. */
   begin(snapshot: Snapshot | null): void {
     const { frozen, attempt } = this.#options;
     this.#state = createJob(frozen, snapshot, { attempt, now: now() });
@@ -87,7 +84,7 @@ export class JobShell {
     this.#drain();
   };
 
-  /** Handles events one by one: all actions of an event are started before the next event is handled. */
+  /** Handles queued events one by one. Starts all actions of an event before handling the next event. */
   #drain(): void {
     if (this.#state === null || this.#performing) {
       return;
@@ -118,17 +115,17 @@ export class JobShell {
     fenced: (message) => this.fence(message),
   };
 
-  /** Undefined until the job's state is loaded. */
+  /** Undefined until the job's state has been loaded. */
   readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
     this.#state === null ? undefined : assignmentOf(this.#state, containerId);
 
-  /** The address of a task's program while it is running. */
+  /** Returns the address of a task's running program; null otherwise. */
   readonly endpointOf = (role: string, index: number): { host: string; port: number } | null => {
     const task = this.#state?.tasks.find((each) => each.role.name === role && each.index === index);
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
   };
 
-  /** True if a program of that generation may be running in the container, according to the job's state. */
+  /** Returns true if a program of this generation may be running in the container, according to the job's state. */
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];
@@ -138,7 +135,7 @@ export class JobShell {
     if (task === undefined || task.state === 'succeeded' || task.state === 'failed') {
       return false;
     }
-    // An executor that has not reattached yet may have a running program.
+    // The program may be running if the executor has not reattached yet.
     const program = task.executor?.program ?? null;
     if (task.executor === null) {
       return true;
@@ -151,7 +148,7 @@ export class JobShell {
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, null, { attempt, now: now() }), now());
   };
 
-  /** Ends this attempt without affecting the job: another attempt has taken over, or YARN has killed the application. */
+  /** Ends this attempt without ending the job: another attempt has taken over, or YARN has killed the application. */
   fence(message: string): void {
     if (this.#over) {
       return;
@@ -161,7 +158,7 @@ export class JobShell {
     this.#report('FENCED');
   }
 
-  /** Ends the job after an unexpected error, with diagnostics. */
+  /** Fails the job after an unexpected error. */
   fail(error: unknown): void {
     if (this.#over) {
       return;
@@ -172,7 +169,7 @@ export class JobShell {
     void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
   }
 
-  /** Ends the job with the result that an earlier attempt has decided. */
+  /** Ends the job with the result stored by an earlier attempt. */
   async conclude(final: JobStatus): Promise<void> {
     const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
     this.#final = final;
@@ -218,7 +215,7 @@ export class JobShell {
         }
         break;
       case 'record':
-        // Omits the entry's `attempt`, which counts the task's containers. In this log, `attempt` is the ApplicationMaster's attempt.
+        // Omit the entry's `attempt`, the number of the task's containers: in this log, `attempt` is the ApplicationMaster attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
@@ -232,7 +229,7 @@ export class JobShell {
     }
   }
 
-  /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and then ignores all snapshots. */
+  /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and then ignores snapshots. */
   #saveDecision({ revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
@@ -282,8 +279,8 @@ export class JobShell {
   }
 
   /**
-   * Ends the job. The first attempt that writes final.json decides the result. Then reports the result to the cluster and removes staging
-   * files.
+   * Ends the job: stores the result, reports it to the cluster and removes staging files. If several attempts store a result, the first one
+   * in final.json is valid.
    */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) {
@@ -320,8 +317,8 @@ export class JobShell {
 }
 
 /**
- * Returns PATH for the shell that starts the executor, because that shell must find `node`. Welcome contains all other variables of the
- * program.
+ * Returns PATH for the shell that starts the executor, because it must find `node`. The program's other variables are in the Welcome
+ * message.
  */
 function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
@@ -329,7 +326,7 @@ function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   return PATH === undefined ? {} : { PATH };
 }
 
-/** The time in ms since the epoch, from a monotonic clock. */
+/** Returns the time in ms since the epoch, from a monotonic clock. */
 export function now(): number {
   return Math.round(performance.timeOrigin + performance.now());
 }

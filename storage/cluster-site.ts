@@ -4,10 +4,9 @@ import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
 /**
- * Reads the site file on the cluster's default file system; returns the default settings when the file does not exist.
- *
- * @param defaultFs e.g. `hdfs://namenode:8020`.
- * @throws TonyError SITE_INVALID with every mistake, or when HDFS is unreachable.
+ * Reads the site file on the cluster's default file system. Returns the default settings if the file does not exist.
+ * @param defaultFs e.g. `hdfs://namenode:8020`
+ * @throws TonyError SITE_INVALID with a list of all mistakes, or if HDFS is unreachable
  */
 export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<SiteConfig> {
   if (!defaultFs.startsWith('hdfs:')) {

@@ -14,7 +14,7 @@ const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 const READ_CHUNK_BYTES = 256 * 1024;
 
-/** Storage for file:// URIs on this machine. */
+/** Storage on the local file system, for file:// URIs. */
 export class FileStorage implements Storage {
   async open(uri: string, range: { offset?: number; length?: number } = {}): Promise<Readable> {
     const path = pathOf(uri);
@@ -31,7 +31,7 @@ export class FileStorage implements Storage {
           await handle.close();
           return Readable.from([]);
         }
-        // `createReadStream` includes `end`.
+        // In `createReadStream`, `end` is inclusive.
         return createReadStream('', { fd: handle, start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
       } catch (error) {
         await handle.close();
@@ -59,7 +59,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // After a link or a failure, the temporary file still exists.
+      // The temporary file remains after a link or a failure.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }
@@ -79,7 +79,7 @@ export class FileStorage implements Storage {
         .slice(0, most)
         .map((name) => entryOf(joinUri(uri, name), name, join(path, name), raw ? lstat : stat)),
     );
-    // Skips entries that were removed in the meantime.
+    // Skip entries that were removed in the meantime.
     return entries.filter((entry) => entry !== null);
   }
 
@@ -94,12 +94,12 @@ export class FileStorage implements Storage {
       if (!status.isDirectory()) {
         const isRenamed = await giveName(source, target, true);
         if (isRenamed) {
-          // Another process may have removed the source in the meantime.
+          // Another process may have removed the source.
           await unlink(source).catch(ifMissing(undefined));
         }
         return isRenamed;
       }
-      // If a concurrent call has renamed another folder to the same name, this rename fails, because the target is not empty.
+      // The target is not empty if a concurrent call has renamed another folder to the same name.
       return rename(source, target).then(
         () => true,
         (error: NodeJS.ErrnoException) => {
@@ -125,7 +125,8 @@ export class FileStorage implements Storage {
       if (!status.isDirectory()) {
         return unlink(path).then(() => true, ifMissing(false));
       }
-      // The rename makes the removal atomic, as on HDFS: files written concurrently are removed too, or go to a new folder.
+      // The rename makes the removal atomic, as on HDFS. Concurrent writers either write to the renamed folder, whose content is removed,
+      // or create a new folder.
       const aside = join(dirname(path), temporaryName(basename(path)));
       if (!(await rename(path, aside).then(() => true, ifMissing(false)))) {
         return false;
@@ -133,7 +134,6 @@ export class FileStorage implements Storage {
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
-        // Restores the folder under its original name.
         await rename(aside, path).catch(() => undefined);
         throw error;
       }
@@ -145,7 +145,7 @@ export class FileStorage implements Storage {
     const path = pathOf(uri);
     await translated(uri, async () => {
       const made = await makeFolders(path, permission);
-      // mkdir applies the umask to its mode; chmod does not.
+      // Unlike mkdir, chmod does not apply the umask.
       if (made !== undefined) {
         await chmod(path, permission);
       }
@@ -153,13 +153,13 @@ export class FileStorage implements Storage {
   }
 
   close(): void {
-    // Nothing to release: this storage keeps no connections or files open.
+    // Nothing to close: this storage keeps no files or connections open.
   }
 }
 
 async function fill(uri: string, handle: FileHandle, data: ByteSource, options: WriteOptions): Promise<void> {
   try {
-    // open applies the umask to its mode; chmod does not.
+    // Unlike open, chmod does not apply the umask.
     await translated(uri, () => handle.chmod(options.permission ?? FILE_PERMISSION));
     let bytes = 0;
     const opened = openSource(data);
@@ -168,14 +168,14 @@ async function fill(uri: string, handle: FileHandle, data: ByteSource, options: 
       bytes += chunk.byteLength;
       options.onProgress?.(bytes);
     }
-    // Without datasync, a power failure after the rename could leave an empty file.
+    // Without datasync, the file could be empty after a power failure.
     await translated(uri, () => handle.datasync());
   } finally {
     await handle.close();
   }
 }
 
-/** Renames `temporary` to `path`. With `exclusive`, returns false if `path` exists, and keeps the temporary file. */
+/** Renames `temporary` to `path`. With `exclusive`, keeps the temporary file and returns false if `path` exists. */
 async function giveName(temporary: string, path: string, exclusive: boolean): Promise<boolean> {
   if (!exclusive) {
     await rename(temporary, path).catch((error: NodeJS.ErrnoException) => {
@@ -183,7 +183,7 @@ async function giveName(temporary: string, path: string, exclusive: boolean): Pr
     });
     return true;
   }
-  // Unlike rename, link fails when the target exists.
+  // Unlike rename, link fails if the target exists.
   return link(temporary, path).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
@@ -215,7 +215,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // The password file has no entry for this user ID.
+    // The password file may have no entry for the user ID.
     return String(process.getuid?.() ?? '');
   }
 }
@@ -232,7 +232,7 @@ function isThere(path: string): Promise<boolean> {
   return lstat(path).then(() => true, ifMissing(false));
 }
 
-/** Returns an error handler that returns `answer` for ENOENT and ENOTDIR and rethrows every other error. */
+/** Returns an error handler for missing files: it returns `answer` for ENOENT and ENOTDIR, and rethrows all other errors. */
 function ifMissing<T>(answer: T): (error: NodeJS.ErrnoException) => T {
   return (error) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {

@@ -11,16 +11,16 @@ import { joinUri, nameOf, parseUri } from './uri.ts';
 export interface HdfsStorageOptions {
   readonly hadoop: HadoopConfiguration;
   readonly user: string;
-  /** How long (ms) an operation searches for an active NameNode before it fails. */
+  /** Timeout in ms for finding an active NameNode. */
   readonly patienceMs?: number;
-  /** The same limit (ms) until a NameNode has responded once; default `patienceMs`. */
+  /** Timeout in ms for finding an active NameNode before any NameNode has responded; defaults to `patienceMs`. */
   readonly firstPatienceMs?: number;
 }
 
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 
-/** Storage for hdfs:// URIs of all clusters in the Hadoop configuration. */
+/** Storage for hdfs:// URIs on all clusters in the Hadoop configuration. */
 export class HdfsStorage implements Storage {
   readonly #options: HdfsStorageOptions;
   readonly #fileSystems = new Map<string, WebHdfs>();
@@ -54,7 +54,7 @@ export class HdfsStorage implements Storage {
         length: options.length,
         onProgress: options.onProgress,
       });
-      // The rename is atomic: with `ifAbsent`, exactly one of two concurrent writers succeeds.
+      // The rename is atomic. With `ifAbsent`, only one of several concurrent writers succeeds.
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
       if (outcome === 'source-missing') {

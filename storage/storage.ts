@@ -2,51 +2,54 @@ import type { Readable } from 'node:stream';
 import type { ByteSource } from '../platform/byte-source.ts';
 
 /**
- * A file system for hdfs:// and file:// URIs. Operations throw a TonyError: NOT_FOUND for missing files, ACCESS_DENIED for denied access,
- * HDFS_UNREACHABLE for an unreachable cluster.
+ * File access for hdfs:// and file:// URIs. Operations throw a TonyError with one of these codes: NOT_FOUND for a missing file,
+ * ACCESS_DENIED, or HDFS_UNREACHABLE.
  */
 export interface Storage {
-  /** Streams the file from `offset` (default 0): `length` bytes, or up to the end. */
+  /** Streams a file from `offset` (default 0) for `length` bytes, or to the end. */
   open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable>;
   read(uri: string): Promise<Buffer>;
   /**
-   * Writes a file atomically: writes a temporary file in the same folder, then renames it. Returns true, or false if `ifAbsent` is set and
-   * the path exists.
+   * Writes a file atomically: writes a temporary file in the same folder, then renames it. Returns false if `ifAbsent` is set and the path
+   * exists, otherwise true.
    */
   write(uri: string, data: ByteSource, options?: WriteOptions): Promise<boolean>;
-  /** Returns null when the path does not exist. */
+  /** Returns null if the path does not exist. */
   stat(uri: string): Promise<Entry | null>;
-  /** Lists a folder, sorted by name; returns an empty list when the folder does not exist. */
+  /** Lists a folder, sorted by name. Returns an empty list if the folder does not exist. */
   list(uri: string, options?: ListingOptions): Promise<Entry[]>;
-  /** Renames a file or folder atomically. Returns false and changes nothing when `from` does not exist or `to` exists. */
+  /** Renames a file or folder atomically. Returns false without any change if `from` does not exist or `to` exists. */
   rename(from: string, to: string): Promise<boolean>;
-  /** Removes a file, or a folder with its content. Atomic, even during concurrent writes. Returns false when the path does not exist. */
+  /**
+   * Removes a file, or a folder with its content. The removal is atomic even during concurrent writes. Returns false if the path does not
+   * exist.
+   */
   remove(uri: string): Promise<boolean>;
-  /** Creates a folder and its missing parents; accepts an existing folder. `permission` defaults to 0o755. */
+  /** Creates a folder and its missing parents. Succeeds if the folder exists. `permission` defaults to 0o755. */
   makeFolder(uri: string, permission?: number): Promise<void>;
   close(): void;
 }
 
 export interface ListingOptions {
-  /** Returns only the first entries by name, at most this number. */
+  /** Maximum number of entries to return, in alphabetical order. */
   readonly most?: number;
   /**
-   * Includes the temporary files of current and crashed writers, and reports each symbolic link as a file. By default, temporary files are
-   * omitted and links are followed.
+   * Includes temporary files of current and crashed writers, and lists each symbolic link as a file. By default, temporary files are
+   * omitted and symbolic links are followed.
    */
   readonly raw?: boolean;
 }
 
 export interface WriteOptions {
-  /** Keeps an existing file: of several concurrent writers, exactly one succeeds. */
+  /** Keeps an existing file. Of several concurrent writers, exactly one succeeds. */
   readonly ifAbsent?: boolean;
-  /** If false, the write fails with NOT_FOUND when the folder does not exist: a late write then cannot recreate a removed folder. */
+  /** If false, the write fails with NOT_FOUND if the folder does not exist. A late write then cannot recreate a removed folder. */
   readonly makeParents?: boolean;
-  /** e.g. 0o600; default 0o644. */
+  /** File permissions, e.g. 0o600; default 0o644. */
   readonly permission?: number;
-  /** Length (bytes) of a stream; if given, uploads to HDFS are faster. */
+  /** Length of a stream in bytes. If it is known, uploads to HDFS are faster. */
   readonly length?: number;
-  /** Called with the number of bytes sent so far. */
+  /** Receives the number of bytes sent so far. */
   readonly onProgress?: (bytes: number) => void;
 }
 
@@ -54,11 +57,11 @@ export interface Entry {
   readonly uri: string;
   readonly name: string;
   readonly type: 'file' | 'folder';
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /** ms since the epoch. */
+  /** Time in ms since the epoch. */
   readonly modifiedAt: number;
-  /** e.g. 0o644. */
+  /** Permissions, e.g. 0o644. */
   readonly permission: number;
   readonly owner: string;
 }

@@ -3,8 +3,8 @@ import { pathToFileURL } from 'node:url';
 import { TonyError } from '../platform/errors.ts';
 
 /*
- * URIs of files. file:// URIs are percent-encoded, as `pathToFileURL` does. hdfs:// URIs are not encoded, as in Hadoop: `%3A` in a name is
- * three characters.
+ * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. hdfs:// URIs are not encoded, as in Hadoop: `%3A` in a name is three
+ * characters.
  */
 
 export interface FileUri {
@@ -19,7 +19,10 @@ export interface HdfsUri {
   readonly path: string;
 }
 
-/** Parses a file:// or hdfs:// URI with an absolute path. @throws TonyError STORAGE_REFUSED for any other text. */
+/**
+ * Parses a file:// or hdfs:// URI with an absolute path.
+ * @throws TonyError STORAGE_REFUSED for any other text
+ */
 export function parseUri(uri: string): FileUri | HdfsUri {
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
   const [, scheme, authority = '', rawPath = '/'] = match ?? [];
@@ -46,14 +49,14 @@ export function fileUri(path: string): string {
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
-/** Appends unencoded names to the URI of a folder. */
+/** Appends unencoded names to a folder URI. */
 export function joinUri(folder: string, ...names: readonly string[]): string {
   const isFile = /^file:/i.test(folder);
   const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');
   return [withoutSlash(folder), ...(isFile ? parts.map(encodeURIComponent) : parts)].join('/');
 }
 
-/** Returns the parent folder; for the root, the root itself. */
+/** Returns the URI of the parent folder. The root is its own parent. */
 export function parentUri(uri: string): string {
   const trimmed = withoutSlash(uri);
   const cut = trimmed.lastIndexOf('/');
@@ -65,7 +68,7 @@ export function parentUri(uri: string): string {
   return /^[a-z0-9+.-]+:\/\/[^/]*$/i.test(parent) ? `${parent}/` : parent;
 }
 
-/** Returns the last component of a URI, decoded. */
+/** Returns the last path component, decoded. */
 export function nameOf(uri: string): string {
   const { path } = parseUri(uri);
   return path.slice(path.lastIndexOf('/') + 1);
@@ -92,7 +95,7 @@ function decode(path: string): string {
   try {
     return decodeURIComponent(path);
   } catch {
-    // A stray percent sign means that the path is not encoded.
+    // An invalid percent sequence means that the path is not encoded.
     return path;
   }
 }

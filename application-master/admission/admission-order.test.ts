@@ -8,22 +8,22 @@ import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
 import { frozen, workers } from '../job/simulator/example-job.ts';
 import { checkLimits } from './admission.ts';
 
-/** Jobs are submitted, checked, started and ended at arbitrary times. No total is exceeded, and every job is eventually admitted. */
+/** Simulates jobs with arbitrary times. Verifies that no total is ever exceeded and that every job is eventually admitted. */
 
 const LIMIT = 4;
 const SITE = parseSite(`quotas: {roles: {worker: {total: {gpus: ${LIMIT}}}}}`, 'site.yaml');
 
-/** All times are in steps of the simulation. */
+/** Times are in simulation steps. */
 interface Plan {
   readonly number: number;
   readonly user: string;
   readonly gpus: number;
   readonly submittedAt: number;
-  /** Three times: until the ApplicationMaster first queries YARN, between two queries, and from a query to the decision. */
+  /** Delay before the first query of YARN, interval between queries, and delay from a query to the decision. */
   readonly startsIn: number;
   readonly queriesEvery: number;
   readonly decidesAfter: number;
-  /** Time from admission to allocation, the number of containers allocated, and the time from allocation to the end. */
+  /** Delay from admission to allocation, number of allocated containers, and time from allocation to the end. */
   readonly waitsForContainers: number;
   readonly gets: number;
   readonly runs: number;
@@ -71,7 +71,7 @@ class Job {
     return this.admittedAt === null || this.isOver(now) ? 0 : this.plan.gpus;
   }
 
-  /** The application as YARN shows it to `viewer`; YARN hides an application's times and containers from users other than its owner. */
+  /** Returns the application as YARN shows it to `viewer`. YARN hides times and containers of other users' applications. */
   application(now: number, viewer: string): Application {
     const { user, submittedAt, waitsForContainers, gets, gpus } = this.plan;
     const has = this.admittedAt !== null && now >= this.admittedAt + waitsForContainers ? Math.min(gets, gpus) : 0;
@@ -105,7 +105,7 @@ class Job {
     if (own === undefined) {
       throw new Error('not listed');
     }
-    // `submittedBefore` queries YARN again, and gets the state of the current step.
+    // `submittedBefore` sends another query to YARN. The response contains the state of the current step.
     const earlier = await submittedBefore(own, seen, { applications: async (filter) => list(user, filter) }, {});
     const view = {
       own,

@@ -41,7 +41,7 @@ const OWN = application('application_100_0005', { user: 'alice' });
 
 const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
 
-/** By default, applications with a lower ID were submitted earlier. */
+/** By default, an application with a lower ID was submitted earlier. */
 function view(site: string, { applications = [OWN], ...more }: Partial<ClusterView> = {}): ClusterView {
   return {
     applicationId: OWN.id,
@@ -61,7 +61,7 @@ function quotas(text: string): string {
   return `quotas:\n${text.replace(/^/gm, '  ')}`;
 }
 
-/** Judges the job among `others`. Adds the job's own application if `others` does not contain it. */
+/** Runs the admission check for the job among `others`. Adds the job's own application if it is missing. */
 function decisionFor(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): AdmissionDecision {
   const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
   return checkLimits(FROZEN, view(quotas(limits), { applications, ...more }));
@@ -183,7 +183,7 @@ test('refuses a job without the final values, lists all of them, and compares th
   const { job } = withFinalValues(FROZEN.job, parseSite(site, 'x').final);
   expect(checkLimits({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });
   expect(checkLimits({ ...FROZEN, job }, view(site)).type).toBe('refused');
-  // Final values that the site file sets later do not affect a running job, which may still grow.
+  // Final values added to the site file later do not affect a running job. However, the job may request more containers.
   expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
 });
 
@@ -202,7 +202,7 @@ test('an attempt with running containers continues if job.json matches the tags,
     expect(refusalOfRunning(larger, view(lowered), null)).toMatch(
       /^job\.json requests resources that differ from the application's tags, .*quotas\.roles\.worker\.instances/,
     );
-    // If the site sets totals, the tags must match the job's demand.
+    // If the site sets totals, the tags must match the resources in job.json.
     expect(refusalOfRunning(larger, view(quotas('roles: {worker: {total: {gpus: 99}}}')), null)).toMatch(
       /differ from the application's tags/,
     );
@@ -247,14 +247,15 @@ test("counts the ApplicationMaster's resources in YARN when they exceed job.json
 });
 
 test('accepts an ApplicationMaster that YARN rounded up by more than the smallest container', () => {
-  // The Fair Scheduler rounds to its own increments, and the ResourceManager's smallest container may differ from the nodes' configuration.
+  // The Fair Scheduler rounds to its own increments, and the ResourceManager's smallest container may differ from the NodeManagers'
+  // configuration.
   const rounded = application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': 2048, vcores: 2 } });
   const total = (gpus: number) => quotas(`users: {alice: {total: {gpus: ${gpus}, memory: 5g}}}`);
   const admits = view(total(3), { applications: [rounded] });
   expect(checkLimits(FROZEN, admits)).toEqual({ type: 'admitted' });
   expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
   expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
-  // The memory that YARN granted counts in full.
+  // The granted memory counts, not the requested memory.
   expect(checkLimits(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('requests 5 GiB of memory'),
@@ -281,10 +282,10 @@ test('checks the limits in a second attempt unless containers of the job are run
   expect(again?.(FROZEN, view(total))).toEqual({ type: 'admitted' });
   const alive = application(OWN.id, { user: OWN.user, runningContainers: 3 });
   expect(again?.(FROZEN, view(total, { applications: [alive, application('application_100_0004')] }))).toEqual({ type: 'admitted' });
-  // Running containers do not exempt a job.json whose requests differ from the tags.
+  // Running containers do not exempt a job if job.json and the tags differ.
   const larger = { ...FROZEN, job: { ...FROZEN.job, roles: [workers({ instances: 50, maxInstances: 50 })] } };
   expect(again?.(larger, view(total, { applications: [alive] })).type).toBe('waits');
-  // Limits that were set after the admission do not end the job.
+  // Limits set after the admission do not end the job.
   expect(again?.(FROZEN, view(quotas('roles: {worker: {instances: 2}}')))).toMatchObject({
     type: 'waits',
     reason: expect.stringContaining('quotas.roles.worker.instances'),

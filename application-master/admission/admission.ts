@@ -18,30 +18,30 @@ import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job
 import type { JobLimits } from '../job/events.ts';
 import type { Snapshot } from '../job/snapshot-format.ts';
 
-/** Whether a job may start. */
+/** The result of an admission check. */
 export type AdmissionDecision =
   | { readonly type: 'admitted' }
-  /** Other jobs hold the resources that this job requests. The job may start when they have ended. */
+  /** Other jobs use the requested resources. The job can start after they have ended. */
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** Facts about the job that the cluster itself reports, unlike job.json, which the user can edit. */
+/** Information about the job from the cluster. Unlike job.json, the user cannot edit it. */
 export interface ClusterView {
   readonly applicationId: string;
-  /** The user for whom YARN runs the application. */
+  /** The user who owns the application. */
   readonly user: string;
   readonly site: SiteConfig;
-  /** The job's queue according to the ResourceManager. */
+  /** The job's queue, as reported by the ResourceManager. */
   readonly queue: string;
-  /** The job's application as reported by the ResourceManager; null if it is not reported. */
+  /** The job's application, as reported by the ResourceManager; null if not reported. */
   readonly own: Application | null;
-  /** YARN grants memory in multiples of this (MiB). */
+  /** YARN rounds memory requests up to a multiple of this value (MiB). */
   readonly minimumMemoryMb: number;
-  /** All tony-ts applications that have not ended, including this one; empty if the site sets no totals. */
+  /** All running tony-ts applications, including this one; empty if the site sets no totals. */
   readonly applications: readonly Application[];
-  /** IDs of the applications that were submitted before this one. */
+  /** IDs of the applications submitted before this one. */
   readonly earlier: ReadonlySet<string>;
-  /** Returns the groups of this user or of an application's user. */
+  /** Returns the groups of the job's owner or of another application's owner. */
   readonly groupsOf: (user: string) => readonly string[];
 }
 
@@ -49,7 +49,7 @@ function ownerOf({ user, ...view }: ClusterView): Owner {
   return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
 }
 
-/** Returns the limits of a running job. When the admin lowers a limit, the job keeps its containers but may not grow. */
+/** Returns the limits for a running job. If the admin lowers a limit, the job keeps its containers but cannot request more. */
 export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
   const owner = ownerOf(view);
@@ -61,8 +61,8 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
 }
 
 /**
- * Decides whether a job may start, from the cluster's site file and its running applications. Waiting jobs are admitted in the order of
- * submission. Jobs that already hold containers come before all waiting jobs, because their resources are in use.
+ * Decides whether a job may start, based on the cluster's site file and its running applications. Waiting jobs are admitted in submission
+ * order. Resources of jobs with containers are in use, so these jobs come before all waiting jobs.
  */
 export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
   const mismatch = identityMismatch(frozen, view);
@@ -79,8 +79,8 @@ export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDeci
 }
 
 /**
- * Adds submission data that job.json does not contain: the resources of the ApplicationMaster, and the application's node label for roles
- * that set none. If YARN only rounded the memory up to a multiple of its smallest container, the requested amount counts.
+ * Adds values that are missing from job.json: the ApplicationMaster's resources, and the application's node label for roles without a
+ * label. If YARN has only rounded the requested memory up to a multiple of its smallest container, the requested amount is kept.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -93,12 +93,11 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
 }
 
 /**
- * Returns why a running job must end; null if it may continue. If the user moves an admitted job to another queue, the limits of that queue
+ * Returns the reason to end a running job; null if it may continue. If the user moves the job to another queue, the limits of the new queue
  * apply.
- *
- * @param queue the queue in which this attempt admitted the job; null if this attempt took over running containers of the previous attempt.
- * Such containers prove that the job was admitted to the queue to which it was submitted, with the resources that its tags state. (Tags
- * never change.) The limits are checked again only if the queue or the requested resources differ from these.
+ * @param queue the queue in which this attempt admitted the job; null if this attempt adopted running containers of the previous attempt.
+ * Those containers prove that the job was admitted, in the queue of its submission and with the resources in its tags. (Tags never change.)
+ * The limits are checked again only if the queue or the requested resources have changed since.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
@@ -119,9 +118,9 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
 }
 
 /**
- * Returns the check that a job must pass when an attempt starts; null if running containers prove that the job was admitted. The saved
- * state is no proof, because the user can write it. But if it says that the job has run before, a refusal becomes a wait, because limits
- * that were set later must not end the job.
+ * Returns the check for a starting attempt; null if running containers prove that the job was admitted. The saved state is no proof,
+ * because the user can write it. If the saved state says that the job has run before, a refusal becomes a wait: limits set later must not
+ * end the job.
  */
 export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
@@ -131,7 +130,7 @@ export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, s
 }
 
 function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
-  // After a restart, the ResourceManager reports containers to the ApplicationMaster late. The application report already counts them.
+  // After a restart, the ResourceManager reports containers to the ApplicationMaster late. The application report includes them earlier.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
@@ -156,7 +155,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
     const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts.` };
   }
-  // The tags must state the requested amounts. Granted amounts cannot replace them, because each scheduler rounds up in its own way.
+  // Use the requested amounts in the tags: schedulers round granted amounts up in different ways.
   if (!tagsMatch(own, job)) {
     const expected = roleTags(job).join(' ') || 'the role names are too long for tags';
     const reason = `The application's tags do not state the resources that the job requests for each role (${expected}).`;
@@ -178,7 +177,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
     : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 
-/** Describes how job.json and YARN differ in the job's user or application ID; null if they agree. */
+/** Describes a mismatch of the user or application ID between job.json and YARN; null if they match. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
   if (frozen.user !== user) {
     return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;
@@ -188,13 +187,13 @@ function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterVie
     : `job.json belongs to ${frozen.applicationId}, but YARN runs it as ${applicationId}.`;
 }
 
-/** Compares the site's final queue with the queue that the ResourceManager reports, because job.json may name another one. */
+/** job.json may name a different queue. Compare the site's final value with the queue reported by the ResourceManager. */
 function otherQueue({ queue, site }: ClusterView): FinalValue[] {
   const is = site.final.queue;
   return is === undefined || queueName(is) === queueName(queue) ? [] : [{ path: ['queue'], was: queue, is }];
 }
 
-/** True if the tags state the same resources as job.json. The totals count every job by its tags. */
+/** Returns true if the tags and job.json declare the same resources. Totals are computed from the tags of all jobs. */
 function tagsMatch({ tags }: Application, job: Job): boolean {
   const declared = demandOfTags(tags);
   return declared !== null && isSameDemand(declared, demandOf(job));

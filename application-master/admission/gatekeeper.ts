@@ -19,28 +19,31 @@ import type { Storage } from '../../storage/storage.ts';
 import type { JobLimits } from '../job/events.ts';
 import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
-/** Values that the NodeManager sets in the container's environment. The user cannot override them, so they are trusted, unlike job.json. */
+/**
+ * Values from the container's environment, set by the NodeManager. They are trusted because the user cannot override them. job.json, in
+ * contrast, is not trusted.
+ */
 export interface OwnNode {
   readonly applicationId: string;
-  /** Empty in a local job, which has no NodeManager. */
+  /** Empty for a local job, which has no NodeManager. */
   readonly user: string;
-  /** Port of the NodeManager's web server; 0 without a NodeManager. */
+  /** Web server port of the NodeManager; 0 for a local job. */
   readonly httpPort: number;
 }
 
-/** Interval between checks of other applications while the job waits (ms). */
+/** Interval in ms between checks while the job waits for admission. */
 const CHECK_EVERY_MS = 2_000;
-/** Interval between checks of the site file while the job runs (ms). */
+/** Interval in ms between checks of the site file while the job runs. */
 const WATCH_EVERY_MS = 30_000;
-/** Time limit for the node to report its configuration (ms). */
+/** Timeout in ms for reading the NodeManager's configuration. */
 const NODE_MS = 5_000;
 
-/** A ClusterView without the queue, which the ResourceManager reports at registration. */
+/** A ClusterView without the queue. The ResourceManager reports the queue at registration. */
 type Observation = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {
   readonly frozen: FrozenJob;
-  /** The job's own configuration, used to find the cluster if the node does not report one. */
+  /** The job's own configuration. It locates the cluster if the NodeManager reports no configuration. */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
   /** The token that the ResourceManager issued to this attempt. */
@@ -49,7 +52,7 @@ export interface GatekeeperOptions {
   readonly log: Logger;
 }
 
-/** The configuration that locates the cluster, and the clients opened with it. */
+/** The trusted configuration and the clients created from it. */
 interface Sources {
   readonly configuration: HadoopConfiguration;
   readonly resourceManager: ResourceManager;
@@ -57,18 +60,20 @@ interface Sources {
   readonly groups: GroupMemory;
 }
 
-/** Admits a job when the cluster's site file and its running applications permit it. Both are read from the cluster itself. */
+/**
+ * Admits a job if the cluster's site file and running applications permit it. Reads this information from the cluster, not from job.json.
+ */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
-  /** The sources, opened once the node has reported its configuration; null before that. */
+  /** Null until the NodeManager has reported its configuration. */
   #sources: Sources | null = null;
-  /** Group memberships from the NameNode in the job's own configuration. Used only until the node has reported its configuration. */
+  /** Looks up groups with the job's own configuration until the NodeManager has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
-  /** The queue in which this attempt has admitted the job. */
+  /** The queue in which this attempt admitted the job. */
   #admittedIn: string | null = null;
   /**
-   * An observation that the next call of `#take` reuses. The first observation starts while the ApplicationMaster registers, so a job
+   * An observation for the next call of `#take`. The first observation starts during the registration of the ApplicationMaster, so a job
    * without limits starts without delay.
    */
   #seen: Promise<Observation> | null;
@@ -81,12 +86,11 @@ export class Gatekeeper {
   }
 
   /**
-   * Observes the cluster repeatedly until the job is admitted or refused. The job also waits while the cluster does not answer.
-   *
-   * @param checkJob see `admissionPolicy`.
-   * @param queue the job's queue according to the ResourceManager.
-   * @param onWaiting called whenever the reason changes.
-   * @returns null if the gatekeeper is closed before a decision.
+   * Checks the cluster repeatedly until the job is admitted or refused. Also waits while the cluster does not respond.
+   * @param checkJob see `admissionPolicy`
+   * @param queue the job's queue, as reported by the ResourceManager
+   * @param onWaiting called when the reason for waiting changes
+   * @returns null if the gatekeeper is closed before a decision
    */
   async decide(
     checkJob: typeof checkLimits,
@@ -105,7 +109,7 @@ export class Gatekeeper {
         }),
       );
       if (decision.type !== 'waits') {
-        // The observation that admitted the job also provides its first limits.
+        // Derive the first limits of the running job from the same observation.
         this.#seen = observing;
         this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
         return decision;
@@ -121,10 +125,10 @@ export class Gatekeeper {
   }
 
   /**
-   * Periodically reports the site file's limits for the running job. While the cluster does not answer, the last report stays valid.
-   *
-   * @param admitted whether this attempt has admitted the job: see `refusalOfRunning`.
-   * @param onRefused called once with the reason why the job must end; nothing is reported after that.
+   * Periodically reports the site file's limits for the running job. While the cluster does not respond, the last reported limits remain
+   * valid.
+   * @param admitted true if this attempt admitted the job, see `refusalOfRunning`
+   * @param onRefused called with the reason if the job must end. No further reports follow.
    */
   async watch(
     queue: string,
@@ -182,8 +186,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Returns the job's application; null if the ResourceManager does not answer. The job can then still run, because the site sets no
-   * totals.
+   * Returns the job's application; null if the ResourceManager does not respond. This is not an error: without totals, the site's limits do
+   * not depend on it.
    */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
@@ -194,8 +198,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Opens the sources. The node's configuration takes precedence, because the user may have edited the job's configuration to point to
-   * another site file.
+   * Opens the sources. Prefers the NodeManager's configuration: the user may have edited the job's own configuration to use another site
+   * file.
    */
   async #open(): Promise<Sources> {
     const { frozen, configuration: own, host, token, node, log } = this.#options;
@@ -260,7 +264,7 @@ async function allOf(
   return { own, applications, earlier };
 }
 
-/** Users may move their applications to another queue after registration. */
+/** Users can move their applications to another queue after registration. */
 function viewOf(seen: Observation, registeredQueue: string): ClusterView {
   return { ...seen, queue: seen.own?.queue || registeredQueue };
 }

@@ -18,20 +18,20 @@ import type { Container } from '../job/events.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** NodeManagers send SIGTERM and, after this delay, SIGKILL (yarn.nodemanager.sleep-delay-before-sigkill.ms). */
+/** Delay in ms between SIGTERM and SIGKILL; the default of NodeManagers (yarn.nodemanager.sleep-delay-before-sigkill.ms). */
 const KILL_AFTER_MS = 250;
-/** Poll interval for processes of an earlier attempt, which are not children of this process. */
+/** Poll interval in ms for processes started by an earlier attempt: they are not child processes of this one. */
 const WATCH_MS = 200;
-/** How long to wait, at the end of the job, for killed processes to exit (ms). */
+/** Timeout in ms for killed processes to exit at the end of the job. */
 const END_MS = 5_000;
-/** YARN's exit statuses. */
+/** Exit statuses defined by YARN. */
 const STOPPED_BY_MASTER = -105;
 const ABORTED = -100;
-/** Reported for processes of an earlier attempt, whose real exit status is unknown. */
+/** Exit status for processes of an earlier attempt, whose real exit status is unknown. */
 const KILLED = 137;
 
 const NODE = 'localhost:0';
-/** File in a container's folder while its process is running. A later attempt reads it to find the process. */
+/** Name of a file that exists in a container's folder while its process is running. A later attempt finds the process with it. */
 const RECORD = 'container.json';
 
 interface ContainerRecord {
@@ -39,7 +39,7 @@ interface ContainerRecord {
   readonly role: string;
   readonly memoryMb: number;
   readonly pid: number;
-  /** In clock ticks since boot. Together with the pid it identifies a process uniquely. */
+  /** Start time in clock ticks since boot. The pid and the start time together identify a process uniquely. */
   readonly startTime: string;
 }
 
@@ -50,8 +50,8 @@ interface Running {
 }
 
 /**
- * Runs containers as processes on this machine, with the same folders and kill signals as a NodeManager. Containers keep running when an
- * attempt fails, and the next attempt finds them.
+ * Runs containers as processes on this machine. Uses the same folders and signals as a NodeManager. Like on YARN, containers keep running
+ * when an attempt fails, and the next attempt adopts them.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
@@ -104,7 +104,7 @@ export class LocalNegotiator implements Negotiator {
       this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
     }
     return {
-      // Without a maximum, a job that requests GPUs can also run on a laptop without GPUs.
+      // No maximum, so that a job that requests GPUs can also run on a machine without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',
@@ -114,7 +114,7 @@ export class LocalNegotiator implements Negotiator {
 
   ask(role: Role, count: number): void {
     this.#wanted.set(role.name, { role, count });
-    // Allocates asynchronously, because the caller has not finished handling the event that led to the request.
+    // Allocate asynchronously: the caller is still handling the event that led to the request.
     this.#allocating ??= setImmediate(() => this.#allocate());
   }
 
@@ -174,7 +174,7 @@ export class LocalNegotiator implements Negotiator {
         symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
       ),
     ]);
-    // The container was stopped before it was started.
+    // The container was stopped before its start.
     if (!this.#allocated.has(container.id) || this.#closed) {
       return;
     }
@@ -194,7 +194,7 @@ export class LocalNegotiator implements Negotiator {
           NM_HOST: this.#host,
         },
       });
-      // Registered before any await, so that the exit of a short-lived process is not missed.
+      // Add this listener before the first await to catch the exit of a short-lived process.
       child.once('exit', (code, signal) => this.#exited(container.id, code, signal));
       await once(child, 'spawn');
     } finally {
@@ -204,7 +204,7 @@ export class LocalNegotiator implements Negotiator {
     const pid = child.pid as number;
     const { id, role, memoryMb } = container;
     const record: ContainerRecord = { id, role, memoryMb, pid, startTime: startTimeOf(pid) ?? '' };
-    // The process may have ended while its log was being closed.
+    // The process may have exited while its log was being closed.
     if (child.exitCode !== null || child.signalCode !== null) {
       return;
     }
@@ -312,11 +312,11 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // Wait for the cleanups, because this process exits next. A copy of the job's data may be large.
+    // Wait for the cleanups, because this process exits next. Copying a job's data may take long.
     await Promise.all(this.#clearing);
   }
 
-  /** Reads the records of all containers that are running or whose end has not been handled. */
+  /** Reads the records of all containers that are running or whose end is still unreported. */
   async #records(): Promise<ContainerRecord[]> {
     const names = await readdir(this.#directory).catch(() => []);
     const texts = await Promise.all(names.map((name) => readFile(path.join(this.#directory, name, RECORD), 'utf8').catch(() => null)));
@@ -324,7 +324,7 @@ export class LocalNegotiator implements Negotiator {
       try {
         return text === null ? [] : [JSON.parse(text) as ContainerRecord];
       } catch {
-        // The attempt died while writing the record; the executor exits when its lease expires.
+        // The earlier attempt crashed while writing the record. The executor exits when its lease expires.
         return [];
       }
     });
@@ -339,16 +339,16 @@ function padded(value: number, digits: number): string {
   return String(value).padStart(digits, '0');
 }
 
-/** Signals a container's process group, whose leader is the container's process. */
+/** Sends a signal to a container's process group. Its leader is the container's process. */
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
   } catch {
-    // The group has already ended.
+    // The process group has already ended.
   }
 }
 
-/** The start time identifies the process together with its pid; null if the process does not exist or is a zombie (state Z or X). */
+/** Returns the start time of a process; null if it does not exist or is a zombie (state Z or X). */
 function startTimeOf(pid: number): string | null {
   const stat = readStat(pid);
   return stat === null || stat.state === 'Z' || stat.state === 'X' ? null : String(stat.startTime);

@@ -4,26 +4,26 @@ import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Container } from '../job/events.ts';
 
 /**
- * The source of containers: YARN or this machine. Calls return before they take effect. The listener reports everything that happens to a
- * container, including failures, in order.
+ * The source of containers: YARN or the local machine. Methods return before the operation has taken effect. The listener then receives all
+ * events of a container in order, including failures.
  */
 export interface Negotiator {
-  /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration is permanently impossible. */
+  /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration cannot succeed. */
   register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<Registration>;
-  /** Sets the number of containers still wanted for a role. It replaces the previous number. */
+  /** Sets the number of containers to allocate for a role; replaces the previous number. */
   ask(role: Role, count: number, excludedNodes: readonly string[]): void;
   release(containerId: string): void;
-  /** Starts the executor in the allocated container. */
+  /** Starts the executor in an allocated container. */
   launch(containerId: string, specification: LaunchSpecification): void;
   stop(containerId: string): void;
-  /** Reports the end of the job to the cluster and returns all containers. Resolves once the cluster has confirmed it. */
+  /** Reports the end of the job to the cluster and returns all containers. Resolves when the cluster has confirmed the report. */
   finish(result: JobResult, trackingUrl: string): Promise<void>;
   /** Stops timers and closes connections. */
   close(): Promise<void>;
 }
 
 export interface Registration {
-  /** The largest container that the cluster grants, by resource name: `memory-mb`, `vcores`, `yarn.io/gpu`, ... */
+  /** Resources of the largest container that the cluster allocates, keyed by resource name: `memory-mb`, `vcores`, `yarn.io/gpu`, ... */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
   readonly survivors: readonly Container[];
@@ -32,9 +32,9 @@ export interface Registration {
 
 export interface LaunchSpecification {
   readonly environment: Readonly<Record<string, string>>;
-  /** A shell command without special characters; everything else is passed in the environment or in files. */
+  /** Shell command without special characters. All variable data is in the environment or in files. */
   readonly command: string;
-  /** Entries of the container's credentials (CREDENTIALS in conf/job.ts). */
+  /** Entries for the container's credentials file (CREDENTIALS in conf/job.ts). */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
 }
 
@@ -44,11 +44,11 @@ export interface NegotiatorListener {
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
   /**
-   * The cluster is about to preempt these containers for another application. It may still find resources elsewhere. Reported once per
-   * container.
+   * The cluster has announced that it will preempt these containers for another application. It may withdraw the announcement. Each
+   * container is announced once.
    */
   preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;
-  /** The ResourceManager no longer recognises this attempt, or orders it to exit: exit immediately without unregistering. */
+  /** The ResourceManager has removed this attempt or orders it to exit. Exit immediately without unregistering. */
   fenced(message: string): void;
 }

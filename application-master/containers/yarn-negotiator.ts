@@ -16,20 +16,21 @@ import { askedResources } from '../job/pending-reasons.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
 /**
- * Heartbeat interval while containers are wanted (ms). The scheduler allocates between heartbeats; the next heartbeat returns the
- * containers.
+ * Heartbeat interval in ms while containers are requested. The scheduler allocates containers between heartbeats and returns them with the
+ * next response.
  */
 const BEAT_WHILE_ASKING_MS = 150;
-/** Heartbeat interval while no containers are wanted (ms). */
+/** Heartbeat interval in ms while no containers are requested. */
 const BEAT_MS = 1000;
 
 /**
- * Negotiates containers with YARN: requests and completions through the scheduler's RPC, launches and stops through each NodeManager's RPC.
+ * Negotiates containers with YARN. Sends requests to the ResourceManager, which also reports completions. Sends launch and stop orders to
+ * NodeManagers.
  */
 export class YarnNegotiator implements Negotiator {
   readonly #frozen: FrozenJob;
   readonly #credentials: Credentials;
-  /** Includes job.json. A promise, because registration does not wait for the look-up of that file. */
+  /** The files to localise, including job.json. It is a promise so that registration does not wait for the look-up of job.json. */
   readonly #resources: Promise<readonly Resource[]>;
   readonly #listener: NegotiatorListener;
   readonly #log: Logger;
@@ -48,7 +49,7 @@ export class YarnNegotiator implements Negotiator {
     resources: Promise<readonly Resource[]>;
     listener: NegotiatorListener;
     log: Logger;
-    /** Host on which the ApplicationMaster runs. */
+    /** The ApplicationMaster's host name. */
     host: string;
   }) {
     const { frozen, credentials } = options;
@@ -107,7 +108,7 @@ export class YarnNegotiator implements Negotiator {
 
   launch(containerId: string, specification: LaunchSpecification): void {
     void this.#launch(containerId, specification).catch((error: unknown) => {
-      // The NodeManager may have started the container although the reply was lost. Releasing the container ends it in either case.
+      // The NodeManager may have started the container if only the response was lost. Releasing the container also ends it in this case.
       this.release(containerId);
       this.#listener.launchFailed(containerId, messageOf(error));
     });
@@ -170,7 +171,7 @@ export class YarnNegotiator implements Negotiator {
     await this.#beating;
   }
 
-  /** Sends heartbeats sequentially for the lifetime of the attempt. */
+  /** Sends heartbeats one after another until the negotiator is closed. */
   async #beat(): Promise<void> {
     while (!this.#stopping) {
       try {
@@ -221,7 +222,7 @@ export class YarnNegotiator implements Negotiator {
     this.#wake?.();
   }
 
-  /** Converts an allocated container. Releases the container and returns an empty list if its priority matches no role. */
+  /** Converts an allocated container. If its priority matches no role, releases the container and returns an empty list. */
   #converted(container: AllocatedContainer): Container[] {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
@@ -235,7 +236,7 @@ export class YarnNegotiator implements Negotiator {
     return [{ id: container.id, role, node: container.node, nodeHttp: container.nodeHttp, memoryMb }];
   }
 
-  /** Each role has its own priority, which identifies the role of an allocated container. YARN serves earlier roles first. */
+  /** Each role has a unique priority, with which an allocated container is matched to its role. YARN serves earlier roles first. */
   #priorityOf(role: string): number {
     return this.#frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
   }
@@ -245,9 +246,8 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * Returns the hosts to exclude. YARN excludes whole hosts, for the whole application. If this would exclude every known host, no host is
-   * excluded: several NodeManagers may share the only host. The job machine releases containers that are still allocated on an excluded
-   * node.
+   * Returns the hosts to exclude. YARN excludes whole hosts for the whole application. If all known hosts would be excluded, returns none:
+   * several NodeManagers may share a single host. The job machine releases containers that are allocated on an excluded node nevertheless.
    */
   #avoidedHosts(): ReadonlySet<string> {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));

@@ -5,7 +5,7 @@ import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, 
 import { isTensorBoardRole, othersRun } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
-/** Returns the tasks of the role for which the job should request containers now. */
+/** Returns the role's tasks for which the job should request containers now. */
 export function wantedTasks(state: JobState, role: Role): Task[] {
   const { gang, now, cluster, decision, admission } = state;
   const job = jobOf(state);
@@ -39,8 +39,8 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
 }
 
 /**
- * True if all required tasks have containers. Only then are extra tasks of an elastic role requested, because they must not take room from
- * required tasks.
+ * Returns true if all required tasks have containers. Extra tasks of an elastic role must not take room from required tasks, so they are
+ * requested only in this case.
  */
 function othersHaveContainers(state: JobState): boolean {
   return (
@@ -51,8 +51,8 @@ function othersHaveContainers(state: JobState): boolean {
 }
 
 /**
- * Assigns each allocated container to the first waiting task of its role and releases the rest. Launches immediately: container tokens
- * expire, and YARN takes back containers that are not launched in time.
+ * Assigns each allocated container to the first waiting task of its role and releases the rest. Launches containers immediately: their
+ * tokens expire, and YARN takes back containers that are not launched in time.
  */
 export function assignContainers(transition: Transition, containers: readonly Container[]): void {
   for (const container of containers) {
@@ -63,7 +63,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
     transition.askAgain.add(container.role);
     const role = transition.state.frozen.job.roles.find((each) => each.name === container.role);
     const task = role === undefined ? undefined : wantedTasks(transition.state, role)[0];
-    // The job does not need the container, or its node was excluded after the request.
+    // No task needs the container, or its node was excluded after the request.
     if (task === undefined || excludedNodes(transition.state, task.role).includes(container.node)) {
       transition.act({ type: 'release', containerId: container.id });
       continue;
@@ -75,7 +75,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       attempts: task.attempts + 1,
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
-      // Clears the metrics of the previous TensorBoard. The new one reports when it is ready.
+      // Clear the metrics of the previous TensorBoard. The new TensorBoard sends metrics when it is ready.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
@@ -89,7 +89,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
   }
 }
 
-/** Sends a request for each role whose wanted containers differ from the last request. */
+/** Updates the request of each role that needs a different number of containers than last requested. */
 export function ask(transition: Transition): void {
   const { state } = transition;
   if (state.cluster.registration === null) {
@@ -118,7 +118,7 @@ export function ask(transition: Transition): void {
   }
 }
 
-/** Returns the nodes on which the role's tasks failed too often, the worst first. At least one node of the cluster stays allowed. */
+/** Returns the nodes on which the role's tasks failed too often, ordered by failures. Never excludes all nodes of the cluster. */
 export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {
@@ -139,7 +139,7 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
     .map(([node]) => node);
 }
 
-/** Clears the excluded nodes of a role that waits too long for a container, because a node with earlier failures is better than none. */
+/** Clears a role's excluded nodes if it waits too long for a container: a node with earlier failures is better than none. */
 export function forgiveNodes(transition: Transition): void {
   const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {

@@ -1,12 +1,12 @@
 declare const counted: unique symbol;
 
-/** How many times the gang has been formed; 0 before the first time. */
+/** Number of times the gang has been formed; 0 before the first time. */
 export type Generation = number & { readonly [counted]: 'generations' };
 
-/** The number of a snapshot; 0 before the first. */
+/** Number of a snapshot; 0 before the first. */
 export type Revision = number & { readonly [counted]: 'snapshots' };
 
-/** Converts a number from outside the job machine. */
+/** Converts a number that comes from outside the job machine. */
 export function asGeneration(value: number): Generation {
   return value as Generation;
 }

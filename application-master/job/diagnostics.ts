@@ -4,7 +4,7 @@ import { missingFile } from '../../hadoop/yarn/container-exit.ts';
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
-/** Why a task failed, before `taskFailure` cleans and shortens the texts for storage. */
+/** Cause of a task's failure. `taskFailure` cleans and shortens its texts for storage. */
 export type Cause =
   | Exclude<FailureCause, { kind: 'program' | 'container' | 'launch' | 'impossible' }>
   | { readonly kind: 'program'; readonly exit: ProgramExit }
@@ -53,20 +53,20 @@ export function oneLine(text: string, limit: number = LIMITS.textBytes): string 
   return line.length <= limit ? line : `${line.slice(0, limit)}...`;
 }
 
-/** Removes ANSI colours and other control characters, so that the text is safe in XML, JSON and terminals. */
+/** Removes ANSI colours and other control characters. The result is safe in XML, JSON and terminals. */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the function removes control characters
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '');
 }
 
-/** Returns the last `limit` bytes of a text, in whole lines if possible. The last lines usually contain the cause. */
+/** Returns the last `limit` bytes of a text, starting at a line break if possible. The last lines usually contain the cause. */
 export function lastBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= limit) {
     return text;
   }
   let from = bytes.length - limit;
-  // Do not cut inside a character: UTF-8 continuation bytes are 10xxxxxx.
+  // Skip UTF-8 continuation bytes (10xxxxxx) to avoid a partial character.
   while (from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) {
     from++;
   }

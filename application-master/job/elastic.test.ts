@@ -7,7 +7,7 @@ function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
   return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });
 }
 
-/** Starts the job on a cluster that has room for `count` workers. */
+/** Starts the job on a cluster with room for `count` workers. */
 function startedWith(count: number, frozenJob = job()): JobScenario {
   const scene = new JobScenario(frozenJob);
   scene.register();
@@ -63,13 +63,12 @@ test('an elastic job starts with its minimum number of workers after a short wai
   scene.register();
   expect(scene.wanted('worker')).toBe(2);
   addWorkers(scene, 2);
-  // Extra containers are requested only once the required tasks have containers.
   expect(scene.wanted('worker')).toBe(2);
   scene.wait(2_000);
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
   expect(scene.ordered('start')).toHaveLength(2);
-  // The job withdraws the request for extra containers, because containers allocated much later would be idle.
+  // The job withdraws its request for extra containers: containers allocated much later would be idle.
   expect(scene.wanted('worker')).toBe(0);
   expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
@@ -121,7 +120,6 @@ test('an elastic job does not grow at its last checkpoint', () => {
 test('an elastic job grows at a checkpoint, with all workers that have become ready', () => {
   const scene = startedWith(2);
   scene.wait(10_000);
-  // The job has not written a checkpoint yet, so it does not grow.
   expect(scene.wanted('worker')).toBe(0);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -194,7 +192,6 @@ test('an elastic job continues with the remaining workers when a lost one gets n
   scene.end(scene.container('worker:1'), 'preempted');
   startAll(scene);
   expect(running(scene)).toEqual(['worker:0', 'worker:2', 'worker:3']);
-  // The remaining workers get consecutive ranks.
   expect(
     scene
       .of('start')
@@ -215,7 +212,7 @@ test('an elastic job shrinks when a worker has used up its restarts, and fails w
   expect(scene.result).toBeNull();
   expect(scene.task('worker:2').state).toBe('failed');
   expect(running(scene)).toEqual(['worker:0', 'worker:1']);
-  // After the loss of another worker, the job can only use tasks that never had a container.
+  // After the loss of another worker, only tasks without an earlier container remain.
   scene.exit(scene.container('worker:1'), 1);
   scene.serve();
   startAll(scene);

@@ -5,18 +5,18 @@ import { outlivesMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
 /**
- * Why a container is detached from its task:
- * - `leave`: the program has ended. Only the executor is ordered to exit.
- * - `stop`: the task failed or must return its container. The cluster stops the container, even if its executor can exit by itself.
- * - `drain`: the job has ended. It waits briefly for the program to end.
+ * The reason to detach a container from its task:
+ * - `leave`: the program has ended. Only the executor receives a stop order.
+ * - `stop`: the task failed or must return its container. The cluster stops the container, even if the executor is connected.
+ * - `drain`: the job has ended. The job waits briefly for the program to end.
  * - `release`: the container was never launched.
- * - `ended`: the NodeManager has reported its end.
- * - `unreachable`: the cluster has declared its node lost. Its processes may still be running.
- * - `preempted`: the NodeManager is about to kill it.
+ * - `ended`: the cluster has reported the end of the container.
+ * - `unreachable`: the cluster has declared the node lost. The container's processes may still be running.
+ * - `preempted`: the NodeManager is about to kill the container.
  */
 export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unreachable' | 'preempted';
 
-/** Detaches a task's container. From then on the container is not part of the job, and receives stop orders until it has ended. */
+/** Detaches a container from its task. The container then receives stop orders until it has ended. */
 export function detach(transition: Transition, slot: number, how: Detachment, reason: string, refundable = false): void {
   const { container, executor, role, index } = transition.task(slot);
   if (container === null) {
@@ -35,9 +35,8 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   if (how === 'release') {
     transition.act({ type: 'release', containerId: container.id });
   } else {
-    // The executor ends the whole process group of its program; the cluster's own signals may not reach that group. If the cluster
-    // considers the container lost or is about to preempt it, the executor skips the grace period, because the replacement is waiting for
-    // the program to end.
+    // The executor ends its program's whole process group, which the cluster's signals may not reach. If the container is considered lost
+    // or about to be preempted, skip the grace period: the replacement must wait for the program's end.
     if (attached) {
       transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
     }
@@ -61,7 +60,7 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   });
 }
 
-/** Returns a task's container to the cluster and lets the task wait for a new one. */
+/** Returns a task's container to the cluster. The task then waits for a new container. */
 export function giveBack(transition: Transition, task: Task, reason: string): void {
   if (task.container !== null) {
     detach(transition, task.slot, 'stop', reason);
@@ -69,7 +68,7 @@ export function giveBack(transition: Transition, task: Task, reason: string): vo
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }
 
-/** Lets the executors of succeeded tasks exit once the success is saved. */
+/** Orders the executors of succeeded tasks to exit after the success has been saved. */
 export function letLeave(transition: Transition): void {
   for (const { slot, container } of transition.state.tasks) {
     const leaveRevision = container?.leaveRevision ?? null;
@@ -80,8 +79,8 @@ export function letLeave(transition: Transition): void {
 }
 
 /**
- * Handles the ResourceManager's report that a container with a stop order has ended. For a container on a lost node, and for a container
- * that was released because its NodeManager did not answer, the ResourceManager only presumes the end.
+ * Handles the ResourceManager's report that a stopped container has ended. In two cases the ResourceManager only presumes the end: the node
+ * is lost, or the container was released because its NodeManager did not respond.
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
@@ -101,8 +100,8 @@ export function forget(transition: Transition, containerId: string, end: Contain
 }
 
 /**
- * Records a lost node. The ResourceManager reports its containers one by one; the node is recorded once until the job gets a new container
- * on it. Does nothing if the job does not know the container, because its node is unknown.
+ * Records a lost node. The ResourceManager reports each of its containers, but the node is recorded only once until the job gets a new
+ * container on it. Ignores containers that are unknown to the job, because their nodes are unknown too.
  */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
@@ -140,7 +139,7 @@ export function stopUnassigned(
   });
 }
 
-/** Handles the Hello of a container without a task. */
+/** Handles a Hello from a container without a task. */
 export function greetUnassigned(
   transition: Transition,
   { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>,
@@ -157,8 +156,8 @@ export function greetUnassigned(
 }
 
 /**
- * Handles any other message of a container without a task. The executor is connected and can receive a stop order, but its program may
- * still be running.
+ * Handles other messages from a container without a task. The executor is connected and can receive a stop order. Its program may still be
+ * running.
  */
 export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -177,7 +176,7 @@ function stopAtOnce(transition: Transition, containerId: string): void {
   transition.act({ type: 'stop-program', containerId, reason: 'this container is no longer part of the job', atOnce: true });
 }
 
-/** Handles an executor's report that all processes of its program have ended. The task's next program may start. */
+/** Handles an executor's report that all processes of its program have ended. The task's next program can now start. */
 export function noteLeft(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
   if (ending === undefined) {
@@ -192,8 +191,8 @@ export function noteLeft(transition: Transition, containerId: string): void {
 }
 
 /**
- * Handles the loss of an executor's stream. The executor may keep running until its lease expires. A preempted container, however, has
- * ended when its stream closes, because its NodeManager kills the executor and the program together.
+ * Handles the end of an executor's stream. The executor may keep running until its lease expires. A preempted container, however, has ended
+ * when its stream ends: its NodeManager kills the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -208,8 +207,8 @@ export function noteStreamLost(transition: Transition, containerId: string): voi
 }
 
 /**
- * Returns earlier containers of this task, or of an unknown task of its role, whose program may still be running. A new program must wait
- * until they have ended.
+ * Returns earlier containers whose program may still be running. They belong to this task or to an unknown task of its role. A new program
+ * must wait for their end.
  */
 export function predecessorsOf(state: JobState, task: Task): Ending[] {
   return [...state.ending.values()].filter(
@@ -217,7 +216,7 @@ export function predecessorsOf(state: JobState, task: Task): Ending[] {
   );
 }
 
-/** True if the cluster or the ApplicationMaster caused the end. Such an end is not charged to the task. */
+/** Returns true if the cluster or the ApplicationMaster ended the container. The task is not charged for such an end. */
 export function isFree(end: ContainerEnd): boolean {
   switch (end) {
     case 'exited':
@@ -234,7 +233,7 @@ export function isFree(end: ContainerEnd): boolean {
   }
 }
 
-/** Repeats stop orders that had no effect, and drops containers whose end the cluster will not report. */
+/** Repeats stop orders without effect. Drops containers whose end the cluster will not report. */
 export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;

@@ -6,21 +6,21 @@ import type { Member } from '../../training/process/task-context.ts';
 import type { Generation, Revision } from './counters.ts';
 import type { Snapshot } from './snapshot-format.ts';
 
-/** A container as allocated by the negotiator. `id` is YARN's text form and is never reused. */
+/** An allocated container. `id` is YARN's string form; YARN never reuses IDs. */
 export interface Container {
   readonly id: string;
-  /** The role whose request the container answers. */
+  /** The role that requested the container. */
   readonly role: string;
-  /** host:port of its NodeManager. */
+  /** NodeManager address, `host:port`. */
   readonly node: string;
-  /** host:port of the NodeManager's web server, for logs; empty in local mode. */
+  /** Web address of the NodeManager for logs, `host:port`; empty in local mode. */
   readonly nodeHttp: string;
   readonly memoryMb: number;
 }
 
 export interface ProgramExit {
   readonly generation: Generation;
-  /** -1 if a signal ended the program. */
+  /** Exit code; -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;
@@ -32,17 +32,17 @@ export interface Progress {
   readonly checkpointStep: number;
   readonly lostRank: number | null;
   readonly notices: readonly Notice[];
-  /** Set if training ends before its last epoch. */
+  /** Reason if training ends before its last epoch. */
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
-  /** True once the program has taken its last training step. */
+  /** True after the program's last training step. */
   readonly ending: boolean;
 }
 
-/** Limits of the site file that apply to a running job. */
+/** Limits in the site file that apply to a running job. */
 export interface JobLimits {
   readonly timeout: TimeLimit | null;
   readonly idle: TimeLimit | null;
-  /** False if an elastic job must not grow beyond its current tasks. */
+  /** False if an elastic job must not add tasks. */
   readonly mayGrow: boolean;
 }
 
@@ -52,10 +52,10 @@ export interface TimeLimit {
   readonly path: string;
 }
 
-/** An input of the job machine. `now` is in ms since the epoch, from a clock that is monotonic within an attempt. */
+/** An input of the job machine. `now` is the time in ms since the epoch; it never decreases within an attempt. */
 export type Event = { readonly now: number } & (
   | {
-      /** The ResourceManager has registered this attempt. Survivors are containers of the previous attempt that are still running. */
+      /** The ResourceManager has registered this attempt. Survivors are running containers of the previous attempt. */
       readonly type: 'registered';
       readonly maximum: Readonly<Record<string, number>>;
       readonly resourceTypes: readonly string[];
@@ -94,15 +94,15 @@ export type Event = { readonly now: number } & (
     }
   | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
   | { readonly type: 'stream-lost'; readonly containerId: string }
-  /** The executor's last message: no process of its program is left. */
+  /** The executor's last message: all processes of its program have ended. */
   | { readonly type: 'left'; readonly containerId: string }
   /** The cluster has announced that it will preempt these containers for another application. */
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
-  /** The snapshot of this revision is durable and supersedes all earlier ones. Actions that waited for the revision may start. */
+  /** The snapshot with this revision is durable and replaces all earlier snapshots. Actions that wait for this revision can now start. */
   | { readonly type: 'persisted'; readonly revision: Revision }
-  /** Cluster size and headroom, used to explain why a gang is waiting. */
+  /** Cluster size and free resources. They appear in explanations of why a gang is waiting. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
-  /** The job must not request containers yet, for example because other jobs use the quota. The reason is empty until it is known. */
+  /** The job must not request containers yet, for example because other jobs use up the quota. The reason is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
   /** The admin's current limits for a running job. */
@@ -113,28 +113,28 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'tick' }
 );
 
-/** An event before the time is added to it. */
+/** An event without its time. */
 export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
 
-/** A report of an executor. */
+/** An event caused by an executor's message. */
 export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
 /** An output of the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =
-  /** Sets the number of containers still wanted for the role, on any node except the excluded ones. It replaces the previous request. */
+  /** Sets the number of containers to allocate for the role, on any node that is not excluded. Replaces the previous request. */
   | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
-  /** Returns a container that was never launched. */
+  /** Returns a container that was not launched. */
   | { readonly type: 'release'; readonly containerId: string }
   | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
   /** Stops a launched container through its NodeManager. */
   | { readonly type: 'stop-container'; readonly containerId: string }
   | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
-  /** Orders the program of this generation, through its executor, to store a checkpoint at once. */
+  /** Orders a program of this generation to store a checkpoint immediately. The executor forwards the order. */
   | { readonly type: 'order-checkpoint'; readonly containerId: string; readonly generation: Generation }
-  /** Orders the executor to end its program and exit. `atOnce`: without the grace period for a final checkpoint. */
+  /** Orders the executor to end its program and exit. `atOnce` skips the grace period for a final checkpoint. */
   | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'persist'; readonly snapshot: Snapshot }
   | { readonly type: 'record'; readonly entry: HistoryEntry }
-  /** Emitted once. */
+  /** Emitted exactly once. */
   | { readonly type: 'finish'; readonly result: JobResult };

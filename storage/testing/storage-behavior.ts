@@ -5,7 +5,7 @@ import type { Storage } from '../storage.ts';
 import { temporaryName } from '../temporary-name.ts';
 import { joinUri, nameOf, parentUri } from '../uri.ts';
 
-/** Defines the tests that every storage must pass. `open` returns the storage and the URI of an empty folder in it. */
+/** Defines the tests that every storage must pass. `open` returns the storage and the URI of an empty folder. */
 export function describeStorage(kind: string, open: () => Promise<{ storage: Storage; root: string; close: () => Promise<void> }>): void {
   describe(`${kind} storage`, () => {
     let storage: Storage;
@@ -124,7 +124,6 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await text(uri)).toBe(writers[wins.indexOf(true)]);
       expect(await storage.write(uri, Buffer.from('late'), { ifAbsent: true })).toBe(false);
       expect(await names(folder)).toEqual(['final.json']);
-      // The write also fails if a folder with that name exists.
       expect(await storage.write(folder, Buffer.from('x'), { ifAbsent: true })).toBe(false);
       expect(await names(folder)).toEqual(['final.json']);
     });
@@ -149,7 +148,6 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       await storage.write(joinUri(from, 'weights'), Buffer.from('other'));
       expect(await storage.rename(from, to)).toBe(false);
       expect(await text(joinUri(to, 'weights'))).toBe('w');
-      // The rename must not move into the folder either.
       expect(await storage.rename(b, to)).toBe(false);
       expect(await names(to)).toEqual(['weights']);
     });
@@ -176,7 +174,6 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       }
       const listed = await storage.list(folder);
       expect(listed.map((entry) => entry.name)).toEqual(['10', '9', 'B', 'a', 'a b%41 é?#;&=+', 'b', 'c']);
-      // Each entry's URI opens that entry.
       for (const entry of listed.filter(({ type }) => type === 'file')) {
         expect([nameOf(entry.uri), await text(entry.uri)]).toEqual([entry.name, entry.name]);
       }
@@ -218,7 +215,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
             try {
               await storage.write(joinUri(folder, `writer-${writer}`, file), Buffer.from(file));
             } catch (error) {
-              // The folder was removed before the writer renamed the temporary file.
+              // The folder is removed before the writer renames the temporary file.
               expect(error).toMatchObject({ name: 'TonyError' });
             }
           }
