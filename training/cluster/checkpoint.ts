@@ -15,7 +15,7 @@ export interface Checkpoint {
   /**
    * Copies the weights of the checkpoint into a model with the same layers.
    * @param name the model's name in the loop, if the loop has several models.
-   * @throws TonyError CHECKPOINT_MISFIT.
+   * @throws TonyError CHECKPOINT_MISFIT when the weights do not fit the model.
    */
   restore(model: tfjs.LayersModel, name?: string): void;
 }

@@ -22,20 +22,20 @@ export interface ClusterEndParts {
 }
 
 /**
- * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`: writes the remaining summaries, and
- * records the end of training, after which no checkpoint follows.
+ * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`. Writes the remaining summaries and
+ * records the end of training. No checkpoint follows this record.
  */
 export class ClusterEnd {
   readonly #parts: ClusterEndParts;
   readonly #onExit: (code: number) => void;
   readonly #stopLastWork: () => void;
-  /** True once this process has recorded the end of training. */
+  /** True after this process has recorded the end of training. */
   #isMarked = false;
 
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
     this.#parts = parts;
-    // `onExit` closes the cluster, so the other ranks do not count a program that exits with code 0 as lost.
+    // `onExit` closes the cluster. The other ranks would otherwise consider a program that exits with code 0 as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
         this.#markNow();
@@ -55,7 +55,7 @@ export class ClusterEnd {
 
   /**
    * Treats an exit with code 0 in the middle of `fit` as a failure if the program runs in a job: sets the exit code to 1 and returns true.
-   * The other ranks then count this rank as lost. A program that ends training on purpose closes the cluster first.
+   * The other ranks then consider this rank as lost. To end training on purpose, a program closes the cluster first.
    */
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
@@ -81,8 +81,8 @@ export class ClusterEnd {
   /** Completes the work synchronously. */
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation
-    // continues training, so this is not the end.
+    // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, training has not ended,
+    // because the next generation continues it.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }
@@ -106,7 +106,7 @@ export class ClusterEnd {
     this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
   }
 
-  /** The store in which the end of training must still be recorded; null if there is none. */
+  /** The store in which this process must still record the end of training; null if there is none. */
   get #storeToMark(): CheckpointStore | null {
     const { store, phases } = this.#parts;
     return phases.count > 0 && !this.#isMarked ? store : null;

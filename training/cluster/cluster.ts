@@ -42,7 +42,7 @@ export interface ClusterParts {
   readonly backend: BackendName;
   /** Connects the ranks. With parameter servers, each worker is the only member of its ring. */
   readonly ring: Ring;
-  /** The number format in which gradients travel around the ring. */
+  /** The number format in which ranks exchange gradients around the ring. */
   readonly wire: Wire;
   /** null unless the workers use parameter servers. */
   readonly servers: ParameterServerWorker | null;
@@ -63,9 +63,9 @@ export interface ClusterParts {
   readonly report: (report: Report) => void;
 }
 
-/** This process as a member of its job. A program that runs outside a job is the only rank. */
+/** This process as a member of its job. A program outside a job is the only rank. */
 export class Cluster {
-  /** TensorFlow.js with the fastest available backend. It is the same instance that the program's own `import` returns. */
+  /** TensorFlow.js with the fastest available backend: the instance that the program's own `import` also returns. */
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
   /**
@@ -82,11 +82,11 @@ export class Cluster {
   readonly jobName: string;
   /** The index of this task among the tasks that share work: all ranks, or, in a role without ranks, the tasks of the role. */
   readonly position: { readonly index: number; readonly count: number };
-  /** URI of the job's output folder; null when the program runs by itself without `outputDir`. */
+  /** The URI of the job's output folder; null for a standalone program without `outputDir`. */
   readonly outputDir: string | null;
-  /** URI of the summary folder, which contains one folder per run; null if the program writes no summaries. */
+  /** The URI of the summary folder, which contains one folder per run; null if the program writes no summaries. */
   readonly summaryDir: string | null;
-  /** URIs of the job's input folders, by name. */
+  /** The URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
   /** Exports and loads models, and starts training from the weights of another model. */
@@ -102,7 +102,7 @@ export class Cluster {
   readonly #unfinished = new UnfinishedTraining();
   readonly #notice: OnNotice;
   readonly #ending: ClusterEnd;
-  /** True once `step` has returned a NaN or infinite loss. */
+  /** True after `step` has returned a NaN or infinite loss. */
   #hasDiverged = false;
 
   constructor(parts: ClusterParts) {
@@ -158,10 +158,9 @@ export class Cluster {
   }
 
   /**
-   * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is per rank. If the job has a checkpoint folder, training
-   * resumes from the newest valid checkpoint and writes new ones; the last one is marked as final. Each call is a separate phase: a
+   * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is per rank. With a checkpoint folder, training resumes from
+   * the newest valid checkpoint and writes new checkpoints; the last checkpoint is marked as final. Each call is a separate phase. A
    * restarted program restores the weights, optimizer and history of completed phases, and resumes the interrupted phase.
-   *
    * @param data `{ x, y }` with tensors or arrays, or a dataset. Pass the same data on every rank; each rank trains on its own shard.
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
@@ -178,10 +177,9 @@ export class Cluster {
 
   /**
    * Takes one step of a custom training loop: on every rank, `optimizer` applies the mean of the gradients of `loss` over all ranks. Every
-   * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. With parameter servers, the servers
-   * apply the gradients of this rank only, and the variables then receive the servers' values.
-   *
-   * @param loss the mean over this rank's examples, a scalar.
+   * rank must make the same calls. When a variable is first trained, all ranks receive rank 0's value. Parameter servers apply the
+   * gradients of each rank separately, and the variables then receive the servers' values.
+   * @param loss computes the mean over this rank's examples, a scalar.
    * @returns the mean loss over the examples of all ranks; with parameter servers, over the examples of this rank.
    * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
@@ -237,7 +235,10 @@ export class Cluster {
     }
   }
 
-  /** Begins a phase. @returns the parameters that `fit` and loops have in common. */
+  /**
+   * Begins a phase.
+   * @returns the parameters that `fit` and loops have in common.
+   */
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
     const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
@@ -283,7 +284,7 @@ export class Cluster {
     await broadcastVariables(tf, ring, variables);
   }
 
-  /** Resolves once every rank has called `barrier`. */
+  /** Waits until every rank has called `barrier`. */
   async barrier(): Promise<void> {
     await this.#together('barrier').barrier();
   }
@@ -304,7 +305,7 @@ export class Cluster {
   }
 
   /**
-   * The URI of a file of the job's data, for datasets. `file` may be a pattern: `tfrecords(cluster.uri('mnist', 'train-*'))`.
+   * Returns the URI of a file of the job's data, for datasets. `file` may be a pattern: `tfrecords(cluster.uri('mnist', 'train-*'))`.
    * @throws TonyError USAGE when the job has no data of that name.
    */
   uri(name: string, file: string): string {
@@ -335,8 +336,9 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: yields the newest checkpoint of the job each time a new one appears, and ends when the training program has ended.
-   * @param options `phase` restricts the checkpoints to those of one phase.
+   * For evaluators: yields the newest checkpoint of the job each time a new checkpoint appears, and ends after the training program has
+   * ended.
+   * @param options `phase` restricts the checkpoints to one phase.
    */
   async *checkpoints(
     options: { readonly everyMs?: number; readonly signal?: AbortSignal; readonly phase?: string } = {},
@@ -350,10 +352,9 @@ export class Cluster {
   }
 
   /**
-   * For evaluators: evaluates the newest checkpoint on held-out data each time a new one appears, until the training program has ended.
-   * Writes summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best checkpoint.
-   * With `patience`, ends training when the evaluation stops improving.
-   *
+   * For evaluators: evaluates the newest checkpoint on held-out data each time a new checkpoint appears, until the training program has
+   * ended. Writes summaries (as a run named after the role, with the tags of `fit`), reports metrics to the job, and records the best
+   * checkpoint. With `patience`, ends training when the evaluation stops improving.
    * @param model a compiled model with the same layers as the trained model; its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
@@ -386,15 +387,15 @@ export class Cluster {
   }
 
   /**
-   * Writes the remaining summaries and closes the connections to the other ranks. The call is optional: a program that exits without it
-   * does the same.
+   * Writes the remaining summaries and closes the connections to the other ranks. The call is optional, because the library does the same
+   * when the program exits.
    */
   async end(): Promise<void> {
     await this.#ending.finish(true);
     this.close();
   }
 
-  /** Closes the connections to the other ranks immediately; no training is possible afterwards. */
+  /** Closes the connections to the other ranks immediately. Afterwards, the cluster cannot train. */
   close(): void {
     this.#ending.close();
     this.#steps.dispose();

@@ -12,7 +12,7 @@ const gangs = useGangs();
 const storeOf = (name: string) => new CheckpointStore(new FileStorage(), fileUri(path.join(gangs.folder, name, 'checkpoints')));
 
 let end: Promise<ProgramEvent | undefined> | null = null;
-/** Returns the result of an uninterrupted run with two workers, which the first call starts for all tests. */
+/** Returns the result of an uninterrupted run with two workers. The first call starts the run, and all tests share it. */
 function undisturbed(): Promise<ProgramEvent | undefined> {
   end ??= gangs.start({ name: 'undisturbed' }).then(async ({ workers }) => {
     expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
@@ -37,8 +37,8 @@ test('two workers train together, an evaluator follows their checkpoints, and al
     expect((await task?.reports())?.filter(({ type }) => type === 'peer-lost')).toEqual([]);
   }
   expect((await readdir(path.join(gangs.folder, 'together', 'summaries'))).sort()).toEqual(['evaluator', 'train']);
-  // The store keeps two checkpoints. The step of the older one depends on the speed of the disk, because the writer skips a checkpoint if
-  // the next one is taken before its write starts.
+  // The store keeps two checkpoints. The older step depends on the disk speed: the writer skips a checkpoint if the next checkpoint is
+  // taken before its write starts.
   const kept = await storeOf('together').steps();
   expect(kept).toEqual([40, expect.any(Number)]);
   const names = ['.pending', 'end.json', ...kept.map((step) => `step-${step}`)];
@@ -54,7 +54,7 @@ test('a worker reports the loss of a killed worker, and the next generation ends
   await expect.poll(() => first.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   second.child.kill('SIGKILL');
   await expect.poll(() => first.reports()).toContainEqual({ type: 'peer-lost', rank: 1 });
-  // Nothing replaces the lost rank in this test, so the call throws after the grace period. Before that, rank 0 reports that it waits.
+  // The lost rank has no replacement in this test, so the call throws after the grace period. Before that, rank 0 reports that it waits.
   expect(await first.exited).toBe(1);
   expect(first.stderr()).toMatch(/rank 1 (broke|closed) the connection.*; waiting for the job to replace it.*TonyError: rank 1/s);
 
@@ -68,8 +68,8 @@ test('a worker reports the loss of a killed worker, and the next generation ends
 
 describe('when the chief is killed after the last step', () => {
   /**
-   * @returns the next generation, and the step of the checkpoint from which it resumed. That step varies, because the writer skips a
-   *   checkpoint if the next one is taken before its write starts.
+   * @returns the next generation, and the step of the checkpoint from which it resumed. The step varies, because the writer skips a
+   *   checkpoint if the next checkpoint is taken before its write starts.
    */
   async function killedAtItsEnd(hangAt: 'before-commit' | 'after-commit'): Promise<{ again: Gang; from: number | undefined }> {
     const first = await gangs.start({ name: hangAt, hangAt });
@@ -104,7 +104,7 @@ describe('when the chief is killed after the last step', () => {
       expect(stepsOf(worker)).toEqual([]);
     }
     expect(doneOf(again.workers[0])).toEqual(await undisturbed());
-    // The existing checkpoint must not be rewritten, because there would be no final checkpoint for a moment.
+    // The existing checkpoint must remain in place, because a rewrite would leave a moment without a final checkpoint.
     expect(await storeOf('after-commit').openCheckpoint(40)).toMatchObject({ manifest: { generation: 1 }, position: { final: true } });
   });
 });

@@ -16,7 +16,7 @@ import { Cluster } from './cluster.ts';
 export interface JoinOptions {
   /** For a standalone program: paths or URIs of input folders, by name. A job uses `data` of job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
-  /** For a standalone program: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
+  /** For a standalone program: the checkpoint folder, and the checkpoint interval in steps. No checkpoints by default. */
   readonly checkpointDir?: string;
   readonly checkpointEverySteps?: number;
   /** For a standalone program: the folder for summaries. No summaries by default. */
@@ -28,9 +28,8 @@ export interface JoinOptions {
 
 /**
  * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job (without
- * TONY_TASK_FILE, which the executor sets), the process is the only rank. In the task of a parameter server, this call serves until the
- * task ends and never returns.
- *
+ * TONY_TASK_FILE, which the executor sets), the process is the only rank. In a parameter server task, this call serves until the task ends
+ * and never returns.
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
 export async function join(options: JoinOptions = {}): Promise<Cluster> {
@@ -104,7 +103,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
   });
 }
 
-/** Whether a task shares the node's cores with this one because it computes, as ranks and parameter servers do. */
+/** Whether a task computes, as ranks and parameter servers do. Tasks that compute on the same node share its cores. */
 function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
   return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
@@ -126,7 +125,7 @@ function openServers(
     addresses: parameterServers,
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
-      // In reports, parameter servers are numbered after the last rank.
+      // In reports, the numbers of parameter servers follow the last rank.
       report({ type: 'peer-lost', rank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

@@ -7,7 +7,7 @@ import type { Cluster } from './cluster.ts';
 
 /**
  * Resolves an output to a URI. A URI stays unchanged. A path refers to the file system of the job's output folder, and a relative path is
- * resolved against that folder. A program outside a job may have no output folder; its paths are local.
+ * resolved against that folder. Without an output folder, paths are local.
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
   if (isUri(output)) {

@@ -17,8 +17,8 @@ export interface EvaluateOptions {
   /** The value that selects the best checkpoint: `loss` (the default) or one of the metrics passed to `compile`. */
   readonly metric?: string;
   /**
-   * Whether the best value is the highest (`max`) or the lowest (`min`). Default: `max` for metric names that contain acc, precision,
-   * recall, auc or f1, otherwise `min`.
+   * Whether the best value is the highest (`max`) or the lowest (`min`). Defaults to `max` for metric names that contain acc, precision,
+   * recall, auc or f1, and to `min` for all others.
    */
   readonly mode?: 'min' | 'max';
   /** Evaluates only the checkpoints of this phase (`fit-2`, or the `name` passed to `fit`); all phases by default. */
@@ -28,15 +28,15 @@ export interface EvaluateOptions {
    * succeeds. By default, the evaluator never ends training.
    */
   readonly patience?: number;
-  /** The minimum difference that counts as an improvement; 0 by default. */
+  /** The minimum improvement over the best value; 0 by default. A smaller difference is no improvement. */
   readonly minDelta?: number;
   /** The number of examples per batch; 32 by default. Omit it for a dataset that is already batched. */
   readonly batchSize?: number;
   /** For a dataset: the number of batches to evaluate; all by default. */
   readonly batches?: number;
   /**
-   * Whether to load the weights of the best checkpoint into the model at the end; false by default. The model otherwise keeps the weights
-   * of the last checkpoint.
+   * Loads the weights of the best checkpoint into the model at the end; false by default. Without it, the model keeps the weights of the
+   * last checkpoint.
    */
   readonly restoreBest?: boolean;
   /** The interval, in ms, at which the evaluator checks for a newer checkpoint; 2000 by default. */
@@ -45,7 +45,7 @@ export interface EvaluateOptions {
   readonly onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
 }
 
-/** The result for one checkpoint. During `onEvaluation` the model holds the weights of that checkpoint. */
+/** The result for one checkpoint. During `onEvaluation` the model has the weights of that checkpoint. */
 export interface Evaluation {
   readonly uri: string;
   readonly step: number;
@@ -61,21 +61,22 @@ export interface Evaluation {
 export interface EvaluationReport {
   readonly evaluations: readonly Evaluation[];
   /**
-   * The best checkpoint; null if no checkpoint had a usable value. It is also recorded in best.json in the checkpoint folder, and kept when
-   * old checkpoints are removed.
+   * The best checkpoint; null if no checkpoint had a usable value. The file best.json in the checkpoint folder records it, and the job
+   * never removes it.
    */
   readonly best: (BestCheckpoint & { readonly uri: string }) | null;
-  /** Why the evaluator ended training; null if training ended without its request. */
+  /** The reason why the evaluator ended training; null if training ended without its request. */
   readonly stopped: string | null;
 }
 
-/** The dependencies of an evaluator. */
 export interface EvaluationWorld {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
   readonly store: CheckpointStore;
   readonly applicationId: string;
-  /** The name of this evaluator in marks that protect a checkpoint from removal while the evaluator reads it, for example `evaluator-0`. */
+  /**
+   * The evaluator name, for example `evaluator-0`. It appears in marks that protect a checkpoint from removal while the evaluator reads it.
+   */
   readonly holder: string;
   /** Reports the values of each evaluation and the best value so far to the job and to TensorBoard. */
   readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;
@@ -84,7 +85,10 @@ export interface EvaluationWorld {
 
 const HIGHER_IS_BETTER = /acc|precision|recall|auc|f1/i;
 
-/** Evaluates each new checkpoint until the final one, records the best checkpoint, and ends training if `patience` is exhausted. */
+/**
+ * Evaluates each new checkpoint until the final one, records the best checkpoint, and ends training after `patience` evaluations without
+ * improvement.
+ */
 export class Evaluator {
   readonly #world: EvaluationWorld;
   readonly #model: CompiledModel;
@@ -123,7 +127,7 @@ export class Evaluator {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
-    // An earlier process of this evaluator, or of the training run that this job resumes, may have recorded a best checkpoint.
+    // The recorded best checkpoint may be from an earlier process of this evaluator, or from the training run that this job resumes.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const byPhase = new Map<string, BestSoFar>();
     const follow: FollowOptions = {
@@ -135,7 +139,7 @@ export class Evaluator {
     };
     try {
       for await (const checkpoint of followCheckpoints(store, follow)) {
-        // Patience is counted separately for each phase, but the best checkpoint is selected across all phases.
+        // The evaluator tracks patience separately for each phase, but selects the best checkpoint across all phases.
         const { name } = checkpoint.position.phase;
         const bestSoFar = byPhase.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
         byPhase.set(name, bestSoFar);

@@ -23,7 +23,7 @@ async function place(): Promise<{ folder: string; uri: string }> {
 const world = { tf, storage: new FileStorage() };
 const { layers } = tf;
 
-/** Replaces the initial weights: with zeros and ones, a missing weight could go unnoticed. */
+/** Replaces the initial weights. With zeros and ones, a missing weight could remain undetected. */
 function withRandomWeights(model: tf.LayersModel): tf.LayersModel {
   const weights = model.getWeights().map((weight, index) => tf.tidy(() => tf.randomUniform(weight.shape, 0.1, 0.9, 'float32', index + 1)));
   model.setWeights(weights);

@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** The constant's values; for a weight of the model, its variable. */
+  /** The values of a constant; for a weight of the model, the weight's variable. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 
@@ -59,7 +59,7 @@ export function shapeProto(shape: readonly Size[]): ShapeProto {
   return { dim: shape.map((each) => ({ size: String(typeof each === 'number' ? each : -1) })) };
 }
 
-/** Builds a graph node by node. The name of a node's first output is the name of the node; the second output is `name:1`, and so on. */
+/** Builds a graph node by node. A node's first output has the name of the node; the second output is `name:1`, and so on. */
 export class GraphBuilder {
   readonly nodes: NodeDef[] = [];
   readonly constants: ConstantNode[] = [];
@@ -87,7 +87,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Adds a one-dimensional tensor of integers. @returns its name. */
+  /** Adds a one-dimensional tensor of integers and returns its name. */
   integers(values: readonly Size[]): string {
     if (isFixed(values)) {
       return this.#shared('int32', [values.length], Int32Array.from(values));
@@ -109,7 +109,7 @@ export class GraphBuilder {
     return this.#shared(dtype as ConstantNode['dtype'], [], array);
   }
 
-  /** Adds a constant that the model creates during the prediction. @returns its name. */
+  /** Adds a constant that the model creates during the prediction. Returns the constant's name. */
   own(wanted: string, { dtype, shape, values }: MergedConstant): string {
     if (isFixed(shape)) {
       return this.constant(wanted, { dtype: dtype as ConstantNode['dtype'], shape, values });
@@ -124,7 +124,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Adds a multiple of the number of examples, which the graph reads from the shape of its input when it runs. */
+  /** Adds a multiple of the number of examples. The graph gets this number from the shape of its input at run time. */
   #multiple({ timesBatch }: Batch): string {
     this.#batch ??= this.#countExamples();
     return timesBatch === 1
@@ -159,7 +159,7 @@ export class GraphBuilder {
   }
 }
 
-/** Creates the error for a kernel that TensorFlow's operations cannot express. */
+/** Creates the error for a kernel that has no equivalent in TensorFlow's operations. */
 export function notExportable({ layer, kernel }: Pick<MergedCall, 'layer' | 'kernel'>, why: string): TonyError {
   return new TonyError('MODEL_NOT_EXPORTABLE', `layer ${layer} cannot be part of a GraphModel: kernel ${kernel} ${why}`);
 }

@@ -9,9 +9,9 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** The numbers of examples with which the model is traced. These two numbers rarely occur as other dimensions of a model. */
+/** The numbers of examples for the two traces of the model. These numbers rarely occur as other dimensions of a model. */
 const BATCHES = [3, 5] as const;
-/** The number of examples with which the graph's predictions are compared with the model's. */
+/** The number of examples for comparing the graph's predictions with the model's predictions. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
 /** The producer version in the GraphDefs that TensorFlow writes since 2019. */
@@ -20,8 +20,7 @@ const PRODUCER = 175;
 /**
  * Writes a graph model, for tf.loadGraphModel, into the folder `place`. Replaces a model in that folder. A graph model consists of the
  * weights and a graph of TensorFlow's operations that computes the model's prediction. The number of examples stays variable; all other
- * dimensions must be fixed. Before the graph is written, its predictions are compared with the model's.
- *
+ * dimensions must be fixed. Compares the graph's predictions with the model's predictions before writing.
  * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that requires control flow or an unsupported kernel.
  */
 export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
@@ -32,7 +31,10 @@ export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersMode
   await writeModelFiles(storage, uri, artifacts);
 }
 
-/** @param place the URI or path of a model.json, or of the folder that contains it. */
+/**
+ * Loads a graph model.
+ * @param place the URI or path of a model.json, or of the folder that contains it.
+ */
 export async function loadGraphModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.GraphModel> {
   return await tf.loadGraphModel(modelFilesHandler(tf, storage, uriOf(place)));
 }
@@ -136,7 +138,7 @@ function uniqueNames(names: readonly string[]): string[] {
 
 /**
  * Creates valid inputs for the model: zeros or, with `random`, random numbers. For models with embeddings, the numbers are valid indices.
- * @param batch the number of examples, for models that leave it variable.
+ * @param batch the number of examples, for models with a variable number of examples.
  */
 function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, random = false): tfjs.Tensor[] {
   return model.inputs.map(({ shape, dtype, name }) => {

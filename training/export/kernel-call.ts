@@ -51,7 +51,7 @@ export class Call {
     return this.attribute(name) === true;
   }
 
-  /** Returns an attribute of `length` numbers. A single number is repeated `length` times. */
+  /** Returns an attribute of `length` numbers. Repeats a single number `length` times. */
   numbers(name: string, length = 1): number[] {
     const sizes = this.sizes(name, length);
     return sizes.map((value) =>

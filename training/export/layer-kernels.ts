@@ -90,7 +90,7 @@ export function batchNormalisation(call: Call): string {
   });
 }
 
-/** Converts normalisation along other axes than the channels, for which TensorFlow has no single operation. */
+/** Converts normalisation along axes other than the channels, for which TensorFlow has no single operation. */
 export function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');
@@ -100,7 +100,7 @@ export function normalisation(call: Call): string {
   return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
 }
 
-/** Adds the operations for the bias and the activation of a fused kernel to the result of its main operation. */
+/** Applies the bias and the activation of a fused kernel to the result of its main operation. */
 export function finished(call: Call, result: string): string {
   const float = { T: attr.type('float32') };
   const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;

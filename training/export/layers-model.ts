@@ -28,7 +28,10 @@ export async function exportLayersModel(
   await model.save(handler, { includeOptimizer });
 }
 
-/** @param place the URI or path of a model.json, or of the folder that contains it. */
+/**
+ * Loads a layers model.
+ * @param place the URI or path of a model.json, or of the folder that contains it.
+ */
 export async function loadLayersModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.LayersModel> {
   return await tf.loadLayersModel(modelFilesHandler(tf, storage, uriOf(place)));
 }

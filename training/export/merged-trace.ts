@@ -35,7 +35,8 @@ export interface MergedCall {
 
 export interface MergedConstant extends MergedTensor {
   /**
-   * All values. If the number of values depends on the number of examples, all values are equal, and this array contains the value once.
+   * The values of the constant. A constant whose length depends on the number of examples has equal values, and this array contains the
+   * value once.
    */
   readonly values: TracedConstant['values'];
 }

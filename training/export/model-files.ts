@@ -11,14 +11,14 @@ import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
  *   model.json                       topology, and a manifest of the weights: names, types, shapes, files
  *   group1-shard1of2-1a2b3c4d.bin    the concatenated weights, little-endian, split into files of 4 MiB
  *
- * The file names contain a checksum of the content. The new weight files are written first, then model.json is replaced atomically, so it
- * always refers to matching weight files. The weight files of the previous model are removed last.
+ * The file names contain a checksum of the content. A writer first adds the new weight files, then replaces model.json atomically, and
+ * finally removes the previous weight files. model.json therefore always refers to matching weight files.
  */
 const MODEL = 'model.json';
 const SHARD = /^group1-shard\d+of\d+-[0-9a-f]{8}\.bin$/;
 const SHARD_BYTES = 4 * 1024 * 1024;
 
-/** The fields that layers models and graph models have in common. Other fields of model.json are kept unchanged. */
+/** The common fields of layers models and graph models. Other fields of model.json are kept unchanged. */
 const modelJson = z.looseObject({
   modelTopology: z.looseObject({}),
   weightsManifest: z
@@ -54,7 +54,7 @@ export async function writeModelFiles(storage: Storage, uri: string, artifacts: 
 }
 
 /**
- * Creates a handler with which tf.loadLayersModel and tf.loadGraphModel load a model that any program has written.
+ * Creates a handler with which tf.loadLayersModel and tf.loadGraphModel load models, including models of other programs.
  * @param uri the URI of the folder, or of the model.json in it.
  */
 export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {

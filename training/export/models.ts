@@ -49,20 +49,26 @@ export class Models {
 
   /**
    * Writes a graph model, for tf.loadGraphModel, into a folder. A graph model consists of TensorFlow's operations and can only predict. The
-   * number of examples stays variable; all other dimensions must be fixed. Before the graph is written, its predictions are compared with
-   * the model's.
+   * number of examples stays variable; all other dimensions must be fixed. Compares the graph's predictions with the model's predictions
+   * before writing.
    * @throws TonyError MODEL_NOT_EXPORTABLE. The message names the layer that the graph cannot represent.
    */
   async exportGraphModel(model: tfjs.LayersModel, folder: string): Promise<void> {
     await exportGraphModel(this.#parts, model, this.#parts.outputUriOf(folder));
   }
 
-  /** @param place a model.json, or the folder that contains it. */
+  /**
+   * Loads a layers model.
+   * @param place a model.json, or the folder that contains it.
+   */
   async loadLayersModel(place: string): Promise<tfjs.LayersModel> {
     return await loadLayersModel(this.#parts, this.#parts.uriOf(place));
   }
 
-  /** @param place a model.json, or the folder that contains it. */
+  /**
+   * Loads a graph model.
+   * @param place a model.json, or the folder that contains it.
+   */
   async loadGraphModel(place: string): Promise<tfjs.GraphModel> {
     return await loadGraphModel(this.#parts, this.#parts.uriOf(place));
   }
@@ -70,7 +76,7 @@ export class Models {
   /**
    * Copies the weights of a checkpoint into a model with the same weight shapes.
    * @param which `newest`: the newest valid checkpoint of this job. `best`: the checkpoint that the job's evaluator has marked as the best.
-   *   Otherwise the place of a checkpoint (`.../step-100`), or of a checkpoint folder to load its newest valid checkpoint.
+   *   Any other string is the place of a checkpoint (`.../step-100`), or of a checkpoint folder, whose newest valid checkpoint is loaded.
    * @param name the name of the model, for a checkpoint of a loop with several models.
    * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if no checkpoint exists.
    */
@@ -84,8 +90,8 @@ export class Models {
   /**
    * Copies the matching weights of another model into `model`, and reports which weights it copied. Call it before `fit`, on every rank or
    * only on rank 0. If the job resumes from its own checkpoint, that checkpoint takes precedence.
-   * @param from the place of a model.json (a LayersModel or a GraphModel, whichever program wrote it) or of a checkpoint; 'newest' or
-   *   'best', as in `loadCheckpoint`; or a model in memory.
+   * @param from the place of a model.json (a LayersModel or a GraphModel from any program) or of a checkpoint; 'newest' or 'best', as in
+   *   `loadCheckpoint`; or a model in memory.
    * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set.
    */
   async warmStart(

@@ -10,12 +10,11 @@ export interface TracedTensor {
   readonly dtype: tfjs.DataType;
 }
 
-/** One call of a backend kernel. */
 export interface KernelCall {
   readonly kernel: string;
   /** The layer that called the kernel. */
   readonly layer: string;
-  /** The inputs by name, without missing optional inputs. If the input of a kernel is a list, the names are the positions. */
+  /** The inputs by name, without missing optional inputs. For a list input, the names are the positions. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];
@@ -36,7 +35,7 @@ export interface Trace {
 
 type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly tfjs.Tensor[];
 
-/** The methods of TensorFlow.js's engine that all operations and all reads of tensors call. */
+/** The methods of TensorFlow.js's engine that all operations and all tensor reads call. */
 interface Engine {
   runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;
@@ -87,7 +86,7 @@ class KernelRecorder {
   readonly #known: Set<number>;
   /** The names of the layers whose `call` is running, the innermost last. */
   readonly #layers: string[] = [];
-  /** The number of nested kernels that are running; 0 outside of kernels. */
+  /** The nesting depth of running kernels; 0 outside of kernels. */
   #depth = 0;
 
   constructor(tf: typeof tfjs, model: string, inputs: readonly tfjs.Tensor[], weights: ReadonlySet<number>) {
@@ -99,7 +98,7 @@ class KernelRecorder {
     this.#known = new Set(inputs.map(({ id }) => id));
   }
 
-  /** Describes a tensor. If it is neither a weight nor known, records it as a constant. */
+  /** Describes a tensor. Records an unknown tensor as a constant unless it is a weight. */
   remember(tensor: tfjs.Tensor): TracedTensor {
     if (!this.#known.has(tensor.id) && !this.#weights.has(tensor.id)) {
       this.#known.add(tensor.id);
@@ -110,7 +109,10 @@ class KernelRecorder {
     return described(tensor);
   }
 
-  /** Intercepts the calls of the engine. @returns a function that restores the engine. */
+  /**
+   * Intercepts the calls of the engine.
+   * @returns a function that restores the engine.
+   */
   attachToEngine(): () => void {
     const engine = this.#engine;
     const { runKernel, readSync, read } = engine;
@@ -165,7 +167,10 @@ class KernelRecorder {
     return this.#layers.at(-1) ?? this.#model;
   }
 
-  /** Tracks when the layer's `call` runs. @returns a function that restores the layer. */
+  /**
+   * Tracks when the layer's `call` runs.
+   * @returns a function that restores the layer.
+   */
   attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
     // Synchronised batch normalisation may have replaced `call` on this instance.

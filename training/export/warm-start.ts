@@ -8,11 +8,11 @@ import { tensorOf, weightsAmong } from '../model/training-state.ts';
 import { readModelFiles } from './model-files.ts';
 
 export interface WarmStartOptions {
-  /** The names of the model's layers to copy weights into; all layers by default. */
+  /** Copies weights only into the layers with these names; all layers by default. */
   readonly layers?: readonly string[];
   /** Skips weights whose type or shape differs. By default, such a weight is an error. */
   readonly skipMismatched?: boolean;
-  /** How weights are matched; by default, by name if the models have weight names in common, and otherwise by order. */
+  /** How to match weights. Defaults to `name` if the models have weight names in common, otherwise to `order`. */
   readonly by?: 'name' | 'order';
 }
 
@@ -25,7 +25,6 @@ export interface WarmStart {
   readonly unused: readonly string[];
 }
 
-/** A weight of the source model. */
 interface SourceWeight {
   readonly name: string;
   readonly tensor: tfjs.Tensor;
@@ -33,14 +32,13 @@ interface SourceWeight {
 
 interface Source {
   readonly what: string;
-  /** The caller must dispose the tensors, unless they are the weights of a model in memory. */
+  /** The caller disposes the tensors, except the weights of a model in memory. */
   readonly weights: readonly SourceWeight[];
 }
 
 /**
  * Copies the matching weights of a source into a model. The source is a model.json from any program (a LayersModel or a GraphModel, also
  * with quantised weights), a checkpoint, or a model in memory. The source's optimizer state is ignored.
- *
  * @param from the URI of a model.json, of the folder that contains it, or of a checkpoint; or a model in memory.
  * @throws TonyError WARM_START_MISFIT, without any change of the model, when no weight matches, or when a type or shape differs and
  *   `skipMismatched` is not set.

@@ -12,7 +12,10 @@ export interface PartEncoder {
 
 export const EXTENSIONS: Readonly<Record<PredictFormat, string>> = { jsonl: '.jsonl', csv: '.csv', tfrecord: '.tfrecord' };
 
-/** Creates the encoder of a part. @param columns the columns of a CSV file; by default, the fields of the first result. */
+/**
+ * Creates the encoder of a part.
+ * @param columns the columns of a CSV file; by default, the fields of the first result.
+ */
 export function partEncoder(format: PredictFormat, columns: readonly string[] | null): PartEncoder {
   switch (format) {
     case 'jsonl':
@@ -88,7 +91,7 @@ class CsvEncoder implements PartEncoder {
 /** Encodes a row and its line break. */
 export function csvLine(values: readonly unknown[]): string {
   const line = values.map(fieldOf).join(',');
-  // A row of one empty value is quoted, because readers skip empty lines.
+  // Quotes a row of one empty value, because CSV readers skip empty lines.
   return line === '' ? '""\n' : `${line}\n`;
 }
 

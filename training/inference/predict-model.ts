@@ -11,7 +11,7 @@ export type Values = Float32Array | Int32Array | Uint8Array;
 
 export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel;
 
-/** Returns whether `value` is a model, and not a function. */
+/** Returns whether `value` is a model and not a function. */
 export function isModel(value: unknown): value is InferenceModel {
   return typeof value === 'object' && value !== null && 'predict' in value && 'inputs' in value;
 }
@@ -20,7 +20,7 @@ export function isModel(value: unknown): value is InferenceModel {
  * Runs the model on a batch of elements.
  * @param inputs for each element a number, an array of numbers, `{ values, shape }`, or an object of these by the names of the model's
  *   inputs.
- * @throws TonyError DATA_INVALID.
+ * @throws TonyError DATA_INVALID when the inputs do not fit the model.
  */
 export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {
   const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs) as unknown)));

@@ -12,14 +12,14 @@ import { EXTENSIONS, type PredictFormat } from './predict-format.ts';
 /*
  * The output folder of `predict`:
  *
- *   _PREDICT                  JSON: the inputs and the format of the results; the first worker writes it, and the others verify it
+ *   _PREDICT                  JSON: the inputs and the result format; the first worker writes the file, and the other workers verify it
  *   part-00017.jsonl          the complete results of split 17
- *   _SUCCESS                  JSON: the number of records of each part; the first worker that finds all parts writes it
+ *   _SUCCESS                  JSON: the number of records of each part; written by the first worker that finds all parts
  *   _attempts/<worker>/...    parts that are being written; removed at the end
  *   _counts/part-00017        the number of records of a finished part; removed at the end
  *
- * A worker writes a part into its folder of attempts and then renames it into place. If two workers write the same part, only one rename
- * succeeds. Readers of data ignore names that begin with an underscore.
+ * A worker writes a part into its own folder below `_attempts` and then renames it into place. If two workers write the same part, only
+ * one rename succeeds. Data sources ignore names that begin with an underscore.
  */
 const DESCRIPTION = '_PREDICT';
 const SUCCESS = '_SUCCESS';
@@ -46,7 +46,7 @@ export interface PredictManifest {
   readonly parts: readonly { readonly name: string; readonly records: number }[];
 }
 
-/** The output folder. Each part is written completely or not at all, and only by the first worker that finishes the split. */
+/** The output folder. A part appears only when it is complete, and only the first worker that finishes a split writes its part. */
 export class PredictOutput {
   readonly uri: string;
   readonly #storage: Storage;
@@ -106,13 +106,13 @@ export class PredictOutput {
 
   /**
    * Streams the results of a split into its part.
-   * @param records returns the number of results once `contents` has ended.
+   * @param records returns the number of results. It is called after `contents` has ended.
    * @returns false if another worker finished the split first.
    */
   async write(split: number, contents: Readable, records: () => number): Promise<boolean> {
     const attempt = joinUri(this.#attempts, this.name(split));
     try {
-      // If the stream fails, the write is aborted and the part does not appear.
+      // A failed stream aborts the write, and the part does not appear.
       await this.#storage.write(attempt, this.#packed(contents));
       if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
         if (await this.isDone(split)) {
@@ -149,7 +149,7 @@ export class PredictOutput {
     return packed;
   }
 
-  /** Writes the manifest, unless another worker has written it. Call it once all parts exist. */
+  /** Writes the manifest, unless another worker has written it. Call it after all parts exist. */
   async finish(): Promise<PredictManifest> {
     const file = joinUri(this.uri, SUCCESS);
     const manifest = (await this.#readManifest()) ?? (await this.#countAll());
@@ -175,7 +175,7 @@ export class PredictOutput {
     if (stored !== null) {
       return Number(stored.toString());
     }
-    // The count is missing if its writer failed after it had written the part, so the records are counted.
+    // Counts the records of a part whose writer failed between writing the part and writing the count.
     const uri = this.#uriOf(split);
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });

@@ -10,8 +10,8 @@ test('a worker takes its own splits in order, then free ones, then those that ot
     expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split, kind: 'own' });
     done.add(split);
   }
-  // A worker first selects splits that other workers cannot have reached. Splits 0 and 2 are the first of their shares, so their workers
-  // may be computing them.
+  // A worker first selects splits that other workers cannot have reached. Splits 0 and 2 are the first splits of their shares, so other
+  // workers may be computing them.
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split: 6, kind: 'free' });
   for (const split of [3, 5, 6, 8]) {
     done.add(split);
@@ -23,7 +23,10 @@ test('a worker takes its own splits in order, then free ones, then those that ot
   expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toBeNull();
 });
 
-/** Simulates workers of different speeds in virtual time; some of them fail. @returns the number of computed splits. */
+/**
+ * Simulates workers of different speeds in virtual time; some workers fail.
+ * @returns the number of computed splits.
+ */
 function simulate(splits: number, speeds: readonly number[], deaths: readonly (number | null)[]): { computed: number; done: Set<number> } {
   const done = new Set<number>();
   let computed = 0;

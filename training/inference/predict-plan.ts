@@ -1,7 +1,7 @@
 /**
- * The position of a worker among the workers. Each worker processes its own share (every `count`-th split) in order, and then the
- * unfinished splits of other shares, whose workers may be slow or failed. The workers do not communicate: the output files show which
- * splits are finished. If two workers compute the same split, only one result is stored.
+ * The position of a worker among the workers. Each worker first processes its own share (every `count`-th split) in order. It then
+ * processes the unfinished splits of other shares, whose workers may be slow or failed. The workers do not communicate: the output files
+ * show which splits are finished. If two workers compute the same split, only one result is stored.
  */
 export interface Position {
   readonly index: number;
@@ -11,14 +11,15 @@ export interface Position {
 export interface NextSplit {
   readonly split: number;
   /**
-   * `own`: the split is in this worker's share. `free`: it is in another worker's share, and that worker has not reached it. `contested`:
-   * another worker may be computing it.
+   * `own`: the split is in this worker's share. `free`: the split is in another worker's share, and that worker has not reached it.
+   * `contested`: another worker may be computing the split.
    */
   readonly kind: 'own' | 'free' | 'contested';
 }
 
 /**
- * Selects the next split of a worker. @param splits the number of splits.
+ * Selects the next split of a worker.
+ * @param splits the number of splits.
  * @param isDone whether the results of a split exist.
  * @returns null if all splits are finished.
  */
@@ -34,7 +35,7 @@ export function nextSplit(splits: number, isDone: (split: number) => boolean, { 
     if (owner === index) {
       return { split, kind: 'own' };
     }
-    // A worker may be computing the first unfinished split of its share. It has not reached the later splits.
+    // The owner may be computing the first unfinished split of its share, but has not reached the later splits.
     if (begun.has(owner)) {
       free.push(split);
     } else {

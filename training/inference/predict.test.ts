@@ -90,7 +90,6 @@ test('each input file results in one file in the same order, and the report coun
   expect(report).toEqual({ output: fileUri(output), parts: FILES, records, written: { parts: FILES, records } });
   await expectWhole(output);
   expect(cluster.reported.at(-1)).toMatchObject({ 'predict/records': records, 'predict/parts': FILES });
-  // A second run computes nothing.
   const again = await predict(worker(0, 1), jsonl<{ id: number }>(input), double, { output });
   expect(again).toMatchObject({ records, written: { parts: 0, records: 0 } });
 });
@@ -268,11 +267,9 @@ test('a model receives batches in its input shape, and no tensor leaks', async (
   expect(report).toMatchObject({ parts: 2, records: 30 });
   const results = await jsonl<{ id: number; sums: number[] }>(fileUri(`${output}/part-*`)).toArray({ storage });
   expect(results).toEqual(Array.from({ length: 30 }, (_, id) => ({ id, sums: [id + 6, id + 6, id + 6] })));
-  // Different weights make a different model.
   model.setWeights([tf.zeros([4, 3])]);
   const again = predict(worker(0, 1), dataset, model, { output, input: ({ pixels }) => pixels });
   await expect(again).rejects.toMatchObject({ code: 'OUTPUT_MISMATCH' });
-  // A model with several unnamed inputs and several outputs.
   const [a, b] = [tf.input({ shape: [1], name: 'a' }), tf.input({ shape: [1], name: 'b' })];
   const two = tf.model({
     inputs: [a, b],

@@ -18,16 +18,19 @@ export interface PredictOptions {
    * earlier job, this job completes them.
    */
   readonly output: string;
-  /** `jsonl` by default. `csv`: results must be flat objects. `tfrecord`: results must be bytes, or the features of a tf.train.Example. */
+  /**
+   * The file format; `jsonl` by default. `csv` requires flat objects as results. `tfrecord` requires bytes, or the features of a
+   * tf.train.Example.
+   */
   readonly format?: PredictFormat;
   readonly compression?: 'none' | 'gzip';
-  /** Elements per batch; 128 by default. */
+  /** The number of elements per batch; 128 by default. */
   readonly batchSize?: number;
   /** The columns of CSV files; by default, the fields of the first result of each part. */
   readonly columns?: readonly string[];
   /**
-   * A version of the function's dependencies, to be changed with them. Changes of the model's weights and of the function's own text are
-   * detected without it.
+   * A version of the function's dependencies. Change it together with the dependencies. Changes of the model's weights and of the
+   * function's own text are detected without it.
    */
   readonly version?: string;
   readonly signal?: AbortSignal;
@@ -59,7 +62,7 @@ export interface PredictReport {
 }
 
 const DEFAULT_BATCH = 128;
-/** The size, in bytes, of the pieces that are passed to storage. */
+/** The size in bytes of one write to storage. */
 const PIECE_BYTES = 256 * 1024;
 const REPORT_MS = 1000;
 /** The interval, in ms, at which a worker checks whether other workers have finished a split. */
@@ -76,16 +79,13 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
 /**
  * Applies a model or function to each element of a dataset, with any number of workers. Each split of the dataset's files
- * (`dataset.splits()`) produces one result file, named by the number of the split (`part-00017.jsonl`), with the results in the order of
- * the records. Each file is complete and written once, even if workers fail, restart or compute the same split. Once all parts exist, the
- * file `_SUCCESS` appears with the number of records of each part.
- *
- * The workers do not communicate. With `ranked: false` in job.yaml, the job can therefore replace a failed worker without interrupting the
- * other workers.
- *
+ * (`dataset.splits()`) produces one result file, named by the split number (`part-00017.jsonl`), with the results in record order. Each
+ * file is complete and written once, even if workers fail, restart or compute the same split. After all parts exist, the file `_SUCCESS`
+ * appears with the number of records of each part. The workers do not communicate. With `ranked: false` in job.yaml, the job can therefore
+ * replace a failed worker without interrupting the other workers.
  * @param dataset a dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. `predict` disposes the tensors in
  *   its elements.
- * @returns a report, once all parts exist.
+ * @returns a report, after all parts exist.
  * @throws TonyError OUTPUT_MISMATCH when the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and the
  *   errors of the function.
  */
@@ -208,8 +208,8 @@ class Predictor<T> {
   }
 
   /**
-   * Waits for the worker that may be computing the split. The time limit is the expected duration of a split, and starts again whenever
-   * another split is finished. Returns whether the split is finished.
+   * Waits for the worker that may be computing the split. The timeout is the expected duration of a split; it restarts whenever another
+   * split is finished. Returns whether the split is finished.
    */
   async #isDoneInTime(known: ReadonlySet<number>, split: number): Promise<boolean> {
     const timeLimit = Math.max(WAIT_MS, WAIT_SPLITS * this.#longestSplitMs);
@@ -226,7 +226,7 @@ class Predictor<T> {
       }
       finished = done.size;
     }
-    // No worker has finished a split in this time, so the workers of all remaining splits count as failed.
+    // All workers of the remaining splits have probably failed, because no split was finished in this time.
     for (let other = 0; other < this.#output.parts; other++) {
       this.#abandoned.add(other);
     }

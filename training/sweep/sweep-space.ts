@@ -8,7 +8,8 @@ export type Configuration = Readonly<Record<string, HyperparameterValue>>;
 type Choices = readonly HyperparameterValue[];
 
 /**
- * Numbers (or integers) from `min` to `max`, drawn uniformly on a linear scale or, for example for learning rates, on a logarithmic scale.
+ * Numbers (or integers) from `min` to `max`, drawn uniformly on a linear or a logarithmic scale. Learning rates, for example, need a
+ * logarithmic scale.
  */
 export interface Range {
   readonly min: number;
@@ -19,7 +20,10 @@ export interface Range {
 
 export type Drawn<Space> = { readonly [Name in keyof Space]: Space[Name] extends readonly (infer Value)[] ? Value : number };
 
-/** Returns all combinations of the values; the last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four. */
+/**
+ * Returns all combinations of the values; the last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four
+ * combinations.
+ */
 export function grid<Space extends Readonly<Record<string, Choices>>>(space: Space): Drawn<Space>[] {
   let all: Record<string, HyperparameterValue>[] = [{}];
   for (const [name, values] of Object.entries(space)) {

@@ -1,16 +1,15 @@
 import type { Configuration } from './sweep-space.ts';
 
-/** The result of a trial. */
 export interface TrialResult<C extends Configuration = Configuration> {
   readonly index: number;
-  /** The name of the trial, for example `trial-00003`. */
+  /** The trial name, for example `trial-00003`. */
   readonly name: string;
   readonly configuration: C;
   readonly metrics: Readonly<Record<string, number>>;
   readonly seconds: number;
   /** The task that ran the trial. */
   readonly task: string;
-  /** Why the trial has no metrics; null if it succeeded. */
+  /** The reason why the trial has no metrics; null if it succeeded. */
   readonly error: string | null;
 }
 

@@ -11,10 +11,10 @@ import { decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult,
 /*
  * The output folder of `sweep`:
  *
- *   _SWEEP             JSON: the configurations; the first task writes it, and the others verify it
+ *   _SWEEP             JSON: the configurations; the first task writes the file, and the other tasks verify it
  *   trial-00003.json   the result of a trial; written only once
  *   trial-00003/       files that the trial itself writes
- *   results.csv        all trials, best first; written when all have finished
+ *   results.csv        all trials, best first; written after all trials have finished
  *   results.json
  */
 const DESCRIPTION = '_SWEEP';
@@ -25,7 +25,7 @@ export interface SweepOptions {
   /** The metric by which trials are compared. */
   readonly metric: string;
   readonly goal: Goal;
-  /** Folder for the results: a URI, or a path (relative to the job's output folder); `sweep` by default. */
+  /** The folder for the results: a URI, or a path (relative to the job's output folder); `sweep` by default. */
   readonly output?: string;
   /**
    * The action if a trial throws an error. `fail`, the default, ends this task, and the job restarts it. `record` stores the error in the
@@ -36,12 +36,11 @@ export interface SweepOptions {
   readonly version?: string;
 }
 
-/** The context of a trial. */
 export interface Trial {
   readonly index: number;
   /** The name of the trial's summary run and of its row in the table, for example `trial-00003`. */
   readonly name: string;
-  /** URI of a folder for files of the trial. */
+  /** The URI of a folder for files of the trial. */
   readonly outputDir: string;
   /** Writes intermediate metrics as summaries. */
   report(values: Readonly<Record<string, number>>, step: number): void;
@@ -54,17 +53,15 @@ export interface SweepReport<C extends Configuration> {
   readonly output: string;
   /** The trials that this task computed in this run. */
   readonly computed: readonly TrialResult<C>[];
-  /** All trials, best first, on the task that finishes last; null on tasks that finish while other tasks are still running. */
+  /** All trials, best first, on the task that finishes last; null on all other tasks. */
   readonly results: readonly TrialResult<C>[] | null;
 }
 
 /**
- * Evaluates configurations independently on all tasks of a role: task i runs configurations i, i+N, ... Each result is stored immediately,
- * so a restarted task, or another job with the same output, continues with the unfinished trials. The last task writes `results.csv` and
- * `results.json`, and prints the table. Each trial is a TensorBoard run with a row in the HParams tab.
- *
- * The role must have no ranks (`ranked: false` in job.yaml): each task trains its own models, with `model.fit`.
- *
+ * Evaluates configurations independently on all tasks of a role: task i runs configurations i, i+N, ... Each result is stored immediately.
+ * A restarted task, or another job with the same output, therefore continues with the unfinished trials. The last task writes `results.csv`
+ * and `results.json`, and prints the table. Each trial is a TensorBoard run with a row in the HParams tab. The role must have no ranks
+ * (`ranked: false` in job.yaml): each task trains its own models, with `model.fit`.
  * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
  * @throws TonyError OUTPUT_MISMATCH when the folder contains trials of other configurations; TRIAL_FAILED; USAGE when the tasks have ranks.
  */
@@ -197,7 +194,7 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
   }
   const onTrouble = (message: string) => process.stderr.write(`tony-ts: ${name}: ${message}\n`);
   const writer = new SummaryWriter({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble });
-  // Discards the summaries that a failed attempt at this trial wrote.
+  // Discards the summaries of a failed attempt at this trial.
   writer.resumeFrom(0);
   writer.hparams(configuration, { metrics: [metric] });
   const end = async (succeeded: boolean) => {
@@ -214,7 +211,7 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
   };
 }
 
-/** The stored results. Each result is written completely or not at all, and only by the first task that finishes the trial. */
+/** The stored results. A result appears only when it is complete, and only the first task that finishes a trial stores its result. */
 class SweepOutput<C extends Configuration> {
   readonly #cluster: Cluster;
   readonly #uri: string;
