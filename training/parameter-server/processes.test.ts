@@ -36,7 +36,7 @@ test.each([0, 1])('a killed worker %i is replaced alone, and the other worker re
   dying?.child.kill('SIGKILL');
   const replacement = await replace(rank);
   expect(await Promise.all([replacement.exited, other?.exited])).toEqual([0, 0]);
-  // A worker reports its position every 200 ms, and each step takes 40 ms, so the replacement repeats only a few steps.
+  // The replacement repeats only a few steps: workers report their position every 200 ms, and each step takes 40 ms.
   const [first = 0] = stepsOf(replacement);
   expect(first).toBeGreaterThan(5);
   expect(first).toBeLessThanOrEqual(13);
@@ -52,7 +52,7 @@ test('a worker reports a killed server, and the next generation resumes from the
   await expect.poll(() => workers[0]?.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   servers[1]?.child.kill('SIGKILL');
   for (const worker of workers) {
-    // In reports, the servers are numbered after the two ranks.
+    // Reports number the servers after the two ranks.
     await expect.poll(() => worker.reports()).toContainEqual({ type: 'peer-lost', rank: 3 });
     worker.child.kill('SIGUSR2');
   }
@@ -91,7 +91,6 @@ describe('if the chief is killed after its last step, its replacement takes no f
     }
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 40, final: true });
-    // The replacement does not rewrite an existing checkpoint.
     if (before !== null) {
       expect((await stat(path.join(dir, 'step-40'))).ino).toBe(before.ino);
     }

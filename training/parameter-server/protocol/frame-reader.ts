@@ -3,18 +3,18 @@ import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
   /**
-   * Returns memory for the body of a frame, exactly `frame.bodyBytes` long. Called when the head of a frame with a body has arrived.
+   * Returns memory of exactly `frame.bodyBytes` bytes for a frame's body. Called when the head of a frame with a body has arrived.
    * @throws if the receiver does not expect this body.
    */
   place(frame: Frame, head: unknown): Uint8Array;
   complete(frame: Frame, head: unknown, body: Uint8Array): void;
-  /** Called once, when the input is invalid. The reader then stops. */
+  /** Called once if the input is invalid. The reader then stops. */
   broken(reason: string): void;
 }
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Parses the frames of a connection from chunks of any size. Bodies are written directly to their destination, without a copy. */
+/** Parses the frames of a connection from chunks of any size. Writes bodies directly to their destination, without a copy. */
 export class FrameReader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);
@@ -31,12 +31,12 @@ export class FrameReader {
     this.#events = events;
   }
 
-  /** The buffer for the next bytes, which is never empty. */
+  /** Returns the buffer for the next bytes, which is never empty. */
   destination(): Uint8Array {
     return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
   }
 
-  /** Processes `count` bytes that have been written to `destination()`. */
+  /** Processes the next `count` bytes in `destination()`. */
   received(count: number): void {
     if (this.#over) {
       return;

@@ -8,16 +8,15 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  *   +------------+----------+--------+--------------------+-------------------+
  *   | head: JSON, UTF-8                                                       |   headBytes, at most MAX_HEAD_BYTES
  *   +-------------------------------------------------------------------------+
- *   | body: float32 numbers, or the bytes of tensors one after the other      |   bodyBytes
+ *   | body: float32 numbers, or the concatenated bytes of tensors             |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * A worker sends requests. The server answers each request with a frame of the same id; answers may arrive in any order. `held` means that
- * an answer is delayed. The receiver uses the head to decide where to store the body and how long it may be, before it allocates memory for
- * the body.
+ * The server answers each request of a worker with a frame of the same ID. Answers may arrive in any order; `held` announces a delayed
+ * answer. The receiver uses the head to verify the length of the body before it allocates memory for the body.
  */
 export interface Frame {
   readonly kind: FrameKind;
-  /** The id of the request. */
+  /** The ID of the request. */
   readonly id: number;
   readonly headBytes: number;
   readonly bodyBytes: number;
@@ -25,7 +24,7 @@ export interface Frame {
 
 const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 
-/** `refusal`: an error in place of an answer. `bye`: the worker has ended and sends no more requests. */
+/** `refusal`: an error instead of an answer. `bye`: the worker has ended and sends no more requests. */
 export type FrameKind = (typeof KINDS)[number];
 
 const HEADER = new FrameHeader('TNYP', KINDS, 3);

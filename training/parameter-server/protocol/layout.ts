@@ -1,31 +1,30 @@
-/** A range of the numbers of one flattened variable. */
+/** A range of a flattened variable. */
 export interface Piece {
-  /** The variable's number among the trained variables. */
+  /** The variable's index in the list of trained variables. */
   readonly variable: number;
-  /** The index of the first number. */
+  /** The index of the range's first element. */
   readonly from: number;
-  /** The length of the range. */
+  /** The number of elements in the range. */
   readonly count: number;
 }
 
-/** The pieces of each parameter server, in the order of the variables. */
+/** The pieces on each parameter server, in variable order. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** Variables with fewer numbers stay whole, because the saving would not justify another operation per step. */
+/** The minimum size of a variable to split. For smaller variables, the saving would not justify another operation per step. */
 const LEAST_CUT = 16_384;
 /**
- * A part has at most 1/4 of a server's fair share (or LEAST_CUT, if that is larger), so the fullest server exceeds its fair share by at
- * most this amount.
+ * Limits the size of a part to 1/4 of a server's fair share, or to LEAST_CUT if that is larger. The fullest server therefore exceeds its
+ * fair share by at most this amount.
  */
 const PARTS_OF_FAIR_SHARE = 4;
 
 /**
- * Distributes variables so that all servers hold about the same number of numbers. Splits large variables into parts, and assigns the
+ * Distributes variables so that all servers hold about the same number of weights. Splits large variables into parts, and assigns the
  * parts, largest first, to the server with the lowest load. A placed variable stays whole on its server.
- *
- * @param sizes the length of each variable, in numbers.
+ * @param sizes the number of elements in each variable.
  * @param placed the server of each variable; null for automatic placement.
- * @param held the number of numbers that each server already holds.
+ * @param held the number of weights that each server already holds.
  */
 export function layOut(
   sizes: readonly number[],
@@ -34,7 +33,7 @@ export function layOut(
   held: readonly number[] = new Array<number>(servers).fill(0),
 ): Layout {
   const loads = [...held];
-  /** For each variable and server, the number of the variable's numbers on the server; undefined for none. */
+  /** For each variable and server, the number of the variable's elements on the server; undefined for none. */
   const shares = sizes.map(() => new Array<number | undefined>(servers).fill(undefined));
   const hold = (server: number, variable: number, count: number) => {
     const share = shares[variable] as (number | undefined)[];
@@ -63,14 +62,14 @@ function cut(size: number, most: number): number[] {
   return Array.from({ length: parts }, (_, part) => Math.floor(((part + 1) * size) / parts) - Math.floor((part * size) / parts));
 }
 
-/** Returns the piece of a variable on a server, if any. Servers hold consecutive pieces, in the order of the servers. */
+/** Returns a variable's piece on a server, if any. Pieces are consecutive, in server order. */
 function pieceOf(share: readonly (number | undefined)[], variable: number, server: number): Piece[] {
   const count = share[server];
   const from = share.slice(0, server).reduce<number>((sum, each) => sum + (each ?? 0), 0);
   return count === undefined ? [] : [{ variable, from, count }];
 }
 
-/** The total length of the pieces, in numbers. */
+/** Returns the total number of elements in the pieces. */
 export function numbersOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { count }) => sum + count, 0);
 }

@@ -3,10 +3,10 @@ import { type TrainingPosition, trainingPosition } from '../../checkpoint/checkp
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*
- * The heads of frames: requests of a worker to a parameter server, each with one answer. In the order in which a run sends them:
+ * The heads of frames: a worker's requests to a parameter server, each with one answer. In the order in which a run sends them:
  *
- *   hello                  every worker: selects the run; a program may have several, one after the other or side by side
- *   prepare, open          the chief: the initial content of this server and the staleness; `open` follows once all servers are prepared
+ *   hello                  every worker: selects the run; a program may have several runs, concurrently or one after the other
+ *   prepare, open          the chief: this server's initial content and the staleness; `open` follows once all servers are prepared
  *   join                   every worker: answered once the server is open
  *   enter                  every worker: variables and an optimizer that the worker uses for the first time
  *   add                    the chief: entered variables and optimizers that are new to the server
@@ -14,24 +14,25 @@ import { optimizerDescription } from './optimizer-description.ts';
  *   assign                 the chief: values that its program has assigned to variables
  *   signal, put, get       every worker, server 0: see below
  *   meet, part             server 0: with staleness 0, workers pause while the chief takes a checkpoint
- *   positions              the chief: the positions of the workers
- *   capture, write         the chief: makes the server copy its current state, and write the copy into a checkpoint
- *   finish, seal, sealed   every worker: has no more steps; the chief: has stored the last checkpoint; the others: wait for that
- *   state                  every worker: the state of an optimizer
+ *   positions              the chief: requests the positions of the workers
+ *   capture, write         the chief: makes the server copy its current state and write the copy to a checkpoint
+ *   finish, seal, sealed   `finish`: a worker has no more steps; `seal`: the chief has stored the last checkpoint; `sealed`: the other
+ *                          workers wait for the seal
+ *   state                  every worker: requests the state of an optimizer
  *
- * Variables are numbered in the order in which the chief adds them, optimizers in the order of their first steps.
+ * Variables are numbered in the order in which the chief adds them, and optimizers in the order of their first steps.
  */
 
 const count = z.number().int().nonnegative();
 const piece = z.object({ variable: count, from: count, count });
 const shape = z.array(count);
-/** The schema of positions, typed with this program's own type for JSON values. */
+/** The schema of positions, with this program's own type for JSON values. */
 const positionSchema = trainingPosition as unknown as z.ZodType<TrainingPosition>;
 const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
 const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
 
-/** An OptimizerState. The body contains the numbers of the slots. Each slot is limited to the piece of its variable on the server. */
+/** An OptimizerState. The body contains the slot values, limited to the variables' pieces on the server. */
 const optimizerState = z.object({
   iterations: count,
   scalars: z.record(z.string(), z.number()),
@@ -46,18 +47,18 @@ const optimizerHead = z.object({
   /** The state of the chief's optimizer for these variables before this run. For an existing optimizer, only the slots are used. */
   state: optimizerState,
 });
-/** Body: the weights of the pieces, then the slots of the optimizers' states. */
+/** Body: the weights of the pieces, followed by the slots of the optimizers. */
 const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
 
-/** A number that a worker sends to server 0. Server 0 counts the workers that have sent a signal above 0 so far. */
+/** A number that a worker sends to server 0, which counts the workers that have sent a positive signal so far. */
 const signal = z.number();
-/** The maximum length of a signal's reason, in characters. */
+/** The maximum number of characters in a signal's reason. */
 export const MAX_REASON = 1000;
 
 export const ask = z.discriminatedUnion('ask', [
   /** `run`: the number of the run in the program. All workers use the same numbers. */
   z.object({ ask: z.literal('hello'), run: count }),
-  /** Body: as for `add`, but without weights if `restore` names a checkpoint. */
+  /** Body: the same as for `add`, but without weights if `restore` names a checkpoint. */
   z.object({
     ask: z.literal('prepare'),
     addition,
@@ -74,7 +75,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({
     ask: z.literal('enter'),
     chief: z.boolean(),
-    /** The number of pushes by this worker's process in this run. */
+    /** The number of pushes that this worker's process has sent in this run. */
     step: count,
     first: count,
     variables: z.array(z.object({ name: z.string(), shape })),
@@ -82,11 +83,10 @@ export const ask = z.discriminatedUnion('ask', [
   }),
   z.object({ ask: z.literal('add'), addition }),
   /**
-   * `now`: answer without waiting for slower workers. `all`: send all variables; by default, the server sends the variables that changed
-   * since the last answer.
+   * `now`: answer without waiting for slower workers. `all`: send all variables instead of only those that changed since the last answer.
    */
   z.object({ ask: z.literal('pull'), now: z.boolean(), all: z.boolean() }),
-  /** Body: the gradients of the pieces of `present`. */
+  /** Body: the gradients of the pieces of the variables in `present`. */
   z.object({
     ask: z.literal('push'),
     optimizer: count,
@@ -94,7 +94,7 @@ export const ask = z.discriminatedUnion('ask', [
     hasExamples: z.boolean(),
     /** The variables that have a gradient. */
     present: z.array(count),
-    /** The learning rate of the worker's program for this update. */
+    /** The worker's current learning rate, for this update. */
     learningRate: z.number(),
     /** The variables and optimizers that the worker's program has disposed. */
     dropped: z.object({ variables: z.array(count), optimizers: z.array(count) }).optional(),
@@ -106,12 +106,12 @@ export const ask = z.discriminatedUnion('ask', [
   /** `reason`: why the worker sends the signal. The server keeps the first reason of the run. */
   z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
   /**
-   * A worker has completed iteration `step` and reports its position. The chief receives the answer when no other worker can push. Other
-   * workers receive the answer when the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
+   * Reports that a worker has completed iteration `step`, with its position. The chief receives the answer once no other worker can push.
+   * Other workers receive it once the chief has sent `part` for this or a later step, or can no longer take the checkpoint.
    */
   z.object({ ask: z.literal('meet'), step: count, position: positionSchema }),
   z.object({ ask: z.literal('part'), step: count }),
-  /** Stores tensors under a name, for all workers. Body: their bytes. */
+  /** Stores tensors under a name, for all workers. Body: the tensors' bytes. */
   z.object({ ask: z.literal('put'), name: z.string().max(200), tensors: z.array(storedShape) }),
   /** Answered once the tensors are stored. */
   z.object({ ask: z.literal('get'), name: z.string().max(200) }),
@@ -119,7 +119,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('positions') }),
   /** Makes the server copy its current state. The server drops all earlier copies except the copy of step `writing`. */
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
-  /** Makes the server write the copy of this step into a checkpoint. May be repeated. */
+  /** Makes the server write the copy of this step to a checkpoint. The request can be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** Answered once all workers have finished. */
   z.object({ ask: z.literal('finish'), position: positionSchema.nullable() }),
@@ -132,24 +132,24 @@ export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  /** The position that this rank last reported; otherwise, the position at the start of the run. */
+  /** The position that this rank last reported. If it has not reported one, the position at the start of the run. */
   position: positionSchema.nullable(),
   /** True if the run has ended. */
   sealed: z.boolean(),
-  /** The number of pushes of this rank in this run, including the pushes of its earlier processes. */
+  /** The number of pushes by this rank in this run, including pushes by its earlier processes. */
   steps: count,
 });
 /**
- * Body: the weights of the pieces. `known`: false if the server does not hold the variables and the optimizer yet; the receiver is then the
- * chief and must add them. `size`: the number of weight values (scalars) on the server.
+ * Body: the weights of the pieces. `known`: false if the server does not hold all of the variables and the optimizer; the receiver is then
+ * the chief and must add them. `size`: the number of weights on the server.
  */
 export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
 /**
  * Body: the weights of the pieces of `variables`. `iterations`: the number of steps that the pushed optimizer has taken on this server.
- * `signalled`: the number of workers that have sent a signal above 0.
+ * `signalled`: the number of workers that have sent a positive signal.
  */
 export const weightsAnswer = z.object({ variables: z.array(count), iterations: count, signalled: count });
-/** Body: the numbers of the slots. */
+/** Body: the slot values. */
 export const stateAnswer = z.object({ state: optimizerState });
 export const signalAnswer = z.object({ signalled: count, reason: z.string().nullable() });
 export const getAnswer = z.object({ tensors: z.array(storedShape) });

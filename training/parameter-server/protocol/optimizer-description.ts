@@ -5,9 +5,7 @@ import { TonyError } from '../../../platform/errors.ts';
 const number = z.number();
 const rate = { learningRate: number };
 
-/**
- * The class name of a TensorFlow.js optimizer and the output of its getConfig(), with which another process can create the same optimizer.
- */
+/** The class name and getConfig() result of a TensorFlow.js optimizer. Another process can use them to create an equal optimizer. */
 export const optimizerDescription = z.discriminatedUnion('className', [
   z.object({ className: z.literal('SGD'), config: z.object(rate) }),
   z.object({ className: z.literal('Momentum'), config: z.object({ ...rate, momentum: number, useNesterov: z.boolean() }) }),
@@ -23,7 +21,7 @@ export const optimizerDescription = z.discriminatedUnion('className', [
 
 export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>>;
 
-/** @throws TonyError MODEL_INVALID for an optimizer that is not part of TensorFlow.js. Servers do not execute code from workers. */
+/** @throws TonyError MODEL_INVALID for an optimizer that is not part of TensorFlow.js, because servers do not execute code from workers. */
 export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
   const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
   const own: readonly unknown[] = [

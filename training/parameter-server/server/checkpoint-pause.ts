@@ -3,14 +3,14 @@ import type { RunClock } from './run-clock.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
 /**
- * With staleness 0, pauses all workers at the same iteration while the chief, rank 0, takes a checkpoint. See `meet` and `part` in
+ * Pauses all workers at the same iteration while the chief (rank 0) takes a checkpoint. Used with staleness 0. See `meet` and `part` in
  * messages.ts.
  */
 export class CheckpointPause {
   readonly #worldSize: number;
   readonly #clock: RunClock;
   readonly #delayed: DelayedRequests;
-  /** The iteration of each rank's last `meet`, by rank. */
+  /** The iteration of each rank's last `meet`. */
   readonly #met = new Map<number, number>();
   /** The iteration of the chief's last `part`. */
   #parted = -1;
@@ -36,7 +36,7 @@ export class CheckpointPause {
     this.#delayed.release();
   }
 
-  /** Whether this rank is disconnected, has ended, or waits for other ranks before its next push. */
+  /** Returns true if this rank is disconnected, has finished, or waits for other ranks before its next push. */
   #cannotPush(rank: number): boolean {
     return this.#clock.stateOf(rank) !== 'live' || this.#delayed.isInStep(rank);
   }

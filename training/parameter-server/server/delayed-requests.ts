@@ -4,15 +4,15 @@ interface Delayed {
   readonly request: WorkerRequest;
   readonly isDue: () => boolean;
   readonly answer: () => void;
-  /** True if the answer depends on steps of other workers. The worker cannot push before it receives the answer. */
+  /** True if the answer depends on other workers' steps. The worker cannot push before it receives the answer. */
   readonly inStep: boolean;
 }
 
-/** The requests of one run that the server answers later. If `answer` throws, the server refuses the request with that error. */
+/** The delayed requests of one run. If `answer` throws, the server refuses the request with that error. */
 export class DelayedRequests {
   #delayed: Delayed[] = [];
 
-  /** Answers the request as soon as `isDue` returns true: now, or in a later call of `release`. */
+  /** Answers the request as soon as `isDue` returns true: now or in a later call of `release`. */
   when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
     const delayed = { request, isDue, answer, inStep };
     if (isDue()) {
@@ -22,7 +22,7 @@ export class DelayedRequests {
     }
   }
 
-  /** Answers all requests that are due now. */
+  /** Answers all requests that are due. */
   release(): void {
     const due = this.#delayed.filter(({ isDue }) => isDue());
     if (due.length > 0) {
@@ -31,7 +31,7 @@ export class DelayedRequests {
     }
   }
 
-  /** Counts the request as delayed until `work` settles. */
+  /** Treats the request as delayed until `work` settles. */
   async during<T>(request: WorkerRequest, work: Promise<T>): Promise<T> {
     const delayed: Delayed = { request, isDue: () => false, answer: () => {}, inStep: false };
     this.#delayed.push(delayed);
@@ -42,19 +42,19 @@ export class DelayedRequests {
     }
   }
 
-  /** Informs the workers that their answers are delayed. Otherwise, they would consider the server lost. */
+  /** Tells waiting workers that their answers are delayed. Otherwise, they would consider the server lost. */
   hold(): void {
     for (const { request } of this.#delayed) {
       request.hold();
     }
   }
 
-  /** Whether this rank is waiting for steps of other workers. */
+  /** Returns true if this rank is waiting for other workers' steps. */
   isInStep(rank: number): boolean {
     return this.#delayed.some(({ request, inStep }) => inStep && request.rank === rank);
   }
 
-  /** Drops the requests of a client that has been disconnected. */
+  /** Drops the requests of a disconnected client. */
   drop(client: Client | undefined): void {
     this.#delayed = this.#delayed.filter(({ request }) => request.client !== client);
   }

@@ -2,7 +2,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { AskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
-/** @throws TonyError RING_MISMATCH when the variables or the optimizer of the worker differ from those of the chief. */
+/** @throws TonyError RING_MISMATCH if the worker's variables or optimizer differ from the chief's. */
 export function checkEntered(shard: ServedShard, rank: number, { first, variables, optimizer }: AskOf<'enter'>): void {
   for (const [index, { name, shape }] of variables.entries()) {
     const { described } = shard.variable(first + index);
@@ -29,7 +29,7 @@ export function unusedByChief(shard: ServedShard, rank: number, { variables, fir
   });
 }
 
-/** Removes the numbers that TensorFlow.js assigns to names within a process: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
+/** Removes the numbers that TensorFlow.js adds to names within a process: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
 function withoutNumbers(name: string): string {
   return name.replaceAll(/_?\d+/g, '');
 }

@@ -23,7 +23,7 @@ import { listening } from '../../testing/listening.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
 import { ParameterServer } from './parameter-server.ts';
 
-/** The timeout is long enough for a busy machine. */
+/** Long enough for a busy machine. */
 vi.setConfig({ testTimeout: 30_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -211,7 +211,7 @@ describe('one worker with parameter servers trains like a worker without servers
   });
 });
 
-/** Reads the complete state of the optimizer. */
+/** Returns the complete optimizer state. */
 const slotsOf = (trained: tf.LayersModel) =>
   optimizerVariables(
     tf,
@@ -241,7 +241,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
       expectClose(weightsOf(remote), weightsOf(alone));
       expectClose(slotsOf(remote), slotsOf(alone));
     }
-    // A further step without servers shows no difference either.
+    // Verifies the optimizer state, which affects the weights only in a further step.
     await trainPlainly(alone, 1);
     await trainPlainly(remote, 1);
     expectClose(weightsOf(remote), weightsOf(alone));
@@ -291,7 +291,7 @@ describe('several fits of one compiled model keep the state of its optimizer, as
 });
 
 describe('a server applies each update with the learning rate of fit', () => {
-  /** A model with one weight, which each update of sgd increases by the learning rate. */
+  /** Creates a model with one weight, to which each update of sgd adds the learning rate. */
   const mover = (rate = 1) => {
     const made = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'zeros' })] });
     made.compile({ optimizer: tf.train.sgd(rate), loss: (_, predicted) => tf.neg(tf.mean(predicted, -1)) });
@@ -393,7 +393,8 @@ test.each([null, 2])('workers at different speeds end with equal weights (stalen
           onBatchEnd: async () => {
             steps[rank] = (steps[rank] as number) + 1;
             ahead = Math.max(ahead, (steps[rank] as number) - Math.min(...steps));
-            // The others advance as far as the staleness allows. During a step, they have begun one step more than they have finished.
+            // Waits until the other workers have advanced as far as the staleness allows. During a step, they have begun one step more than
+            // they have finished.
             if (rank === 2 && steps[2] === 1) {
               await expect.poll(() => steps[0]).toBeGreaterThanOrEqual(staleness === null ? 5 : 1 + staleness);
             }
@@ -533,7 +534,7 @@ describe('checkpoints', () => {
     const restored = make(3);
     await fitModel(again.worker(0), restored, data, { epochs: 2, batchSize: 10 });
     expect(weightsOf(restored)).toEqual(first);
-    // Training had already finished, so its last checkpoint is not rewritten.
+    // Training had already finished, so the last checkpoint is not rewritten.
     const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
     expect(await store.openCheckpoint((await store.steps())[0] ?? 0)).toMatchObject({
       manifest: { generation: 1 },
@@ -637,7 +638,7 @@ describe('when a process fails', () => {
     const begins: number[][][] = [];
     await fitModel(chief, trained, data, { ...options, callbacks: { onTrainBegin: () => void begins.push(averages(trained)) } });
     await survivor;
-    // The replacement begins with the values of the last checkpoint's step or of a later one.
+    // The replacement begins with the values at the last checkpoint or later.
     expect(seen.slice(5)).toContainEqual(begins[0]);
     expect(chief.reports).toContainEqual({ type: 'checkpoint', step: 18 });
   });
@@ -652,7 +653,8 @@ describe('when a process fails', () => {
     for (const each of models) {
       each.optimizer.dispose();
     }
-    // Once all workers have ended, the workers' powers of beta and the servers' powers and slots (two for each of four weights) are freed.
+    // After all workers have ended, three kinds of tensors are freed: the workers' powers of beta, the servers' powers of beta, and the
+    // servers' slots (two for each of four weights).
     await expect.poll(() => tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 4 - 4 - 8);
     for (const rank of [1, 0]) {
       const replacement = model('adam', 55);

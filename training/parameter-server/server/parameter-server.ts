@@ -12,13 +12,12 @@ import { WorkerConnection } from './worker-connection.ts';
 export interface ParameterServerOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The URI of the job's checkpoint folder; null without one. Workers cannot make this server read or write any other folder. */
+  /** The URI of the job's checkpoint folder; null if there is none. Workers cannot make this server access any other folder. */
   readonly checkpointDir: string | null;
   readonly index: number;
-  /** The number of workers. */
   readonly worldSize: number;
   readonly generation: number;
-  /** The key of the ring. */
+  /** The ring's key. */
   readonly key: Secret;
   /** The address or file descriptor at which to listen, or a server that already listens. */
   readonly listener: Listener | Server;
@@ -27,26 +26,26 @@ export interface ParameterServerOptions {
 }
 
 export interface ServerTimeouts {
-  /** How long to wait for workers that have not joined yet, in ms. */
+  /** The time in ms to wait for workers that have not joined yet. */
   readonly joinMs: number;
-  /** How long to wait for the replacement of a lost worker, in ms. The other workers then continue without it. */
+  /** The time in ms to wait for the replacement of a lost worker. The other workers then continue without it. */
   readonly replaceMs: number;
 }
 
 export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
 
-/** The interval, in ms, at which the server sends `held` to waiting workers. */
+/** The interval in ms at which the server sends `held` to waiting workers. */
 export const HOLD_MS = 5000;
 /** The maximum number of concurrent unauthenticated connections. */
 const MAX_UNAUTHENTICATED = 64;
-/** The maximum number of runs that a server holds. A run is a call of `fit`, a loop, or the custom steps between them. */
+/** The maximum number of runs on one server. A run is a call of `fit`, a loop, or the custom steps between them. */
 const MAX_RUNS = 64;
-/** The number of ended runs to keep. A worker's replacement repeats earlier runs, and needs their results. */
+/** The number of ended runs to keep. A replaced worker repeats earlier runs and needs their results. */
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. Serves until it is closed.
- * Weights are in memory only, so checkpoints are the only persistent copies.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. Serves until it is closed. The
+ * weights are in memory only; checkpoints are the only persistent copies.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
@@ -77,7 +76,7 @@ export class ParameterServer {
     }, HOLD_MS);
   }
 
-  /** @throws TonyError RING_JOIN_FAILED when the server cannot listen. */
+  /** @throws TonyError RING_JOIN_FAILED if the server cannot listen. */
   static async open(options: ParameterServerOptions): Promise<ParameterServer> {
     const { listener } = options;
     return new ParameterServer(options, 'host' in listener ? await openListener(listener) : listener);
@@ -99,7 +98,7 @@ export class ParameterServer {
     this.#connections.add(socket);
     const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
     connection.start();
-    // `start` has registered its own listener before this one, so the session has already detached the worker.
+    // The session has already detached the worker, because `start` registers its `close` listener first.
     socket.once('close', () => {
       this.#connections.delete(socket);
       this.#forget();
@@ -130,7 +129,7 @@ export class ParameterServer {
     for (const [, session] of ended) {
       session.retire();
     }
-    // The newest ended run keeps its optimizer state, because the next run starts with that state.
+    // The next run starts with the optimizer state of the newest ended run.
     for (const [, session] of ended.slice(0, -1)) {
       session.forgetStates();
     }

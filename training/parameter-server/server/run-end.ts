@@ -17,7 +17,7 @@ export class RunEnd {
     this.#delayed = delayed;
   }
 
-  /** True once all workers have finished. From then on, the state must not change, because the chief takes the last checkpoint. */
+  /** True once all workers have finished. The state must then stay unchanged, because the chief takes the last checkpoint. */
   get closing(): boolean {
     return this.#closing;
   }

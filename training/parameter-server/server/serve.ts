@@ -5,13 +5,13 @@ import type { Storage } from '../../../storage/storage.ts';
 import type { Report, TaskContext } from '../../process/task-context.ts';
 import { ParameterServer, type ServerTimeouts } from './parameter-server.ts';
 
-/** Whether this task is one of its job's parameter servers. */
+/** Returns true if this task is one of its job's parameter servers. */
 export function servesParameters({ rank, index, listener, parameterServers }: TaskContext): boolean {
   const address = parameterServers[index];
   return rank === null && listener !== null && address?.host === listener.host && address.port === listener.port;
 }
 
-/** Runs the parameter server of this task until the job stops the task. Never returns to the program. */
+/** Runs this task's parameter server until the job stops the task. Never returns to the program. */
 export async function serveParameters(
   task: TaskContext,
   world: {

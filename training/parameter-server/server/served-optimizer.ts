@@ -11,15 +11,15 @@ import type { ServedVariable } from './served-variable.ts';
 /** The part of an optimizer's state that one server holds. */
 export interface ServedState {
   readonly head: StateHead;
-  /** The values of the slots, in the order of `head.slots`. */
+  /** The slot values, in the order of `head.slots`. */
   readonly numbers: readonly Float32Array[];
 }
 
-/** A slot's tensor, or a counter of the optimizer as a whole. */
+/** The tensor of a slot, or of one of the optimizer's counters. */
 export interface HeldTensor {
   readonly property: string;
   readonly tensor: tfjs.Variable;
-  /** The variable and the piece of the slot; null for a counter. */
+  /** The slot's variable and piece; null for a counter. */
   readonly slot: { readonly variable: number; readonly piece: Piece; readonly suffix: string } | null;
 }
 
@@ -31,8 +31,8 @@ interface Stepped {
 }
 
 /**
- * One of the program's optimizers on one parameter server, with slots for the pieces of its variables. The optimizers of TensorFlow.js
- * update each number independently, so pieces give the same result as whole variables.
+ * One of the program's optimizers on one parameter server, with slots for the pieces of its variables. TensorFlow.js optimizers update each
+ * number independently, so pieces give the same result as whole variables.
  */
 export class ServedOptimizer {
   readonly description: OptimizerDescription;
@@ -44,7 +44,7 @@ export class ServedOptimizer {
   readonly #slots: OptimizerSlots;
   /** The optimizer's variables that have a piece on this server. */
   readonly #stepped: Stepped[] = [];
-  /** The numbers of all of the optimizer's variables, on any server. */
+  /** The IDs of the optimizer's variables, including variables on other servers. */
   readonly #ids = new Set<number>();
   #retired: ServedState | null = null;
 
@@ -86,8 +86,8 @@ export class ServedOptimizer {
   }
 
   /**
-   * Takes one step. Variables without a gradient remain unchanged.
-   * @param gradients the gradients of the pieces on this server, by variable; not used after the call.
+   * Takes one step. Variables without a gradient stay unchanged.
+   * @param gradients the gradients of the pieces on this server, by variable. The arrays are not used after the call.
    */
   apply(gradients: ReadonlyMap<number, Float32Array>, learningRate: number): void {
     const tf = this.#tf;
@@ -109,7 +109,7 @@ export class ServedOptimizer {
     }
   }
 
-  /** Sets the step count and the counters to their values before this run. */
+  /** Restores the step count and the counters from before this run. */
   begin({ iterations, scalars }: StateHead): void {
     for (const [property, value] of Object.entries(scalars)) {
       this.setCounter(property, value);
@@ -118,8 +118,8 @@ export class ServedOptimizer {
   }
 
   /**
-   * @param numbers the numbers of the slots, each limited to the piece on this server; copied. Slots of variables without a piece on this
-   *   server are skipped.
+   * Sets the slot values. Skips slots of variables that have no piece on this server.
+   * @param numbers the slot values, limited to the pieces on this server. The values are copied.
    */
   setSlots({ slots }: StateHead, numbers: Float32Array): void {
     let at = 0;
@@ -141,14 +141,14 @@ export class ServedOptimizer {
     this.#tf.tidy(() => counter.assign(this.#tf.tensor([value], counter.shape, 'float32')));
   }
 
-  /** @param numbers the numbers of the piece. The slot takes ownership of the array. */
+  /** @param numbers the values of the piece. The slot takes ownership of the array. */
   setSlot(property: string, suffix: string, variable: number, numbers: Float32Array): void {
     this.#property(property);
     const { variable: stepped } = this.#stepped.find(({ id }) => id === variable) as Stepped;
     this.#tf.tidy(() => this.#slots.restore(stepped, property, `${stepped.name}${suffix}`, this.#tf.tensor1d(numbers)));
   }
 
-  /** Whether this kind of optimizer has the property. */
+  /** Returns true if this kind of optimizer has the property. */
   keeps(property: string): boolean {
     return property in this.#optimizer;
   }
@@ -187,7 +187,7 @@ export class ServedOptimizer {
   /** Frees the backend's memory. The state remains readable. */
   retire(): void {
     const { head, numbers } = this.state();
-    // Copies the numbers, because backends may return views of memory that is freed below.
+    // Backends may return views of memory that is freed below.
     const state = { head, numbers: numbers.map((each) => each.slice()) };
     this.dispose();
     this.#retired = state;

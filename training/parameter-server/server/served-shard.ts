@@ -10,7 +10,7 @@ import { ServedVariable, sizeOf, type TrainedVariable } from './served-variable.
 
 /** Variables and optimizers that the chief adds to a server. */
 export interface Addition {
-  /** The number of the first variable; the others are numbered consecutively. */
+  /** The number of the first variable. The other variables are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly TrainedVariable[];
   /** The pieces of the variables that this server holds. */
@@ -19,21 +19,18 @@ export interface Addition {
   readonly optimizers: readonly OptimizerHead[];
 }
 
-/** The content of one parameter server in one run: pieces of the variables, and the optimizers that update them. */
+/** The content of one parameter server in one run: pieces of variables, and the optimizers that update them. */
 export class ServedShard {
   readonly #tf: typeof tfjs;
   readonly #inStep: boolean;
   /** The variables that at least one worker holds, by number. */
   readonly #variables = new Map<number, ServedVariable>();
   readonly #optimizers = new Map<number, ServedOptimizer>();
-  /** The number of variables ever added. Each variable's number is its position in the order of addition; numbers are never reused. */
+  /** The number of variables ever added, which is the number of the next variable. Numbers are never reused. */
   #count = 0;
   #retired = false;
 
-  /**
-   * @param inStep true for staleness 0. A worker that enters a variable later than others then still starts with the variable's initial
-   *   values.
-   */
+  /** @param inStep true for staleness 0. A worker that enters a variable later than others then still starts with its initial values. */
   constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
     this.#inStep = inStep;
@@ -43,17 +40,16 @@ export class ServedShard {
     return this.#retired;
   }
 
-  /** The total length of the pieces on this server, in numbers. */
+  /** The total number of weights on this server. */
   get size(): number {
     return numbersOf([...this.#variables.values()].flatMap(({ piece }) => piece ?? []));
   }
 
-  /** The number of variables ever added. */
   get count(): number {
     return this.#count;
   }
 
-  /** @throws TonyError RING_MISMATCH when the variable was removed or never added. */
+  /** @throws TonyError RING_MISMATCH if the variable was removed or never added. */
   variable(id: number): ServedVariable {
     const served = this.#variables.get(id);
     if (served === undefined) {
@@ -72,7 +68,7 @@ export class ServedShard {
     return optimizer;
   }
 
-  /** Returns the state of an optimizer, with slots for the variables that this rank holds. */
+  /** Returns an optimizer's state, with slots for the variables that this rank holds. */
   stateFor(rank: number, index: number): ServedState {
     const { head, numbers } = this.optimizer(index).state();
     const isHeld = head.slots.map(({ variable }) => this.variable(variable).holds(rank));
@@ -82,18 +78,18 @@ export class ServedShard {
     };
   }
 
-  /** Returns the number of steps that an optimizer has taken; 0 for an optimizer that has not been added. */
+  /** Returns the number of steps that an optimizer has taken; 0 for an unknown optimizer. */
   stepsOf(index: number): number {
     return this.#optimizers.get(index)?.steps ?? 0;
   }
 
-  /** Whether the chief has added these variables and the optimizer, and has assigned the variables in `joined` to the optimizer. */
+  /** Returns true if the chief has added these variables and the optimizer, and has assigned the variables in `joined` to the optimizer. */
   knows(variables: readonly number[], optimizer: number, joined: readonly number[]): boolean {
     const served = this.#optimizers.get(optimizer);
     return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
   }
 
-  /** The length of the body of an addition, in numbers. */
+  /** Returns the number of elements in the body of an addition. */
   numbersOf({ pieces, optimizers }: Addition, withWeights: boolean): number {
     const own = new Map(pieces.map((piece) => [piece.variable, piece.count]));
     const slots = optimizers.flatMap(({ state }) => state.slots).map(({ variable }) => own.get(variable) ?? this.#countOf(variable));
@@ -105,9 +101,9 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. Replaces existing variables with the same numbers. Such variables are left from a chief that died during
-   * its addition, and no worker has received them.
-   * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the values of the slots.
+   * Adds variables and optimizers. Replaces existing variables with the same numbers: they remain from a chief that died during its
+   * addition, before any worker received them.
+   * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
   add({ first, variables, pieces, optimizers }: Addition, numbers: Float32Array, withWeights: boolean): void {
     let at = 0;
@@ -148,12 +144,12 @@ export class ServedShard {
     optimizer.setSlots(state, numbers);
   }
 
-  /** Takes one step of one optimizer. @param gradients the gradients of the pieces of the `present` variables, concatenated. */
+  /** Takes one step with one optimizer. @param gradients the concatenated gradients of the pieces of the `present` variables. */
   apply(optimizer: number, present: readonly number[], gradients: Float32Array, learningRate: number): void {
     this.optimizer(optimizer).apply(this.#byVariable(present, gradients), learningRate);
   }
 
-  /** Assigns values that the chief's program has given to variables. */
+  /** Assigns values that the chief's program has assigned to its variables. */
   assign(variables: readonly number[], numbers: Float32Array, rank: number): void {
     for (const [id, own] of this.#byVariable(variables, numbers)) {
       const served = this.variable(id);
@@ -175,15 +171,12 @@ export class ServedShard {
     return new Map(pairs);
   }
 
-  /** The size of the pieces of these variables, in bytes. */
+  /** Returns the number of bytes in the pieces of these variables. */
   bytesOf(ids: readonly number[]): number {
     return ids.reduce((sum, id) => sum + (this.variable(id).piece?.count ?? 0), 0) * 4;
   }
 
-  /**
-   * Returns the weights to send to a rank: all weights that the rank holds, or only those that have changed since the last answer to this
-   * rank.
-   */
+  /** Returns the weights to send to a rank: all weights that the rank holds, or only those that have changed since the last answer. */
   take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
     const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));
     for (const [, served] of due) {
@@ -193,7 +186,8 @@ export class ServedShard {
   }
 
   /**
-   * Records that a rank has disposed these variables and optimizers. A retired shard keeps them, because a replacement may repeat the run.
+   * Records that a rank has disposed these variables and optimizers. A retired shard keeps them, because a replaced worker may repeat the
+   * run.
    */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
     if (this.#retired) {
@@ -236,9 +230,8 @@ export class ServedShard {
   }
 
   /**
-   * Copies the weights and the slots of optimizer 0, with their values at the time of the call, in the format of checkpoints. A piece of a
-   * split variable includes its offset.
-   * @param withScalars whether to include the optimizer's counters, which only one server may write.
+   * Copies the current weights and the slots of optimizer 0 in checkpoint format. A piece of a split variable includes its offset.
+   * @param withScalars true to include the optimizer's counters, which only one server may write.
    */
   async capture(withScalars: boolean): Promise<StoredTensor[]> {
     const weights = [...this.#variables.values()].flatMap(({ described, piece, variable }) =>
@@ -264,7 +257,7 @@ export class ServedShard {
     return { name, dtype: 'float32', shape, bytes, ...(isWhole ? {} : { from: piece.from }) };
   }
 
-  /** Returns those names of a checkpoint's tensors that this server needs. */
+  /** Returns the names of the checkpoint tensors that this server needs. */
   namesIn(names: readonly string[]): string[] {
     const held = [...this.#variables].filter(([, { piece }]) => piece !== null);
     const ids = new Set(held.map(([id]) => id));
@@ -304,7 +297,7 @@ export class ServedShard {
       } else {
         const { described, piece } = this.variable(Number(variable));
         const slot = name.join(':');
-        // The program that wrote the checkpoint may have used another name for the variable. The optimizer determines the suffix.
+        // The variable's name may differ from its name in the checkpoint. The optimizer determines the suffix.
         const suffix = slot.startsWith(described.name) ? slot.slice(described.name.length) : slot.slice(slot.lastIndexOf('/'));
         optimizer.setSlot(property, suffix, Number(variable), partOf(tensor, piece as Piece));
       }
@@ -312,7 +305,7 @@ export class ServedShard {
     optimizer.setIterations(steps);
   }
 
-  /** Frees the states of the optimizers, if the shard is retired. */
+  /** Frees the optimizer states if the shard is retired. */
   forgetStates(): void {
     if (this.#retired) {
       for (const optimizer of this.#optimizers.values()) {
@@ -321,7 +314,7 @@ export class ServedShard {
     }
   }
 
-  /** Frees the backend's memory. The weights and the states of the optimizers remain readable. */
+  /** Frees the backend's memory. The weights and the optimizer states remain readable. */
   retire(): void {
     if (!this.#retired) {
       this.#retired = true;
@@ -347,7 +340,7 @@ export class ServedShard {
   }
 }
 
-/** Converts bytes to numbers. Copies the bytes into new, aligned memory. */
+/** Copies bytes to new, aligned memory and interprets them as float32. */
 function numbersIn(bytes: Uint8Array): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer);
 }

@@ -3,16 +3,16 @@ import type { Piece } from '../protocol/layout.ts';
 
 /** The names and the shape of a trained variable. */
 export interface TrainedVariable {
-  /** The name of the variable in the program, which is also the prefix of the names of its slots. */
+  /** The variable's name in the program, which is also the prefix of its slot names. */
   readonly name: string;
-  /** The name of the variable in checkpoints: `model:<index>:<name>`. */
+  /** The variable's name in checkpoints: `model:<index>:<name>`. */
   readonly tensor: string;
   readonly shape: readonly number[];
 }
 
 let created = 0;
 
-/** One variable of a run on one parameter server: a flat piece of the variable, or only the description of a variable on other servers. */
+/** A variable of a run on one parameter server: a flat piece of the variable, or only its description if other servers hold it. */
 export class ServedVariable {
   readonly described: TrainedVariable;
   /** null if other servers hold the whole variable. */
@@ -26,10 +26,10 @@ export class ServedVariable {
   readonly #versions = new Map<number, number>();
   #version = 0;
   #numbers: Float32Array | null = null;
-  /** The initial value, for ranks that enter the variable later; null when no rank needs it. */
+  /** The initial value, for ranks that enter the variable later; null if no rank needs it. */
   #initial: Float32Array | null;
 
-  /** @param numbers the values of the piece, which are copied; null for zeros until a value is assigned. */
+  /** @param numbers the values of the piece, which are copied; null for zeros. */
   constructor(tf: typeof tfjs, described: TrainedVariable, piece: Piece | null, numbers: Float32Array | null) {
     this.#tf = tf;
     this.described = described;
@@ -62,8 +62,7 @@ export class ServedVariable {
 
   /**
    * Records that a rank holds the variable.
-   * @returns the initial value in the first call for a rank, so that workers with staleness 0 start with equal values; otherwise the
-   *   current value.
+   * @returns the initial value in a rank's first call, so workers with staleness 0 start with equal values; otherwise the current value.
    */
   enter(rank: number): Float32Array {
     const isFirst = !this.#versions.has(rank);
@@ -72,7 +71,7 @@ export class ServedVariable {
     return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
   }
 
-  /** Frees the initial value. Call when no other rank will enter the variable. */
+  /** Frees the initial value. Call it when no other rank will enter the variable. */
   forgetInitial(): void {
     this.#initial = null;
   }
@@ -85,7 +84,7 @@ export class ServedVariable {
     return this.#versions.has(rank) && !this.droppedBy.has(rank);
   }
 
-  /** Whether the value has changed since the last answer to this rank. */
+  /** Returns true if the value has changed since the last answer to this rank. */
   isNewFor(rank: number): boolean {
     return this.holds(rank) && this.#versions.get(rank) !== this.#version;
   }
@@ -96,7 +95,7 @@ export class ServedVariable {
 
   /** Frees the backend's memory. `numbers` remains readable. */
   retire(): void {
-    // Copies the numbers, because backends may return views of memory that is freed below.
+    // Backends may return views of memory that is freed below.
     this.#numbers = this.numbers.slice();
     this.#initial = null;
     this.variable?.dispose();

@@ -21,7 +21,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A client that records the messages for its worker. */
+/** A client that records the messages to its worker. */
 class Listening implements Client {
   readonly rank: number;
   readonly held: number[] = [];

@@ -16,18 +16,18 @@ import { type Client, WorkerRequest } from './worker-request.ts';
 export interface SessionOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The URI of the job's checkpoint folder; null without one. Workers cannot make this server read or write any other folder. */
+  /** The URI of the job's checkpoint folder; null if there is none. Workers cannot make this server access any other folder. */
   readonly checkpointDir: string | null;
-  /** The index of this server. Server 0 also holds state that is not distributed over the servers. */
+  /** The index of this server. Server 0 also holds the state that is not distributed over the servers. */
   readonly index: number;
   readonly worldSize: number;
-  /** How long to wait for the replacement of a lost worker (`replaceMs`) and for a worker that has not joined yet (`joinMs`), in ms. */
+  /** The time in ms to wait for the replacement of a lost worker (`replaceMs`) and for a worker that has not joined yet (`joinMs`). */
   readonly replaceMs: number;
   readonly joinMs: number;
   readonly onNotice: (message: string) => void;
 }
 
-/** The complete state of one run of the program on one parameter server. It does not depend on sockets. */
+/** The complete state of one run on one parameter server. Independent of sockets. */
 export class Session {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
@@ -59,7 +59,7 @@ export class Session {
     this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
   }
 
-  /** Adds a worker. Replaces and returns the previous client of the worker's rank. */
+  /** Adds a worker. Replaces and returns the rank's previous client. */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
@@ -68,7 +68,7 @@ export class Session {
     return before;
   }
 
-  /** Handles the end of a connection. @param announced whether the worker sent `bye` before. */
+  /** Handles the end of a connection. @param announced true if the worker has sent `bye`. */
   detach(client: Client, announced: boolean): void {
     const { rank } = client;
     if (this.#clients.get(rank) !== client) {
@@ -81,7 +81,7 @@ export class Session {
       this.#ended.add(rank);
     }
     if (isLive && announced) {
-      // The worker has left the run early on purpose, so the other workers do not wait for it.
+      // The worker has left the run deliberately, so the other workers do not wait for it.
       this.#clock.finish(rank);
     } else if (isLive) {
       this.#clock.lose(rank);
@@ -96,8 +96,8 @@ export class Session {
   }
 
   /**
-   * Frees the state of a run after all workers have disconnected. Keeps the results, because the replacement of a worker that fails later
-   * repeats the run. If some workers have not finished, the run may continue and keeps its whole state.
+   * Frees the state of a run after all workers have disconnected. Keeps the results, because a replaced worker repeats earlier runs. If
+   * some workers have not finished, the run may continue and keeps its whole state.
    */
   retire(): void {
     this.#checkpoints.clear();
@@ -111,7 +111,7 @@ export class Session {
     this.#shard?.forgetStates();
   }
 
-  /** Informs waiting workers that the server is alive. */
+  /** Tells waiting workers that the server is alive. */
   holdWaiting(): void {
     this.#delayed.hold();
   }
@@ -127,7 +127,7 @@ export class Session {
 
   /**
    * Returns the number of body bytes that a request must have.
-   * @throws TonyError when the request is invalid in the current state.
+   * @throws TonyError if the request is invalid in the current state.
    */
   bodyBytes(message: Ask): number {
     switch (message.ask) {
@@ -146,14 +146,14 @@ export class Session {
     }
   }
 
-  /** @param body only `put` and `prepare` use it after the call returns. */
+  /** @param body after the call returns, only `put` and `prepare` use it. */
   async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
     const request = new WorkerRequest(client, id);
     switch (message.ask) {
       case 'hello':
         return request.answer({ state: this.#state });
       case 'prepare':
-        // A worker would consider the server lost while the server reads a large checkpoint.
+        // `during` tells the worker that the server is alive while it reads a large checkpoint.
         await this.#delayed.during(request, this.#prepare(message, body));
         return request.answer({});
       case 'open':
@@ -300,8 +300,7 @@ export class Session {
   }
 
   /**
-   * Sends the weights. A worker is live from its first pull for a step. Workers that have waited for this worker begin with the same
-   * weights.
+   * Sends the weights. A worker becomes live with its first pull for a step. Workers that were waiting for it begin with the same weights.
    */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
     const { rank } = request;
@@ -340,7 +339,7 @@ export class Session {
       shard.drop(rank, dropped.variables, dropped.optimizers);
       shard.forget(this.#clock.counted());
     }
-    // Answers this worker together with the workers that waited for its push, so that all of them begin with the same weights.
+    // Answers this worker together with the workers that were waiting for its push, so all of them begin with the same weights.
     const isDue = () => this.#clock.mayBegin(rank);
     this.#delayed.when(request, isDue, () => this.#answerWeights(request, optimizer, false), true);
     this.#delayed.release();

@@ -21,7 +21,7 @@ test('no worker is further ahead of a live worker than the staleness allows', ()
   fc.assert(
     fc.property(world, ([workers, staleness, each]) => {
       const clock = new StalenessClock(workers, staleness);
-      /** The workers that have begun a step and not finished it. */
+      /** The workers that have begun a step but not finished it. */
       const busy = new Set<number>();
       const began = new Array<number>(workers).fill(0);
       const ranks = began.map((_, rank) => rank);
@@ -36,7 +36,6 @@ test('no worker is further ahead of a live worker than the staleness allows', ()
           } else if (clock.mayBegin(rank)) {
             const step = clock.stepsOf(rank);
             for (const other of ranks.filter((one) => clock.stateOf(one) === 'live' || clock.stateOf(one) === 'lost')) {
-              // The other worker must have finished step `step - staleness - 1`.
               expect(clock.stepsOf(other)).toBeGreaterThanOrEqual(step - staleness);
             }
             busy.add(rank);

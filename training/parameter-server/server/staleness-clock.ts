@@ -1,19 +1,21 @@
 /**
- * Decides whether a worker may begin its next step, according to Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via
- * a Stale Synchronous Parallel Parameter Server", 2013). With staleness s, a worker begins step t (from 0) only after every other worker
- * has finished step t - s - 1, so it computes on weights that include all updates up to that step. With s = 0, all workers compute each
- * step on equal weights.
+ * Decides whether a worker may begin its next step. Implements Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via a
+ * Stale Synchronous Parallel Parameter Server", 2013). With staleness s, a worker begins step t (from 0) only after every other worker has
+ * finished step t - s - 1. Its weights then include all updates up to that step. With s = 0, all workers compute each step on equal
+ * weights.
  *
- *   awaited    has not joined yet; no worker begins a step while another worker is awaited, so that all begin with the same weights
- *   live       has joined; counted
- *   lost       its connection has ended; still counted until `giveUp`
- *   given-up   not counted until it joins again
- *   finished   has no more steps to take; not counted
+ * The slowest worker is determined among the awaited, live and lost workers:
+ *
+ *   awaited    has not joined yet; no worker begins a step while another worker is awaited, so all begin with the same weights
+ *   live       has joined
+ *   lost       its connection has ended; ignored after `giveUp`
+ *   given-up   ignored until it joins again
+ *   finished   has no more steps to take; ignored
  */
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
-  /** The maximum number of steps that a worker may be ahead of the slowest worker; null for asynchronous training, without a limit. */
+  /** The maximum number of steps that a worker may be ahead of the slowest worker; null for no limit (asynchronous training). */
   staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 
@@ -26,16 +28,16 @@ export class StalenessClock {
     return this.#worker(rank).state;
   }
 
-  /** The number of steps that this worker has finished. */
+  /** Returns the number of steps that this worker has finished. */
   stepsOf(rank: number): number {
     return this.#worker(rank).steps;
   }
 
-  /** Marks the worker as live. Call when the worker joins for the first time or again. */
+  /** Marks the worker as live. Call it whenever the worker joins. */
   join(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'given-up') {
-      // The other workers have continued without this worker. They must not wait until it has caught up.
+      // The other workers have continued without this worker and must not wait for it to catch up.
       worker.steps = Math.max(worker.steps, this.#slowest() ?? worker.steps);
     }
     worker.state = 'live';
@@ -45,7 +47,6 @@ export class StalenessClock {
     this.#worker(rank).steps++;
   }
 
-  /** Marks the worker as finished. */
   finish(rank: number): void {
     this.#worker(rank).state = 'finished';
   }
@@ -57,7 +58,7 @@ export class StalenessClock {
     }
   }
 
-  /** Stops counting the worker if it is still lost or awaited. */
+  /** Ignores the worker from now on if it is still lost or awaited. */
   giveUp(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'lost' || worker.state === 'awaited') {
@@ -78,7 +79,7 @@ export class StalenessClock {
     return !this.#workers.some(isCounted);
   }
 
-  /** Returns the ranks that are counted, because they may still pull or push. */
+  /** Returns the ranks that may still pull or push. */
   counted(): number[] {
     return [...this.#workers.keys()].filter((rank) => isCounted(this.#worker(rank)));
   }

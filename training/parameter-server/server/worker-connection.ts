@@ -15,9 +15,9 @@ export class WorkerConnection implements Client {
   readonly #sessionOf: (run: number) => Session;
   readonly #reader: FrameReader;
   #session: Session | null = null;
-  /** The request in the head of the incoming frame, while its body arrives. */
+  /** The request in the head of the incoming frame, while the frame's body arrives. */
   #message: Ask | null = null;
-  /** The memory for gradients, which all pushes reuse, because `handle` consumes gradients before it returns. */
+  /** The memory for gradients. All pushes reuse it, because `handle` consumes the gradients before it returns. */
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
@@ -125,7 +125,7 @@ export class WorkerConnection implements Client {
     session.handle(this, frame.id, message, body).catch((error) => this.refuse(frame.id, error));
   }
 
-  /** Closes this connection. Called when another process has joined with the same rank. */
+  /** Closes this connection, because another process has joined with the same rank. */
   replaced(): void {
     this.#reader.stop();
     this.#socket.destroy();

@@ -3,11 +3,11 @@ export interface Client {
   readonly rank: number;
   answer(id: number, head: object, body?: readonly Uint8Array[]): void;
   refuse(id: number, error: unknown): void;
-  /** Informs the worker that the answer is delayed. */
+  /** Tells the worker that the answer is delayed. */
   hold(id: number): void;
 }
 
-/** A request of a worker. The session answers or refuses it exactly once. */
+/** A worker's request. The session answers or refuses it exactly once. */
 export class WorkerRequest {
   readonly client: Client;
   readonly rank: number;
